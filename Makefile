@@ -1,0 +1,40 @@
+# Sesi: `make up` runs the service, `make test` proves it. Both install what they need into .venv first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+SESI := $(VENV)/bin/sesi
+STAMP := $(VENV)/.installed
+
+.PHONY: help install up demo test check lock clean
+help:            ## this list
+	@sed -nE 's/^([a-z]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## what the others need, in .venv, at the versions of requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+up: install       ## the whole service on this machine, over embedded PostgreSQL and Valkey
+	@$(SESI) up
+
+demo: install     ## a paid session from payment to goodbye, live, in a throw-away service
+	@$(SESI) demo
+
+test: install     ## every test, over real servers and processes
+	$(VENV)/bin/python -m pytest
+
+check: install    ## format, lint, import contracts, types
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pyright
+
+lock:             ## write requirements.lock anew from pyproject.toml
+	$(VENV)/bin/python -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
+
+clean:            ## forget the environment and the data
+	rm -rf $(VENV) .sesi

@@ -1,0 +1,53 @@
+"""The two applications: routes, dependencies, the error table (specification, Core rules 1)."""
+
+from typing import Any
+
+from litestar import Litestar
+from litestar.config.cors import CORSConfig
+from litestar.datastructures import State
+from litestar.di import Provide
+
+from api import errors, health
+from api.auth import provide_actor, provide_runtime
+from api.gatekeeper import Gatekeeper
+from api.internal import desk
+from api.public import chat, dev_pay, logins, mitra_desk, pairing, payment_webhook, payments, profile
+from core.reads.catalogue import Availability
+from core.runtime import Runtime
+
+PUBLIC = [
+    *logins.ROUTES, *profile.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
+    *chat.ROUTES, health.healthz,
+]  # fmt: skip
+INTERNAL = [*desk.ROUTES, health.healthz, health.readyz, health.prometheus]
+METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[str, ...]) -> Litestar:
+    return Litestar(
+        routes,
+        dependencies={
+            "runtime": Provide(provide_runtime, sync_to_thread=False),
+            "actor": Provide(provide_actor, sync_to_thread=False),
+        },
+        exception_handlers=errors.HANDLERS,
+        state=State({"runtime": runtime, "audience": audience, "availability": Availability()}),
+        cors_config=CORSConfig(allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"])
+        if origins
+        else None,
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def public_app(runtime: Runtime) -> Gatekeeper:
+    """The listener of the customer and mitra apps, shared routes and the webhook."""
+    routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_routes else [])]
+    app = _app(runtime, routes, audience="public", origins=runtime.settings.public_cors_origins)
+    return Gatekeeper(app, runtime, listener="public")  # type: ignore[arg-type]
+
+
+def internal_app(runtime: Runtime) -> Gatekeeper:
+    """The listener of the control center."""
+    app = _app(runtime, list(INTERNAL), audience="internal", origins=runtime.settings.internal_cors_origins)
+    return Gatekeeper(app, runtime, listener="internal")  # type: ignore[arg-type]

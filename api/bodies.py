@@ -1,0 +1,189 @@
+"""Strict request bodies: attrs classes structured by cattrs, unknown fields refused, every error with its field.
+
+A body is `dto=Body[X]` on the handler; validators on X say its bounds.
+"""
+
+import datetime as dt
+import re
+from typing import Any, Generic, TypeVar
+
+import attrs
+import cattrs
+import msgspec
+from attrs import validators
+from cattrs.preconf.json import make_converter
+from litestar.dto import AbstractDTO, DTOConfig
+from litestar.typing import FieldDefinition
+
+from core.base.errors import DomainError, Kind, NotFound, ValidationFailed
+from core.base.ids import parse_id
+
+T = TypeVar("T")
+MAX_INT = 2**31 - 1
+
+
+class MalformedBody(DomainError):
+    """The body is not JSON."""
+
+    kind = Kind.INVALID
+    code = "VALIDATION_ERROR"
+    message = "The body is not a JSON object."
+
+
+class Id(str):
+    """A UUID, in its canonical form."""
+
+    __slots__ = ()
+
+
+def _exact(kind: type) -> Any:
+    def hook(value: Any, _: type) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"must be a {kind.__name__}")
+        return value
+
+    return hook
+
+
+def _text(value: Any, _: type) -> str:
+    if type(value) is not str:
+        raise TypeError("must be a string")
+    if "\0" in value:
+        raise ValueError("has no NUL character")
+    return value
+
+
+def _id(value: Any, _: type) -> str:
+    found = parse_id(value)
+    if found is None:
+        raise ValueError("must be a UUID")
+    return Id(found)
+
+
+converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
+converter.register_structure_hook(str, _text)
+converter.register_structure_hook(int, _exact(int))
+converter.register_structure_hook(bool, _exact(bool))
+converter.register_structure_hook(Id, _id)
+
+
+def _reason(error: BaseException, _: type | None) -> str:
+    if isinstance(error, cattrs.ForbiddenExtraKeysError):
+        return "unknown field: " + ", ".join(sorted(map(str, error.extra_fields)))
+    if isinstance(error, KeyError):
+        return "is required"
+    if isinstance(error, ValueError | TypeError):
+        return str(error.args[0] if error.args else error)[:200]
+    return "is not valid"
+
+
+def _fields(error: BaseException) -> list[dict[str, str]]:
+    found = []
+    for line in cattrs.transform_error(error, path="$", format_exception=_reason):
+        message, _, path = line.rpartition(" @ ")
+        name = path.removeprefix("$").removeprefix(".")
+        if message.startswith("unknown field: "):
+            found += [{"field": unknown, "message": "is unknown"} for unknown in message[15:].split(", ")]
+        else:
+            found.append({"field": name, "message": message})
+    return found
+
+
+def structure(value: Any, cls: type[T]) -> T:
+    """Turn decoded JSON into a body. Raises ValidationFailed that names every bad field."""
+    if not isinstance(value, dict):
+        raise MalformedBody(details={"fields": [{"field": "", "message": "must be a JSON object"}]})
+    try:
+        return converter.structure(value, cls)
+    except cattrs.BaseValidationError as error:
+        raise ValidationFailed(details={"fields": _fields(error)}) from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValidationFailed.of("", str(error)[:200]) from error
+
+
+class Body(AbstractDTO[T], Generic[T]):
+    """Decodes a request body strictly."""
+
+    config = DTOConfig()
+
+    @classmethod
+    def generate_field_definitions(cls, model_type: type[Any]) -> Any:
+        """None: cattrs does the work."""
+        yield from ()
+
+    @classmethod
+    def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
+        """Likewise."""
+        return False
+
+    @classmethod
+    def create_for_field_definition(
+        cls, field_definition: FieldDefinition, handler_id: str, backend_cls: Any = None
+    ) -> None:
+        """Likewise."""
+
+    @classmethod
+    def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:
+        """The class is the schema."""
+        return schema_creator.for_field_definition(field_definition)
+
+    def decode_bytes(self, value: bytes) -> Any:
+        """Read JSON, then structure it."""
+        try:
+            decoded = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise MalformedBody(details={"fields": [{"field": "", "message": "is not JSON"}]}) from error
+        return structure(decoded, self.model_type)
+
+    def decode_builtins(self, value: dict[str, Any]) -> Any:
+        """Structure what is decoded already."""
+        return structure(value, self.model_type)
+
+
+def text(low: int, high: int, **more: Any) -> Any:
+    """A string of so many characters."""
+    return attrs.field(validator=[validators.min_len(low), validators.max_len(high)], **more)
+
+
+def optional_text(low: int, high: int) -> Any:
+    """A string of so many characters, or nothing."""
+    return attrs.field(
+        default=None, validator=validators.optional([validators.min_len(low), validators.max_len(high)])
+    )
+
+
+def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
+    """A whole number within bounds."""
+    return attrs.field(validator=[validators.ge(low), validators.le(high)], **more)
+
+
+def optional_integer(low: int, high: int = MAX_INT) -> Any:
+    """A whole number within bounds, or nothing."""
+    return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]))
+
+
+def choice(*options: str, **more: Any) -> Any:
+    """One of some words."""
+    return attrs.field(validator=validators.in_(options), **more)
+
+
+def path_id(value: str) -> str:
+    """Return a path's id. Raises NotFound for what is no id: there is nothing under it."""
+    found = parse_id(value)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def query_time(name: str, value: str | None) -> dt.datetime | None:
+    """Return a query's time. Raises ValidationFailed unless it is ISO 8601 with a zone."""
+    if value is None:
+        return None
+    try:
+        # A "+" that was not escaped arrives as a space.
+        at = dt.datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", value))
+    except ValueError as error:
+        raise ValidationFailed.of(name, "must be an ISO 8601 time") from error
+    if at.tzinfo is None:
+        raise ValidationFailed.of(name, "must have a zone")
+    return at

@@ -1,0 +1,97 @@
+"""The one table from refusals to answers, the framework's own errors included (contract 2)."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from core.base import logs, metrics
+from core.base.errors import DomainError, Kind
+
+STATUS = {
+    Kind.MALFORMED: 400,
+    Kind.WRONG: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.CONFLICT: 409,
+    Kind.TOO_LARGE: 413,
+    Kind.INVALID: 422,
+    Kind.LOCKED: 423,
+    Kind.TOO_SOON: 429,
+    Kind.OUTSIDE_FAILED: 502,
+    Kind.UNAVAILABLE: 503,
+}
+# What the framework itself refuses.
+FRAMEWORK = {
+    400: ("MALFORMED", "The request can't be read."),
+    401: ("UNAUTHENTICATED", "Sign in first."),
+    403: ("FORBIDDEN", "This is not for you."),
+    404: ("NOT_FOUND", "There is no such thing here."),
+    405: ("METHOD_NOT_ALLOWED", "This address does not take that method."),
+    413: ("BODY_TOO_LARGE", "The body is over 64 KiB."),
+    415: ("UNSUPPORTED_MEDIA_TYPE", "Send JSON."),
+    422: ("VALIDATION_ERROR", "Some fields are not valid."),
+}
+
+log = logs.get("api")
+
+
+def body(
+    code: str, message: str, *, details: dict[str, Any] | None = None, retry_after_seconds: int | None = None
+) -> dict[str, Any]:
+    """Return the one error body."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details is not None:
+        error["details"] = details
+    if retry_after_seconds is not None:
+        error["retry_after_seconds"] = retry_after_seconds
+    return {"error": error}
+
+
+def raw(status: int, code: str, message: str) -> tuple[int, bytes]:
+    """Return the one error body for places outside the framework."""
+    return status, msgspec.json.encode(body(code, message))
+
+
+def refusal(_: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
+    """Answer a refusal."""
+    metrics.REFUSALS.labels(error.code).inc()
+    log.info("refused", code=error.code)
+    headers = {} if error.retry_after_seconds is None else {"Retry-After": str(error.retry_after_seconds)}
+    return Response(
+        body(error.code, str(error), details=error.details, retry_after_seconds=error.retry_after_seconds),
+        status_code=STATUS[error.kind],
+        headers=headers,
+    )
+
+
+def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """Answer what the framework refuses, in our words."""
+    status = 422 if isinstance(error, ValidationException) else error.status_code
+    code, message = FRAMEWORK.get(status, ("ERROR", "The request can't be answered."))
+    details = None
+    if status == 422:
+        extra = error.extra if isinstance(error.extra, list) else []
+        fields = [
+            {"field": str(item.get("key", "")), "message": str(item.get("message", ""))}
+            for item in extra
+            if isinstance(item, dict)
+        ]
+        details = {"fields": fields or [{"field": "", "message": "is not valid"}]}
+    metrics.REFUSALS.labels(code).inc()
+    return Response(body(code, message, details=details), status_code=status, headers=dict(error.headers or {}))
+
+
+def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Answer what nobody foresaw: logged once, with its traceback; the client gets the request's id and nothing else."""
+    request_id = request.scope.get("state", {}).get("request_id", "")
+    log.error("unexpected", exc_info=error, path=request.scope.get("path"), request_id=request_id)
+    return Response(
+        body("INTERNAL_ERROR", "Something went wrong on our side.", details={"request_id": request_id}),
+        status_code=500,
+    )
+
+
+HANDLERS: dict[Any, Any] = {DomainError: refusal, HTTPException: framework, Exception: unexpected}

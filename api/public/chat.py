@@ -1,0 +1,134 @@
+"""The chat over REST; every route is for the session's parties, for all others there is nothing here (contract 6)."""
+
+from typing import Any
+
+import attrs
+from litestar import get, post
+
+from api.auth import customers, parties
+from api.bodies import Body, Id, choice, integer, path_id, text
+from core.base import ids
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.base.pages import Items, read_page
+from core.flows import message_send, session_end
+from core.messages.rules import Draft, check_message
+from core.reads import chats
+from core.runtime import Runtime
+from core.sessions.views import SessionView
+
+MAX_SEQ = 2**31 - 1
+
+
+@attrs.frozen(kw_only=True)
+class MessageBody:
+    """A message. The same `client_message_id` is stored once."""
+
+    client_message_id: Id
+    type: str = choice("text", default="text")
+    content: str = text(1, 4000)
+    metadata: dict[str, Any] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ReadBody:
+    """How far the caller has read."""
+
+    up_to: int = integer(0)
+
+
+@attrs.frozen(kw_only=True)
+class ClosureBody:
+    """A goodbye."""
+
+    message: str = text(1, 1000)
+
+
+@get("/api/shared/chat/sessions/{session_id:str}", **parties())
+async def session(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
+    """A session of the caller's."""
+    return await chats.session(runtime, actor, path_id(session_id))
+
+
+@get("/api/shared/chat/sessions/{session_id:str}/messages", **parties())
+async def messages(
+    session_id: str,
+    runtime: Runtime,
+    actor: Actor,
+    after: int | None = None,
+    before: int | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """A part of the session's messages, ascending; neither bound: the last ones."""
+    for name, value in (("after", after), ("before", before)):
+        if value is not None and not 0 <= value <= MAX_SEQ:
+            raise ValidationFailed.of(name, f"must be from 0 to {MAX_SEQ}")
+    size = read_page(None, limit).limit
+    found = await chats.messages(runtime, actor, path_id(session_id), after=after, before=before, limit=size)
+    return {"items": found}
+
+
+@post(
+    "/api/shared/chat/sessions/{session_id:str}/messages",
+    status_code=201,
+    dto=Body[MessageBody],
+    return_dto=None,
+    **parties(),
+)
+async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Actor) -> chats.MessageView:
+    """Send a message: the same path as over the socket."""
+    metadata = check_message(message_type=data.type, content=data.content, metadata=data.metadata)
+    draft = Draft(
+        id=ids.new_id(),
+        session_id=path_id(session_id),
+        sender_id=actor.user_id,
+        client_message_id=data.client_message_id,
+        type=data.type,
+        content=data.content,
+        metadata=metadata,
+    )
+    placed = await message_send.send_one(runtime, actor, draft)
+    return await chats.message(runtime, placed.id, draft.session_id)
+
+
+@post(
+    "/api/shared/chat/sessions/{session_id:str}/read", status_code=204, dto=Body[ReadBody], return_dto=None, **parties()
+)
+async def read(session_id: str, data: ReadBody, runtime: Runtime, actor: Actor) -> None:
+    """Mark messages as read."""
+    await message_send.mark_read(runtime, actor, session_id=path_id(session_id), up_to=data.up_to)
+
+
+@post("/api/shared/chat/sessions/{session_id:str}/end", status_code=200, **parties())
+async def end(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
+    """End the session."""
+    return await session_end.end(runtime, actor, session_id=path_id(session_id))
+
+
+@post(
+    "/api/shared/chat/sessions/{session_id:str}/closure",
+    status_code=200,
+    dto=Body[ClosureBody],
+    return_dto=None,
+    **parties(),
+)
+async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: Actor) -> SessionView:
+    """Say goodbye."""
+    return await session_end.say_goodbye(runtime, actor, session_id=path_id(session_id), message=data.message)
+
+
+@get("/api/client/chat/history", **customers())
+async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
+    """The mitras whom the caller has chatted with, one row each."""
+    return await chats.customer_history(runtime, actor, read_page(cursor, limit))
+
+
+@get("/api/client/chat/session/active-with-unread", **customers())
+async def active_with_unread(runtime: Runtime, actor: Actor) -> dict[str, Any]:
+    """The caller's running session and how many messages wait in it."""
+    found = await chats.open_sessions(runtime, actor)
+    newest = found[0] if found else None
+    return {"session": newest, "unread_count": newest.unread_count if newest else 0}
+
+
+ROUTES = [session, messages, send, read, end, closure, history, active_with_unread]

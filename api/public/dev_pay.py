@@ -1,0 +1,62 @@
+"""The development payment page: stands in for the gateway's invoice, posts the same webhook; absent in production."""
+
+import html
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, post
+
+from api.auth import anyone, client_ip
+from api.bodies import path_id
+from core.flows import webhook_receive
+from core.flows.webhook_receive import Incoming
+from core.reads import payments
+from core.runtime import Runtime
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Pay (development)</title><style>body{{font:16px system-ui;max-width:24rem;margin:4rem auto;padding:0 1rem}}
+button{{font:inherit;padding:.6rem 1.2rem}}</style>
+<h1>Rp {amount}</h1><p>{minutes} minutes, {mode}</p><p>Status: <strong>{status}</strong></p>{form}</html>"""
+FORM = '<form method="post"><button>Pay</button></form>'
+
+
+def _page(view: payments.DevelopmentPage) -> Response[str]:
+    text = PAGE.format(
+        amount=f"{view.amount:,}".replace(",", "."),
+        minutes=view.duration_minutes,
+        mode=html.escape(view.mode),
+        status=html.escape(view.status),
+        form=FORM if view.status == "pending" else "",
+    )
+    return Response(text, media_type="text/html")
+
+
+@get("/dev/pay/{request_id:str}", **anyone())
+async def show(request_id: str, runtime: Runtime) -> Response[str]:
+    """Show what is to be paid."""
+    return _page(await payments.for_development_page(runtime, path_id(request_id)))
+
+
+@post("/dev/pay/{request_id:str}", status_code=200, **anyone())
+async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
+    """Pay: the handler gets the very call that the gateway would make."""
+    view = await payments.for_development_page(runtime, path_id(request_id))
+    settings = runtime.settings
+    call = {
+        "id": view.gateway_invoice_id or f"dev-{view.payment_request_id}",
+        "external_id": view.payment_request_id,
+        "status": "PAID",
+        "amount": view.amount,
+        "paid_amount": view.amount,
+        "currency": "IDR",
+        "paid_at": runtime.now().isoformat(),
+        "payment_method": "QR_CODE",
+        "metadata": {"app": settings.gateway_app_tag},
+    }
+    headers = {"content-type": "application/json", "x-callback-token": settings.gateway_callback_token}
+    incoming = Incoming(body=msgspec.json.encode(call), headers=headers, source_ip=client_ip(request))
+    await webhook_receive.receive(runtime, incoming)
+    return _page(await payments.for_development_page(runtime, view.payment_request_id))
+
+
+ROUTES = [show, pay]

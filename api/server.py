@@ -1,0 +1,86 @@
+"""The api process: both listeners in one loop, one stop signal, drain, close (specification, Core rules 11)."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from api.apps import internal_app, public_app
+from core.base import logs
+from core.base.process import stop_event
+from core.base.settings import Settings, SettingsError
+from core.reactions import react
+from core.runtime import open_runtime
+
+log = logs.get("api")
+
+
+class Server(uvicorn.Server):
+    """A server that leaves the signals to the process: two of them would fight over them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing is captured."""
+        yield
+
+
+def listen(host: str, port: int, variable: str) -> socket.socket:
+    """Open a listening socket. Raises SettingsError that names the variable when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise SettingsError(f"{variable}: expected a free port, {host}:{port} is not ({error.strerror})") from error
+    sock.listen(2048)
+    sock.setblocking(False)
+    return sock
+
+
+def _server(app: Any, settings: Settings, *, proxied: bool) -> Server:
+    return Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=True,
+            proxy_headers=proxied,
+            forwarded_allow_ips=list(settings.trusted_proxies) if proxied else None,
+            timeout_graceful_shutdown=settings.shutdown_grace_seconds,
+            timeout_keep_alive=75,
+        )
+    )
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; return the exit code."""
+    stop = stop_event()
+    sockets = [
+        listen(settings.public_host, settings.public_port, "PUBLIC_PORT"),
+        listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),
+    ]
+    runtime = await open_runtime(settings, pool_size=20)
+    runtime.react = react
+    runtime.start()
+    servers = [
+        _server(public_app(runtime), settings, proxied=True),
+        _server(internal_app(runtime), settings, proxied=False),
+    ]
+    tasks = [asyncio.create_task(s.serve(sockets=[sock])) for s, sock in zip(servers, sockets, strict=True)]
+    log.info("api listens", public=settings.public_port, internal=settings.internal_port)
+    stopper = asyncio.create_task(stop.wait())
+    await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)
+    for server in servers:
+        server.should_exit = True
+    await asyncio.wait(tasks)
+    stopper.cancel()
+    await runtime.close()
+    log.info("api stopped")
+    return 0 if stop.is_set() else 1

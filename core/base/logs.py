@@ -1,0 +1,43 @@
+"""Structured logs: one JSON line an event, with the request's and the session's id, without personal data."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure(process: str, *, level: int = logging.INFO) -> None:
+    """Set up logging for this process. Library warnings come out in the same form."""
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.getLogger("uvicorn.access").disabled = True
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    structlog.contextvars.bind_contextvars(process=process)
+
+
+def get(name: str) -> structlog.stdlib.BoundLogger:
+    """Return a logger that carries a name."""
+    return structlog.get_logger(component=name)

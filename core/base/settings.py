@@ -1,0 +1,237 @@
+"""Settings: the environment, read once, typed and checked, never changing while a process runs (contract 1)."""
+
+import ipaddress
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
+DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
+ENVIRONMENTS = ("development", "test", "production")
+
+
+class SettingsError(Exception):
+    """A variable is wrong or missing; the message is one line that names it and says what is expected."""
+
+
+def _bounded(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def _flag(text: str) -> bool:
+    value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+    return value[text.strip().lower()]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    words = _words(text)
+    for word in words:
+        ipaddress.ip_network(word, strict=False)
+    return words
+
+
+def _cadence(text: str) -> int:
+    """Blank or not a number: 30 (specification, Limits)."""
+    return int(text) if text.strip().isascii() and text.strip().isdigit() and int(text) > 0 else 30
+
+
+def _scale(text: str) -> float:
+    number = float(text)
+    if not 0.01 <= number <= 10_000:
+        raise ValueError(text)
+    return number
+
+
+def _secrets(text: str) -> tuple[tuple[str, bytes], ...]:
+    pairs = []
+    for part in _words(text):
+        kid, colon, secret = part.partition(":")
+        if not colon or not kid or len(secret.encode()) < 32:
+            raise ValueError("short")
+        pairs.append((kid, secret.encode()))
+    if not pairs or len({kid for kid, _ in pairs}) < len(pairs):
+        raise ValueError("none")
+    return tuple(pairs)
+
+
+def _url(*schemes: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+PORT = _bounded(1, 65535)
+SECRET = {"secret": True}
+
+
+def _setting(
+    default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False
+) -> Any:
+    """One variable: its default as text (None: unset), how it is read, and what to say when it can't be."""
+    return attrs.field(metadata={"default": default, "read": read, "expected": expected, "secret": secret})
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Every variable of contract 1; the field's name is the variable's in lower case."""
+
+    environment: str = _setting("development", _one_of(*ENVIRONMENTS), "development, test or production")
+    database_url: str = _setting(None, _url("postgresql", "postgres"), "postgresql://user:password@host:port/name", secret=True)
+    redis_url: str = _setting(None, _url("redis", "rediss", "unix"), "redis://host:port/number", secret=True)
+    sesi_data_dir: pathlib.Path = _setting(".sesi", pathlib.Path, "a directory")
+    public_host: str = _setting("127.0.0.1", str, "an address to listen on")
+    public_port: int = _setting("8000", PORT, "a port, 1 to 65535")
+    internal_host: str = _setting("127.0.0.1", str, "an address to listen on")
+    internal_port: int = _setting("8001", PORT, "a port, 1 to 65535")
+    realtime_host: str = _setting("127.0.0.1", str, "an address to listen on")
+    realtime_port: int = _setting("8010", PORT, "a port, 1 to 65535")
+    jobs_host: str = _setting("127.0.0.1", str, "an address to listen on")
+    jobs_port: int = _setting("8020", PORT, "a port, 1 to 65535")
+    trusted_proxies: tuple[str, ...] = _setting("127.0.0.1", _networks, "addresses or CIDR networks, comma separated")
+    jwt_secrets: tuple[tuple[str, bytes], ...] = _setting(
+        DEVELOPMENT_JWT_SECRETS, _secrets, "kid:secret[,kid:secret] with secrets of at least 32 bytes", secret=True
+    )
+    access_token_seconds: int = _setting("900", _bounded(30, 86400), "seconds, 30 to 86400")
+    refresh_token_days: int = _setting("30", _bounded(1, 365), "days, 1 to 365")
+    operator_refresh_token_hours: int = _setting("12", _bounded(1, 720), "hours, 1 to 720")
+    mitra_heartbeat_cadence_seconds: int = _setting("30", _cadence, "seconds")
+    gateway_enabled: bool = _setting("false", _flag, "true or false")
+    gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
+    gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
+    gateway_callback_token: str = _setting(DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True)
+    gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
+    webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
+    webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
+    webhook_fallback_name: str = _setting("gateway-webhook-fallback", str, "a file name's beginning")
+    identity_a_audiences: tuple[str, ...] = _setting("", _words, "client ids, comma separated")
+    identity_a_issuers: tuple[str, ...] = _setting("", _words, "issuers, comma separated")
+    identity_a_jwks_url: str = _setting("", _url("http", "https"), "http(s)://…")
+    identity_b_audiences: tuple[str, ...] = _setting("", _words, "client ids, comma separated")
+    identity_b_issuers: tuple[str, ...] = _setting("", _words, "issuers, comma separated")
+    identity_b_jwks_url: str = _setting("", _url("http", "https"), "http(s)://…")
+    otp_sender: str = _setting("log", _one_of("log", "http"), "log or http")
+    otp_http_url: str = _setting("", _url("http", "https"), "http(s)://…")
+    otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
+    otp_channel: str = _setting("sms", str, "a channel name")
+    push_sender: str = _setting("log", _one_of("log", "fcm"), "log or fcm")
+    fcm_project_id: str = _setting("", str, "a project id")
+    fcm_credentials_file: str = _setting("", str, "a service account file")
+    fcm_base_url: str = _setting("https://fcm.googleapis.com", _url("http", "https"), "http(s)://…")
+    push_ack_seconds: int = _setting("5", _bounded(1, 300), "seconds, 1 to 300")
+    internal_cors_origins: tuple[str, ...] = _setting("", _words, "origins, comma separated")
+    public_cors_origins: tuple[str, ...] = _setting("", _words, "origins, comma separated")
+    rate_limit_per_minute: int = _setting("120", _bounded(1, 1_000_000), "requests, 1 to 1000000")
+    rate_limit_burst: int = _setting("60", _bounded(1, 1_000_000), "requests, 1 to 1000000")
+    ws_frames_per_second: int = _setting("30", _bounded(1, 1_000_000), "frames, 1 to 1000000")
+    ws_frames_burst: int = _setting("200", _bounded(1, 1_000_000), "frames, 1 to 1000000")
+    shutdown_grace_seconds: int = _setting("10", _bounded(1, 300), "seconds, 1 to 300")
+    sesi_time_scale: float = _setting("1", _scale, "a number from 0.01 to 10000")
+    sesi_time_anchor: str = _setting("", str, "an ISO 8601 time with a zone")
+
+    @property
+    def production(self) -> bool:
+        """Whether this is the real thing: no development route, secret or scaled time."""
+        return self.environment == "production"
+
+    @property
+    def development_routes(self) -> bool:
+        """Whether /dev/pay and /internal/_test exist."""
+        return not self.production
+
+
+def variables() -> tuple["attrs.Attribute[Any]", ...]:
+    """Return the fields of Settings, for listing them."""
+    return attrs.fields(Settings)
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """Read and check all settings.
+
+    Raises SettingsError with one line for the first variable that is wrong.
+    """
+    values: dict[str, Any] = {}
+    for field in variables():
+        name = field.name.upper()
+        text = environ.get(name)
+        if text is None or (text == "" and field.metadata["default"] not in (None, "")):
+            text = field.metadata["default"] or ""
+        try:
+            values[field.name] = field.metadata["read"](text)
+        except (ValueError, KeyError) as error:
+            shown = "(hidden)" if field.metadata["secret"] else repr(text)
+            raise SettingsError(f"{name}: expected {field.metadata['expected']}, got {shown}") from error
+    settings = Settings(**values)
+    _check_together(settings)
+    return settings
+
+
+def _check_together(s: Settings) -> None:
+    """What no single variable can tell."""
+    if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
+        raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
+    if s.otp_sender == "http" and not s.otp_http_url:
+        raise SettingsError("OTP_HTTP_URL: expected http(s)://…, because OTP_SENDER is http")
+    if s.push_sender == "fcm" and not (s.fcm_project_id and s.fcm_credentials_file):
+        raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
+    if not s.production:
+        return
+    if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
+        raise SettingsError("JWT_SECRETS: expected secrets of your own in production, got the development one")
+    if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
+        raise SettingsError("GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one")
+    if s.sesi_time_scale != 1 or s.sesi_time_anchor:
+        raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
+
+
+def unused_adapters(s: Settings) -> list[str]:
+    """Return the variables that are set for adapters this version does not have yet."""
+    found = []
+    if s.gateway_enabled:
+        found.append("GATEWAY_ENABLED")
+    if s.push_sender == "fcm":
+        found.append("PUSH_SENDER")
+    if s.identity_a_jwks_url or s.identity_a_audiences:
+        found.append("IDENTITY_A_*")
+    if s.identity_b_jwks_url or s.identity_b_audiences:
+        found.append("IDENTITY_B_*")
+    return found
+
+
+def shown(s: Settings) -> list[tuple[str, str, str]]:
+    """Return (variable, default, effective value) of each setting, secrets masked."""
+    rows = []
+    for field in variables():
+        value = getattr(s, field.name)
+        default = field.metadata["default"]
+        if field.metadata["secret"]:
+            value, default = ("****" if value else ""), ("****" if default else "")
+        elif isinstance(value, tuple):
+            value = ",".join(value)
+        elif isinstance(value, bool):
+            value = str(value).lower()
+        rows.append((field.name.upper(), default or "", str(value)))
+    return rows

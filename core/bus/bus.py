@@ -1,0 +1,131 @@
+"""Redis: wakes other processes up. It may be empty, frozen or away at any moment; nothing is lost by that.
+
+Publishing happens after the commit, off the request's path: a bounded queue, one writer, a short deadline. What the bus
+does not take is dropped, because whoever misses a signal finds the truth in the database.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import redis.asyncio as redis_asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from core.base import logs, metrics
+from core.base.clock import real_sleep
+
+SIGNALS = "sesi:signals"
+FRAMES = "sesi:frames"
+QUEUE_SIZE = 10_000  # signals; beyond this the bus is away, and the database has it all
+DEADLINE_S = 1.0
+RECONNECT_S = 0.25
+PIPELINE = 200
+
+log = logs.get("bus")
+Handler = Callable[[str, bytes], Awaitable[None] | None]
+
+
+class Bus:
+    """Sends and hears signals."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._client = self._connect(DEADLINE_S)
+        self._queue: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(QUEUE_SIZE)
+        self.degraded = False
+
+    def _connect(self, timeout: float | None) -> redis_asyncio.Redis:
+        return redis_asyncio.Redis.from_url(
+            self._url, socket_timeout=timeout, socket_connect_timeout=DEADLINE_S, retry=Retry(NoBackoff(), 0)
+        )
+
+    def publish(self, channel: str, data: bytes) -> None:
+        """Send without waiting."""
+        try:
+            self._queue.put_nowait((channel, data))
+        except asyncio.QueueFull:
+            metrics.SIGNALS_DROPPED.inc()
+
+    async def run_writer(self) -> None:
+        """Send what is queued, many at a time, until cancelled."""
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < PIPELINE and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    pipeline = self._client.pipeline(transaction=False)
+                    for channel, data in batch:
+                        pipeline.publish(channel, data)
+                    await pipeline.execute()
+                self._healthy(True)
+            except (RedisError, OSError, TimeoutError):
+                metrics.SIGNALS_DROPPED.inc(len(batch))
+                self._healthy(False)
+                with contextlib.suppress(RedisError, OSError):
+                    await self._client.connection_pool.disconnect()
+            finally:
+                for _ in batch:
+                    self._queue.task_done()
+
+    def _healthy(self, well: bool) -> None:
+        if self.degraded == well:
+            log.warning("bus", available=well)
+        self.degraded = not well
+
+    async def drain(self) -> None:
+        """Wait until what is queued has been sent, for one deadline at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DEADLINE_S):
+                await self._queue.join()
+
+    async def listen(self, channels: list[str], handle: Handler, resubscribed: Callable[[], None]) -> None:
+        """Hand each message to `handle`, until cancelled.
+
+        `resubscribed` is called at each new subscription: whatever was sent before it may have been missed.
+        """
+        while True:
+            client = self._connect(None)
+            try:
+                pubsub = client.pubsub(ignore_subscribe_messages=False)
+                await pubsub.subscribe(*channels)
+                async for message in pubsub.listen():
+                    if message["type"] == "subscribe":
+                        resubscribed()
+                    elif message["type"] == "message":
+                        await self._hand_over(handle, message)
+            except (RedisError, OSError, TimeoutError):
+                await real_sleep(RECONNECT_S)
+            finally:
+                with contextlib.suppress(RedisError, OSError, TimeoutError):
+                    await client.aclose()
+
+    async def _hand_over(self, handle: Handler, message: dict[str, object]) -> None:
+        channel, data = message["channel"], message["data"]
+        assert isinstance(channel, bytes)
+        assert isinstance(data, bytes)
+        try:
+            result = handle(channel.decode(), data)
+            if result is not None:
+                await result
+        except Exception:
+            log.exception("a signal could not be handled", channel=channel.decode())
+
+    async def ping(self) -> bool:
+        """Whether the bus answers within the deadline."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await self._client.ping()
+        except (RedisError, OSError, TimeoutError):
+            self._healthy(False)
+            return False
+        self._healthy(True)
+        return True
+
+    async def close(self) -> None:
+        """Close the writer's connections."""
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(DEADLINE_S):
+                await self._client.aclose()

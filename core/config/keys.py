@@ -1,0 +1,162 @@
+"""Every configuration row: type, default, bounds, unit, meaning (specification, Limits). The one place for all of them:
+seeding, validation, reading and the operators' pages are fed from here.
+"""
+
+import enum
+from typing import Any
+
+import attrs
+
+from core.base.errors import ValidationFailed
+
+LIMIT = (0, 1_000_000)
+SECONDS = (1, 3_600)
+MINUTES = (1, 1_440)
+
+
+class Shape(enum.Enum):
+    """What a row's value looks like."""
+
+    NUMBER = "number"  # {"value": int}
+    FLAG = "flag"  # {"value": bool}
+    CHOICE = "choice"  # {"value": one of `choices`}
+    DOCUMENT = "document"  # a JSON document of its own
+
+
+@attrs.frozen(kw_only=True)
+class Key:
+    """One row of `app_config`. `used` is False for legacy rows that no code reads."""
+
+    name: str
+    shape: Shape
+    default: Any
+    meaning: str
+    unit: str | None = None
+    bounds: tuple[int, int] | None = None
+    choices: tuple[str, ...] = ()
+    used: bool = True
+
+
+def _number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning: str, *, used: bool = True) -> Key:
+    return Key(name=name, shape=Shape.NUMBER, default=default, bounds=bounds, unit=unit, meaning=meaning, used=used)
+
+
+def _flag(name: str, meaning: str, *, default: bool, used: bool = True) -> Key:
+    return Key(name=name, shape=Shape.FLAG, default=default, meaning=meaning, used=used)
+
+
+def _document(name: str, default: Any, meaning: str, *, used: bool = True) -> Key:
+    return Key(name=name, shape=Shape.DOCUMENT, default=default, meaning=meaning, used=used)
+
+
+_SUPPORT = {
+    "primary": {"label": "WhatsApp", "deeplink": "https://wa.me/62800000000"},
+    "secondary": {"label": "Telegram", "deeplink": "https://t.me/sesi_support"},
+}
+_LEGACY_TIERS = [
+    {"duration_minutes": 12, "price": 12000, "label": "12 menit"},
+    {"duration_minutes": 30, "price": 27000, "label": "30 menit"},
+    {"duration_minutes": 60, "price": 48000, "label": "60 menit"},
+]
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        _number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
+        _number("otp_max_per_phone_per_hour", 3, LIMIT, "requests", "OTP requests for a phone in an hour."),
+        _number("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
+        _number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before a code is sent again."),
+        _number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Tries to verify one code."),
+        _number("cc_login_max_attempts", 5, LIMIT, "attempts", "Failed operator logins before a lockout."),
+        _number("cc_login_lockout_minutes", 15, MINUTES, "minutes", "How long a lockout lasts."),
+        _flag("require_mitra_ping", "Whether silent mitras are taken offline.", default=True),
+        _number("mitra_stale_after_seconds", 45, SECONDS, "seconds", "Silence after which a mitra is offline."),
+        _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Vestigial.", used=False),
+        _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
+        _number("returning_chat_confirmation_timeout_seconds", 20, SECONDS, "seconds", "A mitra's time to answer a returning customer."),
+        _number("pairing_blast_timeout_seconds", 60, SECONDS, "seconds", "Length of one round of a blast."),
+        _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
+        Key(
+            name="extension_default_action_on_timeout",
+            shape=Shape.CHOICE,
+            default="auto_approve",
+            choices=("auto_approve", "reject"),
+            meaning="What happens when a mitra does not answer an extension.",
+        ),
+        _number("searching_timeout_minutes", 5, MINUTES, "minutes", "How long a customer's search may last."),
+        _flag("early_end_mitra_enabled", "Whether a mitra may end a session early.", default=False),
+        _flag("early_end_customer_enabled", "Whether a customer may end a session early.", default=False),
+        _flag("end_session_two_step_confirm", "Apps ask twice before an end.", default=True),
+        _flag("three_minute_warning_enabled", "Whether the warning at 180 s is given.", default=True),
+        _flag("payment_method_qris_first", "Apps list QRIS first.", default=True),
+        _flag("sensitive_flip_confirmation_enabled", "The mitra app asks before a flip.", default=True),
+        _flag("sensitive_flag_one_way_latch", "A sensitive session stays sensitive.", default=False),
+        _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
+        _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),
+        _document("anonymity", {"enabled": False}, "Has no effect.", used=False),
+        _document("price_tiers", _LEGACY_TIERS, "Legacy tier list; prices are in pricing_tiers.", used=False),
+        _document("support_handles", _SUPPORT, "Contacts of the admin-help sheet: label and deeplink each."),
+    )
+}
+
+
+def stored(key: Key, value: Any) -> Any:
+    """Return what the row holds for a value: {"value": …} unless the key is a document."""
+    return value if key.shape is Shape.DOCUMENT else {"value": value}
+
+
+def loaded(key: Key, row: Any) -> Any:
+    """Return the value that a row holds; a row that somebody broke by hand counts as the default."""
+    if key.shape is Shape.DOCUMENT:
+        return row
+    value = row.get("value") if isinstance(row, dict) else None
+    try:
+        check(key, value)
+    except ValidationFailed:
+        return key.default
+    return value
+
+
+def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
+    """Check a new value by the key's type and bounds.
+
+    Raises ValidationFailed that names the rule (contract 8).
+    """
+    if key.shape is Shape.FLAG and not isinstance(value, bool):
+        raise ValidationFailed.of("value", f"{key.name} is true or false")
+    if key.shape is Shape.CHOICE and value not in key.choices:
+        raise ValidationFailed.of("value", f"{key.name} is one of {', '.join(key.choices)}")
+    if key.shape is Shape.NUMBER:
+        _check_number(key, value, cadence_seconds)
+    if key.shape is Shape.DOCUMENT:
+        _check_document(key, value)
+
+
+def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
+    assert key.bounds is not None
+    low, high = key.bounds
+    if key.name == "mitra_stale_after_seconds":
+        low = cadence_seconds
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValidationFailed.of("value", f"{key.name} is a whole number from {low} to {high} {key.unit}")
+
+
+def _check_document(key: Key, value: Any) -> None:
+    if key.name == "support_handles":
+        handles = value if isinstance(value, dict) else {}
+        good = set(handles) == {"primary", "secondary"} and all(
+            isinstance(handle, dict)
+            and set(handle) == {"label", "deeplink"}
+            and all(isinstance(text, str) and 0 < len(text) <= 500 for text in handle.values())
+            and "://" in handle["deeplink"]
+            for handle in handles.values()
+        )
+        if not good:
+            raise ValidationFailed.of(
+                "value", "support_handles is {primary: {label, deeplink}, secondary: {label, deeplink}}"
+            )
+    elif key.name == "anonymity":
+        if not (isinstance(value, dict) and set(value) == {"enabled"} and isinstance(value["enabled"], bool)):
+            raise ValidationFailed.of("value", "anonymity is {enabled: true or false}")
+    elif not isinstance(value, list):
+        raise ValidationFailed.of("value", f"{key.name} is a list")

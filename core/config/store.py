@@ -1,0 +1,47 @@
+"""Writes and reads of configuration rows, and the service clock's anchor."""
+
+import datetime as dt
+from typing import Any
+
+from core.config.keys import KEYS, Key, loaded, stored
+from core.storage.database import Database, Tx
+
+# All rows with the newest change, for the cache.
+ALL = "SELECT key, value, updated_at FROM app_config"
+UPSERT = """INSERT INTO app_config (key, value, updated_at, updated_by) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by"""
+# Seeding never overwrites what an operator set.
+SEED = "INSERT INTO app_config (key, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING"
+ANCHOR = """WITH mine AS (INSERT INTO service_clock (id, anchor) VALUES (1, $1) ON CONFLICT (id) DO NOTHING RETURNING anchor)
+  SELECT anchor FROM mine UNION ALL SELECT anchor FROM service_clock LIMIT 1"""
+
+
+async def read_all(db: Database) -> dict[str, Any]:
+    """Return every key's value, defaults where there is no row."""
+    rows = {row["key"]: row["value"] for row in await db.fetch(ALL)}
+    return {name: loaded(key, rows[name]) if name in rows else key.default for name, key in KEYS.items()}
+
+
+async def lock(tx: Tx, key: Key) -> Any:
+    """Lock a row and return its value before the change; None when there is no row yet."""
+    row = await tx.fetchrow("SELECT value FROM app_config WHERE key = $1 FOR UPDATE", key.name)
+    return loaded(key, row["value"]) if row else None
+
+
+async def write(tx: Tx, key: Key, value: Any, *, operator_id: str) -> None:
+    """Set a row."""
+    await tx.execute(UPSERT, key.name, stored(key, value), tx.now, operator_id)
+
+
+async def seed(tx: Tx) -> int:
+    """Add the rows that are missing, with their defaults; return how many."""
+    added = 0
+    for key in KEYS.values():
+        added += await tx.execute(SEED, key.name, stored(key, key.default), tx.now)
+    return added
+
+
+async def anchor(db: Database, wanted: dt.datetime) -> dt.datetime:
+    """Return the database's anchor of service time; the first process to ask writes `wanted` there, once."""
+    row = await db.fetchval(ANCHOR, wanted)
+    return row if row is not None else await db.fetchval("SELECT anchor FROM service_clock")

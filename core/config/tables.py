@@ -1,0 +1,22 @@
+"""Configuration rows and the service's clock (specification, Resources: app_config; contract 1)."""
+
+from piccolo.columns import Integer, Varchar
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class AppConfig(Table, tablename="app_config"):
+    """One tunable value, usually {"value": scalar}."""
+
+    key = Varchar(length=100, primary_key=True, default=None, null=False)
+    value = columns.json(null=False)
+    updated_at = columns.moment(null=False)
+    updated_by = columns.reference("Operator", null=True)
+
+
+class ServiceClock(Table, tablename="service_clock"):
+    """The one row that says where service time is anchored; written by the first process to meet the database."""
+
+    id = Integer(primary_key=True, default=1)
+    anchor = columns.moment(null=False)

@@ -1,0 +1,24 @@
+"""Customers (specification, Resources: customers)."""
+
+from piccolo.columns.base import OnDelete
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class Customer(Table, tablename="customers"):
+    """Somebody who pays for sessions. Partial unique indexes on the two identity subjects are in the migration."""
+
+    id = columns.identifier()
+    legacy_uid = columns.string(255, null=True, unique=True)
+    phone = columns.string(20, null=True, unique=True)
+    display_name = columns.string(100, null=True)
+    is_anonymous = columns.flag(default=True)
+    email = columns.string(255, null=True)
+    identity_a_sub = columns.string(255, null=True)
+    identity_b_sub = columns.string(255, null=True)
+    push_token = columns.string(255, null=True)
+    # From an anonymous row to the existing customer it signed into; its rows stay with it.
+    account_belongs_to = columns.reference("Customer", null=True, on_delete=OnDelete.set_null)
+    usp_seen = columns.flag()
+    created_at = columns.created()

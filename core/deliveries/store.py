@@ -1,0 +1,42 @@
+"""Writes of deliveries: one row for each recipient of an event, until it is acknowledged or given up."""
+
+import datetime as dt
+
+from core.events.notices import Notice
+from core.storage.database import Database, Tx
+from core.storage.reads import Reader
+
+# Acknowledged by the recipient: nothing is left to do.
+ACK = "DELETE FROM deliveries WHERE id = ANY($1::uuid[]) AND recipient_id = ANY($2::uuid[])"
+WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
+  WHERE created_at BETWEEN $1 AND clock_timestamp() - make_interval(secs => $2) ORDER BY created_at LIMIT 5000"""
+PURGE = """DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries
+  WHERE created_at < clock_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
+
+
+async def add(tx: Tx, notices: list[Notice]) -> None:
+    """Store notices with the change they tell of; they are sent after the commit."""
+    if not notices:
+        return
+    await tx.execute(
+        """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
+           SELECT u.*, clock_timestamp() FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) u""",
+        [n.event_id for n in notices], [n.recipient_id for n in notices], [n.recipient_type for n in notices],
+        [n.event for n in notices], [n.session_id for n in notices], [n.payload for n in notices],
+    )  # fmt: skip
+    tx.notices.extend(notices)
+
+
+async def acknowledge(db: Database, event_ids: list[str], recipient_ids: list[str]) -> None:
+    """Forget deliveries that their recipient has; unknown and foreign ones are left alone."""
+    await db.fetch(ACK, event_ids, recipient_ids)
+
+
+async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
+    """Deliveries since a moment (real time) that nobody has acknowledged for so long."""
+    return [Notice(**dict(row)) for row in await reader.fetch(WAITING, since, older_than_s)]
+
+
+async def purge(tx: Tx, *, older_than_s: float) -> int:
+    """Give up old deliveries: a client that comes back gets a snapshot."""
+    return await tx.execute(PURGE, older_than_s)

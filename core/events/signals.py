@@ -1,0 +1,63 @@
+"""Signals: committed facts that other processes should look at now. Losing one costs a delay, never a wrong state."""
+
+import datetime as dt
+
+import msgspec
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A fact in the past tense."""
+
+
+class LoginsRevoked(Signal, frozen=True, kw_only=True):
+    """These auth sessions ended: their tokens are refused and their sockets closed."""
+
+    auth_session_ids: list[str]
+
+
+class ConfigChanged(Signal, frozen=True, kw_only=True):
+    """A configuration row has a new value."""
+
+    key: str
+
+
+class DeadlineSet(Signal, frozen=True, kw_only=True):
+    """Something will be due at this moment of service time."""
+
+    at: dt.datetime
+
+
+class PaymentConfirmed(Signal, frozen=True, kw_only=True):
+    """`payment_request.confirmed`: its pairing starts, or its extension is asked."""
+
+    payment_request_id: str
+    is_extension: bool
+
+
+class MitrasFreed(Signal, frozen=True, kw_only=True):
+    """These mitras may have become free for requests."""
+
+    mitra_ids: list[str]
+
+
+class SessionMoved(Signal, frozen=True, kw_only=True):
+    """A session changed its state or its end."""
+
+    session_id: str
+    status: str
+
+
+Any_ = LoginsRevoked | ConfigChanged | DeadlineSet | PaymentConfirmed | MitrasFreed | SessionMoved
+
+
+def encode(signal: Signal) -> bytes:
+    """Write for the wire."""
+    return msgspec.json.encode(signal)
+
+
+def decode(data: bytes) -> Signal | None:
+    """Read from the wire; None for a type that this version does not know."""
+    try:
+        return msgspec.json.decode(data, type=Any_)
+    except msgspec.ValidationError:
+        return None

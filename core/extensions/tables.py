@@ -1,0 +1,23 @@
+"""Extensions (specification, Resources: session_extensions)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class SessionExtension(Table, tablename="session_extensions"):
+    """More minutes for a session, paid before the mitra is asked."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    requested_duration_minutes = columns.number()
+    requested_price = columns.number()
+    status = columns.string(20, default="pending")
+    requested_at = columns.moment(null=False)
+    answer_by = columns.moment(null=False)
+    responded_at = columns.moment()
+    payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
+
+    known_status = Check("status in ('pending', 'approved', 'auto_approved', 'rejected', 'safeguard_tripped')")
+    answered_has_a_time = Check("(status = 'pending') = (responded_at is null)")

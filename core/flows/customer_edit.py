@@ -1,0 +1,19 @@
+"""A customer's own name (specification, Endpoints: profile)."""
+
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.customers import store as customers
+from core.customers.store import Customer
+from core.runtime import Runtime
+
+
+async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str) -> Customer:
+    """Set the name that mitras see: 1 to 100 characters after trimming. Raises ValidationFailed."""
+    name = display_name.strip()
+    if not 1 <= len(name) <= 100:
+        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
+    async with runtime.transaction() as tx:
+        customer = await customers.set_display_name(tx, actor.user_id, name)
+    if customer is None:
+        raise NotFound
+    return customer

@@ -1,0 +1,27 @@
+"""Events on their way: acknowledged, sent again, given up (contract 7)."""
+
+import datetime as dt
+
+from core.base.actor import Actor
+from core.deliveries import store as deliveries
+from core.events.notices import Notice
+from core.runtime import Runtime, away_is_unavailable
+
+KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
+
+
+async def acknowledge(runtime: Runtime, actor: Actor, event_ids: list[str]) -> None:
+    """One device has it: that is enough for the user. Unknown, foreign and finished ids are ignored."""
+    with away_is_unavailable():
+        await deliveries.acknowledge(runtime.db, event_ids, list(actor.ids))
+
+
+async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
+    """Events since a moment (real time) that nobody has acknowledged for so many seconds."""
+    return await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
+
+
+async def purge(runtime: Runtime) -> int:
+    """Sweep: forget old events."""
+    async with runtime.transaction() as tx:
+        return await deliveries.purge(tx, older_than_s=KEEP_S)

@@ -1,0 +1,76 @@
+"""Refresh and logout (specification, Authentication 1; contract 3)."""
+
+import attrs
+
+from core.base.actor import Actor, UserType
+from core.events.signals import LoginsRevoked
+from core.logins import refresh
+from core.logins import store as logins
+from core.logins.refresh import Held, RefreshInvalid, Verdict
+from core.runtime import Runtime
+from core.steps import tokens
+from core.steps.tokens import Tokens
+
+
+@attrs.frozen(kw_only=True)
+class Refreshed:
+    """New tokens, and whose they are."""
+
+    tokens: Tokens
+    user_type: UserType
+    user_id: str
+
+
+async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: bool) -> Refreshed:
+    """Rotate a refresh token. A reused one revokes its auth session, which is committed before it is refused.
+
+    `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
+    Raises RefreshInvalid.
+    """
+    keys = [key for _, key in runtime.settings.jwt_secrets]
+    auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
+    reused = False
+    async with runtime.transaction() as tx:
+        found = await logins.lock_auth_session(tx, auth_session_id)
+        if found is None or found.revoked_at is not None or found.expires_at <= tx.now:
+            raise RefreshInvalid
+        user_type = UserType(found.user_type)
+        if (user_type is UserType.OPERATOR) != operators:
+            raise RefreshInvalid
+        held = Held(
+            present_hash=found.refresh_token_hash, previous_hash=found.previous_token_hash, rotated_at=found.rotated_at
+        )
+        verdict = refresh.judge(refresh_token, held, now=tx.now)
+        following = ""
+        if verdict is Verdict.REUSED:
+            reused = True
+            revoked = await logins.revoke(tx, auth_session_id=auth_session_id)
+            tx.signal(LoginsRevoked(auth_session_ids=revoked))
+        elif verdict is Verdict.RETRY:
+            following = refresh.repeated_successor(refresh_token, held, keys=keys)
+        else:
+            following = refresh.successor(key=keys[0], token=refresh_token)
+            await logins.rotate(
+                tx,
+                auth_session_id,
+                before=held.present_hash,
+                after=refresh.hash_of(following),
+                expires_at=tx.now + tokens.lifetime(runtime, user_type),
+            )
+    if reused:
+        raise RefreshInvalid
+    issued = tokens.with_access(
+        runtime,
+        user_type=user_type,
+        user_id=found.user_id,
+        auth_session_id=auth_session_id,
+        refresh_token=following,
+    )
+    return Refreshed(tokens=issued, user_type=user_type, user_id=found.user_id)
+
+
+async def log_out(runtime: Runtime, actor: Actor) -> None:
+    """Revoke the caller's auth session; its sockets are closed and its token refused within a second."""
+    async with runtime.transaction() as tx:
+        await logins.revoke(tx, auth_session_id=actor.auth_session_id)
+        tx.signal(LoginsRevoked(auth_session_ids=[actor.auth_session_id]))

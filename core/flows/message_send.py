@@ -1,0 +1,161 @@
+"""Chat messages and marks: a batch in one transaction, announced after its commit (contract 6; hot path).
+
+The realtime process hands in batches on connections of its own; REST hands in lists of one.
+"""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import msgspec
+
+from core.base import metrics
+from core.base.actor import Actor, UserType
+from core.base.clock import real_sleep
+from core.base.errors import NotFound, Unavailable
+from core.events.notices import Envelope, Passing, StoredMessage
+from core.messages import store
+from core.messages.rules import Draft, Mark, Placed
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions import store as sessions
+from core.sessions.rules import SessionNotActive
+from core.sessions.store import Session
+
+COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server's verdict comes first
+RETRY_AFTER_S = (0.05, 0.2, 0.8)
+encode = msgspec.json.encode
+
+
+def as_time(at: dt.datetime) -> str:
+    """ISO 8601, UTC, with Z."""
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@attrs.frozen(kw_only=True)
+class Parties:
+    """Whose session it is."""
+
+    customer_id: str
+    mitra_id: str
+
+
+def message_frame(draft: Draft, placed: Placed, *, sender_type: str) -> bytes:
+    """Return the `message` frame; it is made once and sent to everybody."""
+    at = as_time(placed.created_at)
+    metadata = msgspec.Raw(draft.metadata.encode()) if draft.metadata else None
+    message = {
+        "id": placed.id,
+        "session_id": draft.session_id,
+        "seq": placed.seq,
+        "sender_type": sender_type,
+        "sender_id": draft.sender_id,
+        "client_message_id": draft.client_message_id,
+        "type": draft.type,
+        "content": draft.content,
+        "metadata": metadata,
+        "status": "sent",
+        "created_at": at,
+        "delivered_at": None,
+        "read_at": None,
+    }
+    return encode({"type": "message", "server_time": at, "message": message})
+
+
+def status_frame(session_id: str, status: str, up_to: int, at: dt.datetime) -> bytes:
+    """Return the `message_status` frame."""
+    stamp = as_time(at)
+    frame = {
+        "type": "message_status",
+        "session_id": session_id,
+        "status": status,
+        "up_to": up_to,
+        "at": stamp,
+        "server_time": stamp,
+    }
+    return encode(frame)
+
+
+async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session, str]:
+    """Return a session of the caller's, and the id under which she is its party. Raises NotFound."""
+    with away_is_unavailable():
+        session = await sessions.get(runtime.db, session_id)
+    party = None
+    if session is not None:
+        party = session.mitra_id if actor.user_type is UserType.MITRA else session.customer_id
+    if session is None or party is None or not actor.owns(party):
+        raise NotFound
+    return session, party
+
+
+async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
+    """Store one message of the caller's and announce it. Raises NotFound, SessionNotActive, Unavailable."""
+    session, party = await _own(runtime, actor, draft.session_id)
+    draft = attrs.evolve(draft, sender_id=party)
+    answer = await _commit(runtime, [draft], {})
+    placed = answer[1][0]
+    if not isinstance(placed, Placed):
+        raise SessionNotActive if placed else NotFound
+    if not placed.repeated and session.mitra_id is not None:
+        metrics.MESSAGES.inc()
+        stored = StoredMessage(
+            session_id=session.id,
+            customer_id=session.customer_id,
+            mitra_id=session.mitra_id,
+            seq=placed.seq,
+            frame=message_frame(draft, placed, sender_type=actor.user_type.value),
+        )
+        runtime.tell(Envelope(origin=runtime.node, messages=[stored]))
+    return placed
+
+
+async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: int) -> None:
+    """Move the caller's marks: what is read has been delivered. Raises NotFound, Unavailable."""
+    session, _ = await _own(runtime, actor, session_id)
+    bound = min(up_to, session.last_seq)
+    mitra = actor.user_type is UserType.MITRA
+    mark = (
+        Mark(mitra_delivered=bound, mitra_read=bound) if mitra else Mark(customer_delivered=bound, customer_read=bound)
+    )
+    at, _ = await _commit(runtime, [], {session_id: mark})
+    if bound and session.mitra_id is not None:
+        frame = status_frame(session_id, "read", bound, at or runtime.now())
+        both = [Passing(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
+        runtime.tell(Envelope(origin=runtime.node, passing=both))
+
+
+async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:
+    with away_is_unavailable():
+        async with runtime.db.pool.acquire(timeout=4) as connection:
+            return await store.commit(
+                connection,
+                drafts,
+                marks,
+                anchor=runtime.clock.anchor,
+                scale=runtime.clock.scale,
+                timeout=COMMIT_TIMEOUT_S,
+            )
+
+
+async def commit_batch(
+    runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
+) -> tuple[Any, list[Placed | bool]]:
+    """Store a batch of many connections' frames; try again while the database is away.
+
+    A retry is always safe: a client's message id is stored once, and marks only grow. Raises Unavailable when the
+    database stays away.
+    """
+    for pause in (*RETRY_AFTER_S, None):
+        try:
+            return await _commit(runtime, drafts, marks)
+        except Unavailable:
+            if pause is None:
+                raise
+            await real_sleep(pause)
+    raise AssertionError("unreachable")
+
+
+async def fill_marks(runtime: Runtime, after: dict[str, int]) -> None:
+    """Bring the columns of single messages up to their sessions' marks, beyond what is final."""
+    with away_is_unavailable():
+        async with runtime.db.pool.acquire(timeout=4) as connection:
+            await store.fill(connection, after)

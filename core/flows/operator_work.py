@@ -1,0 +1,160 @@
+"""Operators at work: failed pairings, configuration, mitras. Each write leaves its audit row (contract 8)."""
+
+from typing import Any
+
+import attrs
+
+from core.base import phones
+from core.base.actor import Actor
+from core.base.errors import Forbidden, DomainError, NotFound, ValidationFailed
+from core.config import store as config_store
+from core.config.keys import KEYS, check
+from core.events.signals import ConfigChanged, LoginsRevoked
+from core.logins import store as logins
+from core.mitras import store as mitras
+from core.mitras.store import Mitra
+from core.operators import store as operators
+from core.pairing_failures import store as failures
+from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.runtime import Runtime
+
+
+class PhoneTaken(DomainError):
+    """Another mitra has this phone number."""
+
+    code = "PHONE_TAKEN"
+    message = "Another mitra has this phone number."
+
+
+async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:
+    """Set what was done for the customer, once. Raises NotFound, AlreadyActioned, FailureSuperseded."""
+    async with runtime.transaction() as tx:
+        if not await failures.act(tx, failure_id, action, operator_id=actor.user_id):
+            state = await failures.state(tx, failure_id)
+            if state is None:
+                raise NotFound
+            raise FailureSuperseded if state[1] else AlreadyActioned
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="failed_pairing.actioned",
+            object_type="pairing_failure",
+            object_id=failure_id,
+            before={"operator_action": None},
+            after={"operator_action": action.value},
+        )
+
+
+async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> None:
+    """Set configuration rows, all or none; every process knows within a second. Raises NotFound, ValidationFailed."""
+    cadence = runtime.settings.mitra_heartbeat_cadence_seconds
+    for name, value in values.items():
+        if name not in KEYS:
+            raise NotFound
+        check(KEYS[name], value, cadence_seconds=cadence)
+    async with runtime.transaction() as tx:
+        for name, value in values.items():
+            before = await config_store.lock(tx, KEYS[name])
+            await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
+            await operators.audit(
+                tx,
+                operator_id=actor.user_id,
+                action="config.set",
+                object_type="app_config",
+                object_id=name,
+                before={"value": before},
+                after={"value": value},
+            )
+            tx.signal(ConfigChanged(key=name))
+    await runtime.refresh_config()
+
+
+def _checked_name(display_name: str) -> str:
+    name = display_name.strip()
+    if not 1 <= len(name) <= 100:
+        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
+    return name
+
+
+def _seen(mitra: Mitra) -> dict[str, Any]:
+    return {"display_name": mitra.display_name, "is_active": mitra.is_active}
+
+
+async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
+    """Add a mitra; return her id. Raises ValidationFailed, PhoneTaken."""
+    number, name = phones.normalise(phone), _checked_name(display_name)
+    async with runtime.transaction() as tx:
+        mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
+        if mitra is None:
+            raise PhoneTaken
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.created",
+            object_type="mitra",
+            object_id=mitra.id,
+            before=None,
+            after=_seen(mitra),
+        )
+    return mitra.id
+
+
+@attrs.frozen(kw_only=True)
+class MitraChange:
+    """What an operator changes of a mitra; None: as it is."""
+
+    phone: str | None = None
+    display_name: str | None = None
+    is_active: bool | None = None
+
+
+async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> bool:
+    """Change a mitra; return whether she must be taken offline now. Deactivation revokes her auth sessions.
+
+    Raises NotFound, ValidationFailed, PhoneTaken.
+    """
+    number = None if change.phone is None else phones.normalise(change.phone)
+    name = None if change.display_name is None else _checked_name(change.display_name)
+    async with runtime.transaction() as tx:
+        before = await mitras.lock(tx, mitra_id)
+        if before is None:
+            raise NotFound
+        after = await mitras.update(
+            tx,
+            mitra_id,
+            phone=number or before.phone,
+            display_name=name or before.display_name,
+            is_active=before.is_active if change.is_active is None else change.is_active,
+        )
+        if after is None:
+            raise PhoneTaken
+        deactivated = before.is_active and not after.is_active
+        if deactivated:
+            revoked = await logins.revoke(tx, user_id=mitra_id)
+            tx.signal(LoginsRevoked(auth_session_ids=revoked))
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.changed",
+            object_type="mitra",
+            object_id=mitra_id,
+            before=_seen(before),
+            after=_seen(after),
+        )
+    return deactivated
+
+
+async def note_forced_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:
+    """Leave the audit row of a forced offline. Raises Forbidden when the actor is no operator any more."""
+    async with runtime.transaction() as tx:
+        if await operators.get(tx, actor.user_id) is None:
+            raise Forbidden
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.forced_offline",
+            object_type="mitra",
+            object_id=mitra_id,
+            before=None,
+            after={"is_online": False},
+        )

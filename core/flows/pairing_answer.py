@@ -1,0 +1,135 @@
+"""A mitra accepts or rejects a request (contract 5). The first acceptance wins; capacity is never exceeded."""
+
+import datetime as dt
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.machine import check_edge
+from core.mitras import rules as mitra_rules
+from core.mitras import store as mitras
+from core.pairing import rules
+from core.pairing import store as pairing
+from core.pairing.rules import CauseTag, RequestClosed, RequestTaken, Response
+from core.payments import store as payments
+from core.runtime import Runtime
+from core.sessions import rules as session_rules
+from core.sessions import store as sessions
+from core.sessions import views
+from core.sessions.states import EDGES, SessionStatus
+from core.sessions.store import Session
+from core.sessions.views import Person, SessionView
+from core.steps import announce, money, search
+from core.steps.freedom import freedom
+from core.storage.database import Tx
+
+
+def _refuse(session: Session, response: str | None) -> None:
+    """Say why a request can't be answered (any more). Raises RequestTaken or RequestClosed."""
+    if session.mitra_id is not None:
+        raise RequestTaken
+    if session.status is not SessionStatus.SEARCHING or response is not None:
+        raise RequestClosed
+
+
+async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
+    """Give the session to this mitra, if she is the first and has room. The winner's repeat gets the same answer.
+
+    Raises NotFound, RequestTaken, RequestClosed, MitraOffline, MitraAtCapacity.
+    """
+    mitra_id = actor.user_id
+    # A thousand mitras may answer at once: the losers are told here, without waiting for a lock.
+    session = await _invited(runtime.db, session_id, mitra_id)
+    if session.mitra_id is not None and session.mitra_id != mitra_id:
+        raise RequestTaken
+    async with runtime.transaction() as tx:
+        mitra = await mitras.lock(tx, mitra_id)
+        locked = await sessions.lock(tx, session_id)
+        asked, response = await pairing.last_response(tx, session_id, mitra_id)
+        if mitra is None or locked is None or not asked:
+            raise NotFound
+        if locked.mitra_id != mitra_id:
+            _refuse(locked, response)
+            await _check_free(runtime, tx, locked, mitra_id)
+            await _pair(tx, locked, Person(id=mitra.id, display_name=mitra.display_name))
+        view = await views.one_of(tx, session_id, party_ids=[mitra_id], side=actor.user_type)
+    assert view is not None
+    return view
+
+
+async def _invited(reader: object, session_id: str, mitra_id: str) -> Session:
+    session = await sessions.get(reader, session_id)  # type: ignore[arg-type]
+    if session is None:
+        raise NotFound
+    asked, _ = await pairing.last_response(reader, session_id, mitra_id)  # type: ignore[arg-type]
+    if not asked:
+        raise NotFound
+    return session
+
+
+async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str) -> None:
+    assert session.round_ends_at is not None
+    assert session.search_ends_at is not None
+    in_time = rules.answer_in_time(
+        targeted=session.targeted_mitra_id is not None,
+        round_ends_at=session.round_ends_at,
+        search_ends_at=session.search_ends_at,
+        now=tx.now,
+    )
+    if not in_time:
+        raise RequestClosed
+    presence = await mitras.presence(tx, mitra_id)
+    mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
+
+
+async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
+    """searching -> active with all that it implies."""
+    check_edge(EDGES, session.status, SessionStatus.ACTIVE)
+    expires_at = tx.now + dt.timedelta(minutes=session.duration_minutes)
+    warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
+    await sessions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)
+    await pairing.respond(tx, session.id, mitra.id, Response.ACCEPTED)
+    losers = await pairing.close_open(tx, session.id, Response.MISSED)
+    if session.payment_request_id is not None:
+        payment = await payments.lock(tx, session.payment_request_id)
+        assert payment is not None
+        await money.consume(tx, payment, session_id=session.id)
+    sensitivity = session.topic_sensitivity
+    await announce.requests_closed(tx, session.id, losers, "taken", topic_sensitivity=sensitivity)
+    await announce.requests_closed(tx, session.id, [mitra.id], "accepted", topic_sensitivity=sensitivity)
+    await announce.pairing_status(
+        tx,
+        customer_id=session.customer_id,
+        payment_request_id=session.payment_request_id,
+        session_id=session.id,
+        status="paired",
+        topic_sensitivity=sensitivity,
+        mitra=mitra,
+    )
+    await announce.session_event(tx, [session.id], "session_started")
+    announce.deadline(tx, warn_at or expires_at)
+
+
+async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
+    """Take this mitra's no. When everybody asked has said no and nobody else is free, the search ends at once.
+
+    Raises NotFound, RequestTaken, RequestClosed.
+    """
+    mitra_id = actor.user_id
+    async with runtime.transaction() as tx:
+        session = await sessions.lock(tx, session_id)
+        asked, response = await pairing.last_response(tx, session_id, mitra_id)
+        if session is None or not asked:
+            raise NotFound
+        if response == Response.REJECTED.value:
+            return
+        _refuse(session, response)
+        await pairing.respond(tx, session_id, mitra_id, Response.REJECTED)
+        await announce.requests_closed(
+            tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
+        )
+        if session.targeted_mitra_id is not None:
+            await search.give_up(tx, session, CauseTag.TARGETED_MITRA_REJECTED)
+        elif rules.everybody_said_no(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
+            tx, session_id, freedom(runtime.config), now=tx.now
+        ):
+            await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED)

@@ -1,0 +1,72 @@
+"""The customer cancels a search, at whatever moment (contract 5)."""
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.customers import store as customers
+from core.pairing.rules import CauseTag, SessionNotSearching
+from core.payments import store as payments
+from core.payments.states import PaymentStatus
+from core.payments.store import PaymentRequest
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.sessions.states import SessionStatus
+from core.steps import announce, money, search
+from core.storage.database import Tx
+
+
+class _SearchBegan(Exception):
+    """The search began while we waited for the payment's lock: look again, in the right order."""
+
+
+async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
+    """Pending -> abandoned; searching, or confirmed without a session -> failed_pairing; ended already: unchanged.
+
+    Raises NotFound; SessionNotSearching with the session's id after an accept, or for an extension.
+    """
+    while True:
+        try:
+            async with runtime.transaction() as tx:
+                await _cancel(tx, actor, payment_request_id)
+            return
+        except _SearchBegan:
+            continue  # a request has one search at a time, so this ends
+
+
+async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
+    await customers.lock_account(tx, actor.user_id)
+    payment = await payments.get(tx, payment_request_id)
+    if payment is None or not actor.owns(payment.customer_id):
+        raise NotFound
+    if payment.is_extension:
+        raise SessionNotSearching(details={"session_id": payment.extends_session_id})
+    # Sessions are locked before payments, everywhere; while there is none, the payment's lock keeps it so.
+    session = await sessions.of_payment(tx, payment.id)
+    if session is not None:
+        session = await sessions.lock(tx, session.id)
+    if session is not None and session.status is SessionStatus.SEARCHING:
+        await search.give_up(tx, session, CauseTag.CUSTOMER_CANCELLED)
+    elif session is not None and session.mitra_id is not None:
+        raise SessionNotSearching(details={"session_id": session.id})
+    else:
+        locked = await payments.lock(tx, payment.id)
+        assert locked is not None
+        await _without_session(tx, locked, before=session.id if session else None)
+
+
+async def _without_session(tx: Tx, payment: PaymentRequest, *, before: str | None) -> None:
+    """The payment is locked; `before` is the newest session (an ended one) as we knew it."""
+    newest = await sessions.of_payment(tx, payment.id)
+    if newest is not None and newest.id != before:
+        raise _SearchBegan
+    if payment.status is PaymentStatus.PENDING:
+        await payments.abandon(tx, payment.id)
+    elif payment.status is PaymentStatus.CONFIRMED:
+        await money.fail(tx, payment, CauseTag.CUSTOMER_CANCELLED)
+        await announce.pairing_status(
+            tx,
+            customer_id=payment.customer_id,
+            payment_request_id=payment.id,
+            session_id=None,
+            status="cancelled",
+            cause_tag=CauseTag.CUSTOMER_CANCELLED.value,
+        )

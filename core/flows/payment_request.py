@@ -1,0 +1,130 @@
+"""A customer asks to pay (specification, Core rules 4 and 10; contract 4)."""
+
+import datetime as dt
+
+import attrs
+
+from core.base import ids
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.customers import store as customers
+from core.events.signals import PaymentConfirmed
+from core.mitras import rules as mitra_rules
+from core.mitras import store as mitras
+from core.payments import store as payments
+from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
+from core.payments.states import PaymentStatus
+from core.payments.store import PaymentRequest
+from core.pricing import rules as pricing_rules
+from core.pricing import store as pricing
+from core.runtime import Runtime
+from core.steps.freedom import freedom
+from core.storage.database import Tx
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What the customer asks for; the price is never hers to say."""
+
+    mode: str
+    duration_minutes: int | None
+    first_session_discount: bool
+    targeted_mitra_id: str | None
+    topics: list[str] | None
+
+
+async def request_payment(runtime: Runtime, actor: Actor, wish: Wish) -> PaymentRequest:
+    """Create a pending request with its price frozen; the customer's pending one before it is abandoned.
+
+    Raises SessionInProgress, TierNotFound, DiscountNotEligible, NotPreviousMitra, MitraOffline, MitraAtCapacity.
+    """
+    payment_id = ids.new_id()
+    async with runtime.transaction() as tx:
+        account = list(await customers.lock_account(tx, actor.user_id))
+        blocked, session_id = await payments.blocking(tx, account, but=None)
+        if blocked:
+            raise SessionInProgress(details={"session_id": session_id})
+        if wish.targeted_mitra_id is not None:
+            await _check_target(runtime, tx, account, wish.targeted_mitra_id)
+        amount, minutes = await _price(tx, account, wish)
+        await payments.abandon_pending(tx, account)
+        request = PaymentRequest(
+            id=payment_id,
+            customer_id=actor.user_id,
+            amount=amount,
+            duration_minutes=minutes,
+            is_first_session_discount=wish.first_session_discount,
+            is_extension=False,
+            extends_session_id=None,
+            mode=wish.mode,
+            status=PaymentStatus.PENDING,
+            targeted_mitra_id=wish.targeted_mitra_id,
+            topics=wish.topics,
+            created_at=tx.now,
+            confirmed_at=None,
+            consumed_at=None,
+            expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
+            gateway_invoice_id=None,
+            gateway_invoice_url=_development_page(runtime, payment_id),
+        )
+        await payments.create(tx, request)
+    return request
+
+
+def _development_page(runtime: Runtime, payment_id: str) -> str | None:
+    """With the gateway disabled the customer pays on a page of ours; in production there is none."""
+    settings = runtime.settings
+    if not settings.development_routes:
+        return None
+    return f"http://{settings.public_host}:{settings.public_port}/dev/pay/{payment_id}"
+
+
+async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
+    if wish.first_session_discount:
+        promotion = await pricing.first_session(tx)
+        past = await pricing.past_of(tx, account, but_pending=True)
+        return pricing_rules.discounted(promotion, past, mode=wish.mode, duration_minutes=wish.duration_minutes)
+    if wish.duration_minutes is None:
+        raise pricing_rules.TierNotFound
+    price = await pricing.price_of(tx, mode=wish.mode, minutes=wish.duration_minutes)
+    if price is None:
+        raise pricing_rules.TierNotFound
+    return price, wish.duration_minutes
+
+
+async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: str) -> None:
+    previous = await tx.fetchval(
+        "SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND mitra_id = $2 LIMIT 1", account, mitra_id
+    )
+    if not previous:
+        raise NotPreviousMitra
+    presence = await mitras.presence(tx, mitra_id)
+    mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
+
+
+async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
+    """pending -> abandoned; abandoned already is fine. Raises NotFound, PaymentNotPending."""
+    async with runtime.transaction() as tx:
+        await customers.lock_account(tx, actor.user_id)
+        payment = await payments.lock(tx, payment_request_id)
+        if payment is None or not actor.owns(payment.customer_id):
+            raise NotFound
+        if payment.status is PaymentStatus.ABANDONED:
+            return
+        if not await payments.abandon(tx, payment.id):
+            raise PaymentNotPending
+
+
+async def expire_stale(runtime: Runtime) -> dt.datetime | None:
+    """Sweep: pending requests past their deadline -> expired (specification, Core rules 12)."""
+    async with runtime.transaction() as tx:
+        await payments.expire_due(tx)
+    return None
+
+
+async def announce_again(runtime: Runtime) -> dt.datetime | None:
+    """Sweep: confirmed requests without a chat are announced again (specification, Core rules 12)."""
+    settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
+    for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
+        runtime.announce(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))
+    return None

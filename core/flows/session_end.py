@@ -1,0 +1,97 @@
+"""A party ends a session or says goodbye (contract 5 and 6)."""
+
+from core.base.actor import Actor, UserType
+from core.base.errors import NotFound, ValidationFailed
+from core.base.machine import check_edge
+from core.events.signals import MitrasFreed
+from core.messages import store as messages
+from core.runtime import Runtime
+from core.sessions import rules, views
+from core.sessions import store as sessions
+from core.sessions.rules import ClosureExists
+from core.sessions.states import EDGES, SessionStatus
+from core.sessions.store import Session
+from core.sessions.views import SessionView
+from core.steps import announce
+from core.storage.database import Tx
+
+MAX_CLOSURE = 1000  # characters (contract 6)
+
+
+async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
+    """Lock a session of the caller's. Raises NotFound for everybody else's."""
+    session = await sessions.lock(tx, session_id)
+    party = None
+    if session is not None:
+        party = session.mitra_id if actor.user_type is UserType.MITRA else session.customer_id
+    if session is None or not actor.owns(party):
+        raise NotFound
+    return session
+
+
+async def _close(tx: Tx, session: Session, actor: Actor) -> None:
+    """active or expired -> closing; the mitra has room again."""
+    check_edge(EDGES, session.status, SessionStatus.CLOSING)
+    await sessions.begin_closing(
+        tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
+    )
+    announce.deadline(tx, tx.now + rules.GRACE)
+    if session.mitra_id is not None:
+        tx.signal(MitrasFreed(mitra_ids=[session.mitra_id]))
+
+
+async def _view(tx: Tx, actor: Actor, session_id: str) -> SessionView:
+    view = await views.one_of(tx, session_id, party_ids=list(actor.ids), side=actor.user_type)
+    assert view is not None
+    return view
+
+
+async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
+    """End a session: before its time if the side's switch is on, after it always. Ended already: unchanged.
+
+    Raises NotFound, EarlyEndDisabled, SessionNotActive.
+    """
+    switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
+    async with runtime.transaction() as tx:
+        session = await _lock_own(tx, actor, session_id)
+        status = _status_now(session, tx)
+        if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
+            await _close(tx, session, actor)
+            await announce.session_event(tx, [session_id], "session_closing")
+        return await _view(tx, actor, session_id)
+
+
+def _status_now(session: Session, tx: Tx) -> SessionStatus:
+    """The state as it is by the clock: the end of paid time never depends on a job being on time."""
+    if session.status is SessionStatus.ACTIVE and session.expires_at is not None and session.expires_at <= tx.now:
+        return SessionStatus.EXPIRED
+    return session.status
+
+
+async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, message: str) -> SessionView:
+    """Store a closure message; the first one after the end moves the session to closing, the second completes it.
+
+    Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists.
+    """
+    if not 1 <= len(message.strip()) or len(message) > MAX_CLOSURE or "\0" in message:
+        raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
+    async with runtime.transaction() as tx:
+        session = await _lock_own(tx, actor, session_id)
+        rules.may_close(_status_now(session, tx))
+        side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
+        party_id = session.mitra_id if side is UserType.MITRA else session.customer_id
+        assert party_id is not None
+        closures = await sessions.add_closure(
+            tx, session_id, user_type=side.value, user_id=party_id, message=message
+        )
+        if closures == 0:
+            raise ClosureExists
+        event = "session_closing"
+        if session.status is not SessionStatus.CLOSING:
+            await _close(tx, session, actor)
+        if closures == 2:
+            await sessions.complete(tx, session_id)
+            await messages.fill_in(tx, [session_id])
+            event = "session_completed"
+        await announce.session_event(tx, [session_id], event)
+        return await _view(tx, actor, session_id)

@@ -1,0 +1,99 @@
+"""What a fresh database is given: configuration, prices, a first administrator, people for a laptop. Safe to repeat."""
+
+import attrs
+
+from core.base import ids
+from core.config import store as config_store
+from core.customers import store as customers
+from core.logins import passwords
+from core.mitras import store as mitras
+from core.operators import store as operators
+from core.operators.rules import ADMINISTRATOR
+from core.pricing import store as pricing
+from core.pricing.rules import Promotion
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class TierSeed:
+    """A tier to add."""
+
+    mode: str
+    minutes: int
+    price_idr: int
+    tag: str | None = None
+
+
+PROMOTION = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
+TIERS = (
+    TierSeed(mode="chat", minutes=12, price_idr=12000),
+    TierSeed(mode="chat", minutes=30, price_idr=27000),
+    TierSeed(mode="chat", minutes=60, price_idr=48000),
+    TierSeed(mode="call", minutes=12, price_idr=18000),
+    TierSeed(mode="call", minutes=30, price_idr=40000),
+    TierSeed(mode="call", minutes=60, price_idr=72000),
+)
+DEMO_MITRAS = (("+6281200000001", "Ayu"), ("+6281200000002", "Bima"), ("+6281200000003", "Citra"))
+DEMO_CUSTOMERS = ("Dewi", "Eka")
+
+
+async def seed_defaults(runtime: Runtime) -> int:
+    """Add missing configuration rows and the administrator role; return how many rows were added."""
+    async with runtime.transaction() as tx:
+        await operators.ensure_role(tx, "administrator", ADMINISTRATOR)
+        return await config_store.seed(tx)
+
+
+async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None) -> list[str]:
+    """Add missing tiers and the promotion; return a line for each one added. What is there is never overwritten."""
+    added = []
+    async with runtime.transaction() as tx:
+        for order, tier in enumerate(tiers):
+            made = await pricing.seed_tier(
+                tx, mode=tier.mode, minutes=tier.minutes, price_idr=tier.price_idr, tag=tier.tag, sort_order=order
+            )
+            if made:
+                added.append(f"{tier.mode} {tier.minutes} min: Rp {tier.price_idr:,}".replace(",", "."))
+        if promotion is not None and await pricing.seed_promotion(tx, promotion):
+            added.append(f"first-session discount: Rp {promotion.price_idr:,}".replace(",", "."))
+    return added
+
+
+async def seed_demo(runtime: Runtime) -> list[str]:
+    """Add a few mitras and customers for a laptop; return a line for each one added."""
+    added = []
+    async with runtime.transaction() as tx:
+        for phone, name in DEMO_MITRAS:
+            if await mitras.create(tx, phone=phone, display_name=name, is_active=True):
+                added.append(f"mitra {name}, {phone}")
+        if added:
+            for name in DEMO_CUSTOMERS:
+                customer = await customers.create_anonymous(tx, ids.new_id())
+                await customers.set_display_name(tx, customer.id, name)
+                added.append(f"customer {name}, {customer.id}")
+    return added
+
+
+async def create_operator(runtime: Runtime, *, email: str, display_name: str, role: str, password: str) -> str | None:
+    """Add an operator with a role that exists; None when the e-mail is taken.
+
+    Raises ValidationFailed for a bad password, LookupError for an unknown role.
+    """
+    passwords.check_new(password)
+    hashed = await passwords.make_hash(password)
+    async with runtime.transaction() as tx:
+        role_id = await operators.role_by_name(tx, role)
+        if role_id is None:
+            raise LookupError(role)
+        return await operators.create(tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed)
+
+
+async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:
+    """Add an administrator when there is no operator at all; return (e-mail, password), to be shown once."""
+    email, password = "admin@sesi.local", ids.new_password()
+    if await operators.any_operator(runtime.db):
+        return None
+    made = await create_operator(
+        runtime, email=email, display_name="Administrator", role="administrator", password=password
+    )
+    return (email, password) if made else None

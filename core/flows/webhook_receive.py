@@ -1,0 +1,161 @@
+"""The gateway calls (specification, Gateway webhook; contract 4).
+
+Two transactions: the first keeps the call, before anything is judged; the second holds the effect together with the
+log row's stamp. A row without a stamp had no effect, and the gateway, which got no answer, calls again.
+"""
+
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+
+from core.base import ids, logs
+from core.base.errors import Unavailable
+from core.customers import store as customers
+from core.payments import rules, store
+from core.payments.rules import Call, Case, Issued
+from core.payments.store import PaymentRequest
+from core.runtime import Runtime
+from core.steps import money
+from core.storage.database import Tx
+from core.webhooks import store as webhooks
+from core.webhooks.store import MAX_BODY, Received
+
+log = logs.get("webhook")
+
+
+@attrs.frozen(kw_only=True)
+class Incoming:
+    """A call off the wire."""
+
+    body: bytes
+    headers: dict[str, str]
+    source_ip: str
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What the gateway is told."""
+
+    http_status: int
+    processing_result: str
+
+
+async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
+    """Record, judge, act, stamp; then answer once."""
+    token = incoming.headers.get("x-callback-token")
+    body = _parse(incoming.body)
+    call = _received(runtime, incoming, body, token)
+    recorded = await _record(runtime, call)
+    try:
+        async with runtime.transaction() as tx:
+            case, note = await _act(runtime, tx, call, body)
+            if recorded:
+                await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
+    except Exception as error:
+        if not isinstance(error, Unavailable):
+            log.exception("a webhook call failed", webhook_log_id=call.id)
+        return await _failed(runtime, call, recorded, error)
+    log.info("webhook", webhook_log_id=call.id, result=case.result, http_status=case.http_status)
+    return Answer(http_status=case.http_status, processing_result=case.result)
+
+
+def _parse(raw: bytes) -> Any:
+    """Return the body's JSON; None for what is none."""
+    try:
+        return json.loads(raw[: MAX_BODY + 1])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _received(runtime: Runtime, incoming: Incoming, body: Any, token: str | None) -> Received:
+    fields = body if isinstance(body, dict) else {}
+    metadata = fields.get("metadata")
+    return Received(
+        id=ids.new_id(),
+        received_at=runtime.now(),
+        source_ip=incoming.source_ip[:45],
+        headers={
+            name: rules.plain_text(value, 1000) or ""
+            for name, value in incoming.headers.items()
+            if name not in ("x-callback-token", "authorization", "cookie")
+        },
+        token_valid=rules.same_token(token, runtime.settings.gateway_callback_token),
+        external_id=rules.plain_text(fields.get("external_id")),
+        gateway_invoice_id=rules.plain_text(fields.get("id")),
+        status=rules.plain_text(fields.get("status")),
+        amount=rules.plain_text(fields.get("amount")),
+        app_tag=rules.plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
+        raw_body=incoming.body[:MAX_BODY],
+        truncated=len(incoming.body) > MAX_BODY,
+    )
+
+
+async def _record(runtime: Runtime, call: Received) -> bool:
+    """Keep the call in the log, or in the file when the database does not take it. Returns whether the log has it."""
+    try:
+        async with runtime.transaction() as tx:
+            await webhooks.record(tx, call)
+    except Exception as error:
+        log.warning("the webhook log did not take a call", error=type(error).__name__)
+        await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
+        return False
+    return True
+
+
+async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any) -> tuple[Case, str | None]:
+    if not call.token_valid:
+        return Case.UNAUTHORIZED, None
+    if call.truncated:
+        return Case.TOO_LARGE, "the body is over 64 KiB"
+    readable = rules.read_call(body, app_tag=runtime.settings.gateway_app_tag)
+    if isinstance(readable, Case):
+        return readable, None
+    first = await store.get(tx, readable.external_id)
+    if first is None:
+        return Case.UNKNOWN, None
+    account = await customers.lock_account(tx, first.customer_id)
+    payment = await store.lock(tx, first.id)
+    assert payment is not None
+    return await _settle(tx, payment, account, readable, call.received_at)
+
+
+async def _settle(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: Call, received_at: dt.datetime
+) -> tuple[Case, str | None]:
+    issued = Issued(
+        status=payment.status,
+        amount=payment.amount,
+        expires_at=payment.expires_at,
+        invoice_id=payment.gateway_invoice_id,
+        was_confirmed=payment.confirmed_at is not None,
+    )
+    case = rules.judge(call, issued, received_at=received_at)
+    if case is Case.EXPIRED:
+        await store.expire(tx, payment.id)
+    if case in (Case.CONFIRMED, Case.LATE):
+        case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
+        over = rules.overpaid_by(call, issued)
+        return case, f"overpaid by {over}" if over else None
+    return case, None
+
+
+async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:
+    """Stamp an exception, best effort: the sweep stamps what can't be stamped now."""
+    if recorded:
+        try:
+            async with runtime.transaction() as tx:
+                await webhooks.stamp(
+                    tx, call.id, http_status=Case.ERROR.http_status, result=Case.ERROR.result, error=type(error).__name__
+                )
+        except Exception as second:
+            log.warning("a webhook row waits for its stamp", error=type(second).__name__)
+    return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
+
+
+async def stamp_orphans(runtime: Runtime) -> dt.datetime | None:
+    """Sweep: calls whose process died before it answered."""
+    async with runtime.transaction() as tx:
+        await webhooks.stamp_orphans(tx, before=tx.now - dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale)))
+    return None

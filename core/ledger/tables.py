@@ -1,0 +1,20 @@
+"""Earned money (specification, Resources: customer_transactions)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class CustomerTransaction(Table, tablename="customer_transactions"):
+    """Money earned: one row for each consumed payment request."""
+
+    id = columns.identifier()
+    customer_id = columns.reference("Customer")
+    session_id = columns.reference("ChatSession")
+    payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
+    type = columns.string(20)
+    amount = columns.number(default=0)
+    created_at = columns.created()
+
+    known_type = Check("type in ('session', 'extension')")

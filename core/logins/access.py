@@ -1,0 +1,91 @@
+"""Access tokens: JWTs, HS256 only, with a key id (specification, Authentication 1; contract 3)."""
+
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+import jwt
+
+from core.base import ids
+from core.base.actor import UserType
+from core.base.errors import Unauthenticated
+
+ALGORITHM = "HS256"
+REQUIRED = ["sub", "typ", "sid", "aud", "iat", "exp", "jti"]
+CACHE_SIZE = 20_000  # verified tokens; checking one costs 30 µs, looking it up one
+
+
+def audience_of(user_type: UserType) -> str:
+    """Operators' tokens are for the internal listener, all others for the public one."""
+    return "internal" if user_type is UserType.OPERATOR else "public"
+
+
+@attrs.frozen(kw_only=True)
+class Claims:
+    """What a verified token says."""
+
+    user_type: UserType
+    user_id: str
+    auth_session_id: str
+    audience: str
+    expires_at: int  # unix seconds of service time
+
+
+class AccessTokens:
+    """Makes and checks access tokens. The first secret signs, all verify."""
+
+    def __init__(self, secrets: tuple[tuple[str, bytes], ...]) -> None:
+        self._keys = dict(secrets)
+        self._kid = secrets[0][0]
+        self._seen: dict[str, Claims] = {}
+
+    def make(self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int) -> str:
+        """Return a token that is valid for so many seconds of service time."""
+        issued = int(now.timestamp())
+        claims = {
+            "sub": user_id,
+            "typ": user_type.value,
+            "sid": auth_session_id,
+            "aud": audience_of(user_type),
+            "iat": issued,
+            "exp": issued + seconds,
+            "jti": ids.new_id(),
+        }
+        return jwt.encode(claims, self._keys[self._kid], algorithm=ALGORITHM, headers={"kid": self._kid})
+
+    def check(self, token: str, *, audience: str, now: dt.datetime) -> Claims:
+        """Return a valid token's claims.
+
+        Raises Unauthenticated for any other: forged, expired, of another audience, of another algorithm.
+        """
+        claims = self._seen.get(token)
+        if claims is None:
+            claims = self._verify(token)
+            if len(self._seen) >= CACHE_SIZE:
+                self._seen.clear()
+            self._seen[token] = claims
+        if claims.audience != audience or claims.expires_at <= now.timestamp():
+            raise Unauthenticated
+        return claims
+
+    def _verify(self, token: str) -> Claims:
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            key = self._keys.get(kid) if isinstance(kid, str) else None
+            if key is None:
+                raise Unauthenticated
+            options: Any = {"require": REQUIRED, "verify_exp": False, "verify_aud": False, "verify_iat": False}
+            raw = jwt.decode(token, key, algorithms=[ALGORITHM], options=options)
+            user_id, sid = ids.parse_id(raw["sub"]), ids.parse_id(raw["sid"])
+            if user_id is None or sid is None or not isinstance(raw["exp"], int):
+                raise Unauthenticated
+            return Claims(
+                user_type=UserType(raw["typ"]),
+                user_id=user_id,
+                auth_session_id=sid,
+                audience=str(raw["aud"]),
+                expires_at=raw["exp"],
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+            raise Unauthenticated from error

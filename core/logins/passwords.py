@@ -1,0 +1,45 @@
+"""Operators' passwords: bcrypt, which is what varchar(60) holds (specification, Authentication 6; contract 8)."""
+
+import asyncio
+
+from passlib.hash import bcrypt
+
+from core.base.errors import ValidationFailed
+
+ROUNDS = 11  # 110 ms a check: slow for a guesser, bearable for a person
+_hasher = bcrypt.using(rounds=ROUNDS)
+# A hash of nothing anybody types: an unknown e-mail takes as long as a known one.
+_NOBODY = _hasher.hash("nobody has this password, and nobody is nobody")
+_COMMON = frozenset(
+    "password1234 passwordpassword 123456789012 1234567890123 qwertyuiop12 qwertyuiopas administrator1 "
+    "adminadmin12 adminadminadmin letmeinletmein welcomewelcome iloveyouiloveyou 111111111111 000000000000 "
+    "passw0rd1234 changeme1234 changemechangeme abcdefghijkl abc123abc123 qwerty123456 q1w2e3r4t5y6".split()
+)
+
+
+def check_new(password: str) -> None:
+    """Check a password that is to be set: 12 characters to 72 bytes, not among common ones.
+
+    Raises ValidationFailed.
+    """
+    if len(password) < 12:
+        raise ValidationFailed.of("password", "has at least 12 characters")
+    if len(password.encode()) > 72:
+        raise ValidationFailed.of("password", "has at most 72 bytes")
+    if "\0" in password:
+        raise ValidationFailed.of("password", "has no NUL character")
+    if password.lower() in _COMMON or len(set(password)) < 4:
+        raise ValidationFailed.of("password", "is too common")
+
+
+async def make_hash(password: str) -> str:
+    """Return the password's hash; in a thread, because it takes 0.1 s."""
+    return await asyncio.to_thread(_hasher.hash, password)
+
+
+async def verify(password: str, stored: str) -> bool:
+    """Whether the password is the one; takes the same time when there is no hash."""
+    if len(password.encode()) > 72 or "\0" in password:
+        password, stored = "too long", ""
+    right = await asyncio.to_thread(_hasher.verify, password, stored or _NOBODY)
+    return right and bool(stored)

@@ -1,0 +1,124 @@
+"""Refresh tokens: one use each, rotation, the retry window, reuse (contract 3).
+
+A token is `base64url(auth session id | generation | secret | seal)`. The seal (HMAC-SHA256 with a server key) proves
+that the token was ours even when it is no longer the present one, so that only a really reused token revokes. The
+successor's secret is made from the presented token, so that concurrent retries and a lost answer get the same one.
+"""
+
+import base64
+import binascii
+import datetime as dt
+import enum
+import hashlib
+import hmac
+import uuid
+
+import attrs
+
+from core.base.errors import DomainError, Kind
+
+SECRET_BYTES = 32
+SEAL_BYTES = 16
+SIZE = 16 + 4 + SECRET_BYTES + SEAL_BYTES
+RETRY_WINDOW = dt.timedelta(seconds=30)  # contract 3
+
+
+class RefreshInvalid(DomainError):
+    """The refresh token is unknown, revoked, expired or used."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "REFRESH_INVALID"
+    message = "This refresh token is not valid. Sign in again."
+
+
+class Verdict(enum.Enum):
+    """What a presented token is."""
+
+    PRESENT = "present"  # rotate it
+    RETRY = "retry"  # the one before, within the window: the same successor again
+    REUSED = "reused"  # used before that: somebody has a copy; revoke
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """What the database knows of an auth session's tokens."""
+
+    present_hash: str
+    previous_hash: str | None
+    rotated_at: dt.datetime | None
+
+
+def hash_of(token: str) -> str:
+    """Return base64 of SHA-256: a fast hash is enough for 256 random bits, and it fits varchar(60)."""
+    return base64.b64encode(hashlib.sha256(token.encode()).digest()).decode()
+
+
+def _seal(key: bytes, body: bytes) -> bytes:
+    return hmac.new(key, b"seal" + body, hashlib.sha256).digest()[:SEAL_BYTES]
+
+
+def make(*, key: bytes, auth_session_id: str, generation: int, secret: bytes) -> str:
+    """Build a token out of its parts."""
+    body = uuid.UUID(auth_session_id).bytes + generation.to_bytes(4, "big") + secret
+    return base64.urlsafe_b64encode(body + _seal(key, body)).decode().rstrip("=")
+
+
+def successor(*, key: bytes, token: str) -> str:
+    """Build the token that follows a presented one."""
+    raw = _unpack(token)
+    secret = hmac.new(key, b"next" + raw, hashlib.sha256).digest()
+    return make(
+        key=key,
+        auth_session_id=str(uuid.UUID(bytes=raw[:16])),
+        generation=(int.from_bytes(raw[16:20], "big") + 1) % 2**32,
+        secret=secret,
+    )
+
+
+def _unpack(token: str) -> bytes:
+    try:
+        raw = base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+    except (UnicodeError, binascii.Error, ValueError) as error:
+        raise RefreshInvalid from error
+    if len(raw) != SIZE or base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
+        raise RefreshInvalid
+    return raw
+
+
+def auth_session_of(token: str, *, keys: list[bytes]) -> str:
+    """Return the auth session that a token of ours is for.
+
+    Raises RefreshInvalid for a token that no key of ours sealed.
+    """
+    raw = _unpack(token)
+    body, seal = raw[:-SEAL_BYTES], raw[-SEAL_BYTES:]
+    if not any(hmac.compare_digest(_seal(key, body), seal) for key in keys):
+        raise RefreshInvalid
+    return str(uuid.UUID(bytes=raw[:16]))
+
+
+def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
+    """Say what a sealed token is to its auth session."""
+    digest = hash_of(token)
+    if hmac.compare_digest(digest, held.present_hash):
+        return Verdict.PRESENT
+    if (
+        held.previous_hash is not None
+        and held.rotated_at is not None
+        and hmac.compare_digest(digest, held.previous_hash)
+        and now < held.rotated_at + RETRY_WINDOW
+    ):
+        return Verdict.RETRY
+    return Verdict.REUSED
+
+
+def repeated_successor(token: str, held: Held, *, keys: list[bytes]) -> str:
+    """Return the successor that was given for this token, whichever key made it.
+
+    Raises RefreshInvalid when no key of ours made the present one out of it.
+    """
+    for key in keys:
+        following = successor(key=key, token=token)
+        if hmac.compare_digest(hash_of(following), held.present_hash):
+            return following
+    raise RefreshInvalid

@@ -1,0 +1,146 @@
+"""Writes and locking reads of auth sessions and OTP requests."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.logins.otp import Asked
+from core.storage.database import Tx
+from core.storage.records import one
+
+AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
+OTP_COLUMNS = "id, phone, user_type, code_hash, attempts, used_at, expires_at"
+
+
+@attrs.frozen(kw_only=True)
+class AuthSession:
+    """What rules need of a row of auth_sessions."""
+
+    id: str
+    user_type: str
+    user_id: str
+    refresh_token_hash: str
+    previous_token_hash: str | None
+    rotated_at: dt.datetime | None
+    expires_at: dt.datetime
+    revoked_at: dt.datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class OtpRequest:
+    """What rules need of a row of otp_requests."""
+
+    id: str
+    phone: str
+    user_type: str
+    code_hash: str | None
+    attempts: int
+    used_at: dt.datetime | None
+    expires_at: dt.datetime
+
+
+async def create_auth_session(
+    tx: Tx,
+    *,
+    auth_session_id: str,
+    user_type: str,
+    user_id: str,
+    refresh_token_hash: str,
+    device_info: dict[str, Any],
+    expires_at: dt.datetime,
+) -> None:
+    """Insert a device."""
+    await tx.execute(
+        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, device_info, created_at, last_used_at, expires_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $6, $7)""",
+        auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at,
+    )  # fmt: skip
+
+
+async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
+    """Read and lock a device."""
+    return one(
+        AuthSession,
+        await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id),
+    )
+
+
+async def rotate(tx: Tx, auth_session_id: str, *, before: str, after: str, expires_at: dt.datetime) -> bool:
+    """Replace the present refresh token's hash."""
+    return bool(
+        await tx.execute(
+            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $2, rotated_at = $4, last_used_at = $4,
+                 expires_at = $5 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
+            auth_session_id, before, after, tx.now, expires_at,
+        )  # fmt: skip
+    )
+
+
+async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> list[str]:
+    """End one device, or all of a user's; their push tokens are forgotten. Returns those that were living."""
+    rows = await tx.fetch(
+        """UPDATE auth_sessions SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL
+           WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL RETURNING id""",
+        auth_session_id, user_id, tx.now,
+    )  # fmt: skip
+    return [str(row["id"]) for row in rows]
+
+
+async def lock_otp_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
+    """Let requests for one phone, or from one address, be judged one after the other."""
+    await tx.execute("SELECT pg_advisory_xact_lock(1, hashtext($1))", phone)
+    await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
+
+
+async def asked(tx: Tx, *, phone: str, user_type: str, ip_address: str, since: dt.datetime) -> Asked:
+    """Read the requests that count against the limits."""
+    by_phone = await tx.fetch(
+        """SELECT created_at FROM otp_requests WHERE phone = $1 AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
+           ORDER BY created_at""",
+        phone, user_type, since,
+    )  # fmt: skip
+    by_ip = await tx.fetch(
+        "SELECT created_at FROM otp_requests WHERE ip_address = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
+        ip_address, since,
+    )  # fmt: skip
+    return Asked(
+        by_phone=tuple(row["created_at"] for row in by_phone), by_ip=tuple(row["created_at"] for row in by_ip)
+    )
+
+
+async def create_otp(
+    tx: Tx, *, otp_request_id: str, phone: str, ip_address: str, user_type: str, channel: str,
+    code_hash: str | None, expires_at: dt.datetime,
+) -> None:  # fmt: skip
+    """Insert a request for a code."""
+    await tx.execute(
+        """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, code_hash, created_at, expires_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        otp_request_id, phone, ip_address, user_type, channel, code_hash, tx.now, expires_at,
+    )  # fmt: skip
+
+
+async def otp_sent(tx: Tx, otp_request_id: str, *, reference: str | None) -> None:
+    """Note the provider's reference; None: it was not delivered, and does not count."""
+    await tx.execute(
+        "UPDATE otp_requests SET provider_reference = $2, delivery_failed = $3 WHERE id = $1",
+        otp_request_id, reference, reference is None,
+    )  # fmt: skip
+
+
+async def lock_otp(tx: Tx, otp_request_id: str) -> OtpRequest | None:
+    """Read and lock a request for a code."""
+    return one(
+        OtpRequest, await tx.fetchrow(f"SELECT {OTP_COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id)
+    )
+
+
+async def count_attempt(tx: Tx, otp_request_id: str) -> None:
+    """Count a try."""
+    await tx.execute("UPDATE otp_requests SET attempts = attempts + 1 WHERE id = $1", otp_request_id)
+
+
+async def use_otp(tx: Tx, otp_request_id: str) -> None:
+    """Mark a code as used."""
+    await tx.execute("UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now)

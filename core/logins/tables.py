@@ -1,0 +1,48 @@
+"""Auth sessions and OTP requests (specification, Resources: auth_sessions, otp_requests)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class AuthSession(Table, tablename="auth_sessions"):
+    """One device of one user. Access tokens name it in `sid`."""
+
+    id = columns.identifier()
+    user_type = columns.string(16)
+    user_id = columns.plain_id(null=False)
+    refresh_token_hash = columns.string(60, unique=True)
+    # The token before the present one, for retries within the grace.
+    previous_token_hash = columns.string(60, null=True)
+    rotated_at = columns.moment()
+    device_info = columns.json()
+    push_token = columns.string(255, null=True)
+    created_at = columns.created()
+    last_used_at = columns.moment()
+    expires_at = columns.moment(null=False)
+    revoked_at = columns.moment()
+    # Real time of the revocation, for the processes that poll for news.
+    revoked_real_at = columns.moment()
+
+    known_user_type = Check("user_type in ('customer', 'mitra', 'operator')")
+
+
+class OtpRequest(Table, tablename="otp_requests"):
+    """One code that was asked for. Only its keyed hash is kept."""
+
+    id = columns.identifier()
+    phone = columns.string(20)
+    ip_address = columns.string(45)
+    user_type = columns.string(16)
+    provider_reference = columns.string(255, null=True)
+    channel = columns.string(16)
+    code_hash = columns.string(64, null=True)
+    attempts = columns.number(default=0)
+    # A request whose delivery failed does not count against the limits.
+    delivery_failed = columns.flag()
+    used_at = columns.moment()
+    created_at = columns.created()
+    expires_at = columns.moment(null=False)
+
+    known_user_type = Check("user_type in ('customer', 'mitra')")

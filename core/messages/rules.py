@@ -1,0 +1,70 @@
+"""What a chat message may be (contract 6)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import msgspec
+
+from core.base.errors import ValidationFailed
+
+MAX_CONTENT = 4000  # characters
+MAX_METADATA = 4096  # bytes of JSON
+TYPES = frozenset({"text"})
+
+
+@attrs.frozen(kw_only=True)
+class Draft:
+    """A checked message that waits for its seq. `sender_id` is the party of the session that sends it."""
+
+    id: str
+    session_id: str
+    sender_id: str
+    client_message_id: str
+    type: str
+    content: str
+    metadata: str | None  # JSON text
+
+
+@attrs.frozen(kw_only=True)
+class Placed:
+    """How a draft ended: its seq; `repeated` when it was stored before, with that first answer."""
+
+    id: str
+    seq: int
+    created_at: dt.datetime
+    repeated: bool
+
+
+@attrs.frozen(kw_only=True)
+class Mark:
+    """How far a side has got: the highest seq delivered and read (0: no change)."""
+
+    customer_delivered: int = 0
+    customer_read: int = 0
+    mitra_delivered: int = 0
+    mitra_read: int = 0
+
+
+def check_message(*, message_type: str, content: str, metadata: dict[str, Any] | None) -> str | None:
+    """Check what PostgreSQL would refuse, because one bad row fails its whole batch; return the metadata as JSON text.
+
+    Raises ValidationFailed.
+    """
+    if message_type not in TYPES:
+        raise ValidationFailed.of("type", "must be text")
+    if not 1 <= len(content) <= MAX_CONTENT:
+        raise ValidationFailed.of("content", f"has 1 to {MAX_CONTENT} characters")
+    if "\0" in content:
+        raise ValidationFailed.of("content", "has no NUL character")
+    if metadata is None:
+        return None
+    try:
+        text = msgspec.json.encode(metadata).decode()
+    except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValidationFailed.of("metadata", "can't be stored as JSON") from error
+    if len(text) > MAX_METADATA:
+        raise ValidationFailed.of("metadata", f"has at most {MAX_METADATA} bytes of JSON")
+    if "\\u0000" in text:
+        raise ValidationFailed.of("metadata", "has no NUL character")
+    return text

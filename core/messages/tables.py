@@ -1,0 +1,30 @@
+"""Chat messages (specification, Resources: chat_messages)."""
+
+from piccolo.constraints import Check, Unique
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class ChatMessage(Table, tablename="chat_messages"):
+    """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the session's marks in bulk."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    seq = columns.number()
+    sender_type = columns.string(10)
+    sender_id = columns.plain_id(null=False)
+    client_message_id = columns.plain_id(null=False)
+    type = columns.string(20, default="text")
+    content = columns.text()
+    metadata = columns.json()
+    status = columns.string(20, default="sent")
+    delivered_at = columns.moment()
+    read_at = columns.moment()
+    created_at = columns.created()
+
+    gapless = Unique(["session_id", "seq"])
+    once = Unique(["session_id", "sender_id", "client_message_id"])
+    known_sender_type = Check("sender_type in ('customer', 'mitra', 'system')")
+    known_status = Check("status in ('sent', 'delivered', 'read')")
+    sane = Check("seq > 0")

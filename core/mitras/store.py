@@ -1,0 +1,153 @@
+"""Writes and locking reads of mitras, their presence and its log."""
+
+import datetime as dt
+
+import attrs
+
+from core.base import ids
+from core.mitras.rules import Freedom, Presence
+from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import one
+
+HEARTBEAT_EVERY_S = 10  # at most one write in this time (contract 7)
+COLUMNS = "id, phone, display_name, is_active, created_at"
+
+
+@attrs.frozen(kw_only=True)
+class Mitra:
+    """A row of mitras."""
+
+    id: str
+    phone: str
+    display_name: str
+    is_active: bool
+    created_at: dt.datetime
+
+
+async def get(reader: Reader, mitra_id: str) -> Mitra | None:
+    """Read a mitra."""
+    return one(Mitra, await reader.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1", mitra_id))
+
+
+async def by_phone(reader: Reader, phone: str) -> Mitra | None:
+    """Read the mitra with this phone number."""
+    return one(Mitra, await reader.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE phone = $1", phone))
+
+
+async def create(tx: Tx, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
+    """Insert a mitra with her presence; None when the phone number is taken."""
+    row = await tx.fetchrow(
+        f"""INSERT INTO mitras (id, phone, display_name, is_active, created_at) VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (phone) DO NOTHING RETURNING {COLUMNS}""",
+        ids.new_id(), phone, display_name, is_active, tx.now,
+    )  # fmt: skip
+    mitra = one(Mitra, row)
+    if mitra is not None:
+        await tx.execute(
+            "INSERT INTO mitra_online_status (id, mitra_id, updated_at) VALUES ($1, $2, $3)",
+            ids.new_id(), mitra.id, tx.now,
+        )  # fmt: skip
+    return mitra
+
+
+async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
+    """Change a mitra. None when the phone number is another's."""
+    return one(
+        Mitra,
+        await tx.fetchrow(
+            f"""UPDATE mitras SET phone = $2, display_name = $3, is_active = $4 WHERE id = $1
+                AND NOT EXISTS (SELECT 1 FROM mitras o WHERE o.phone = $2 AND o.id <> $1) RETURNING {COLUMNS}""",
+            mitra_id, phone, display_name, is_active,
+        ),
+    )  # fmt: skip
+
+
+async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
+    """Lock a mitra: whatever adds to her load waits here, one after the other."""
+    return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR UPDATE", mitra_id))
+
+
+async def presence(reader: Reader, mitra_id: str) -> Presence | None:
+    """Read what decides whether a mitra is free."""
+    row = await reader.fetchrow(
+        """SELECT m.is_active, o.is_online, o.last_heartbeat_at,
+             (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired'))
+               AS active_session_count
+           FROM mitras m JOIN mitra_online_status o ON o.mitra_id = m.id WHERE m.id = $1""",
+        mitra_id,
+    )
+    return one(Presence, row)
+
+
+async def count_free(reader: Reader, freedom: Freedom, *, now: dt.datetime) -> int:
+    """Count the mitras who could take a request now."""
+    return await reader.fetchval(
+        "SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)",
+        now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity,
+    )  # fmt: skip
+
+
+async def go_online(tx: Tx, mitra_id: str) -> bool:
+    """offline -> online, with its log row. False when she was online: then only the heartbeat moves."""
+    changed = await tx.execute(
+        """UPDATE mitra_online_status SET is_online = true, last_online_at = $2, last_heartbeat_at = $2, updated_at = $2
+           WHERE mitra_id = $1 AND NOT is_online""",
+        mitra_id, tx.now,
+    )  # fmt: skip
+    if changed:
+        await _log(tx, [mitra_id], "online")
+    else:
+        await heartbeat(tx, mitra_id)
+    return bool(changed)
+
+
+async def go_offline(tx: Tx, mitra_id: str) -> bool:
+    """online -> offline, with its log row. False when she was offline."""
+    changed = await tx.execute(
+        "UPDATE mitra_online_status SET is_online = false, last_offline_at = $2, updated_at = $2 WHERE mitra_id = $1 AND is_online",
+        mitra_id, tx.now,
+    )  # fmt: skip
+    if changed:
+        await _log(tx, [mitra_id], "offline")
+    return bool(changed)
+
+
+async def heartbeat(tx: Tx, mitra_id: str) -> bool:
+    """Note that an online mitra was heard of. False when she is offline."""
+    return bool(
+        await tx.execute(
+            """UPDATE mitra_online_status SET last_heartbeat_at = greatest(last_heartbeat_at, $2), updated_at = $2
+               WHERE mitra_id = $1 AND is_online""",
+            mitra_id, tx.now,
+        )  # fmt: skip
+    )
+
+
+async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -> list[str]:
+    """Online mitras who were not heard of for too long."""
+    rows = await reader.fetch(
+        """SELECT mitra_id FROM mitra_online_status
+           WHERE is_online AND last_heartbeat_at <= $1 - make_interval(secs => $2) LIMIT 500""",
+        now, stale_after_seconds,
+    )  # fmt: skip
+    return [str(row["mitra_id"]) for row in rows]
+
+
+async def still_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> bool:
+    """Whether a locked mitra is still silent."""
+    return bool(
+        await tx.fetchval(
+            """SELECT 1 FROM mitra_online_status WHERE mitra_id = $1 AND is_online
+                 AND last_heartbeat_at <= $2 - make_interval(secs => $3) FOR UPDATE""",
+            mitra_id, tx.now, stale_after_seconds,
+        )  # fmt: skip
+    )
+
+
+async def _log(tx: Tx, mitra_ids: list[str], status: str) -> None:
+    for mitra_id in mitra_ids:
+        await tx.execute(
+            """INSERT INTO mitra_online_logs (id, mitra_id, status, "timestamp") VALUES ($1, $2, $3, $4)""",
+            ids.new_id(), mitra_id, status, tx.now,
+        )  # fmt: skip

@@ -1,0 +1,43 @@
+"""Mitras and their presence (specification, Resources: mitras, mitra_online_status, mitra_online_logs)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class Mitra(Table, tablename="mitras"):
+    """A supporter who chats. Locked FOR UPDATE by everything that adds to her load."""
+
+    id = columns.identifier()
+    legacy_uid = columns.string(255, null=True, unique=True)
+    phone = columns.string(20, unique=True)
+    display_name = columns.string(100)
+    is_active = columns.flag()
+    push_token = columns.string(255, null=True)
+    created_at = columns.created()
+
+
+class MitraOnlineStatus(Table, tablename="mitra_online_status"):
+    """Whether a mitra takes requests, and when she was last heard of."""
+
+    id = columns.identifier()
+    mitra_id = columns.reference("Mitra", unique=True)
+    is_online = columns.flag()
+    last_online_at = columns.moment()
+    last_offline_at = columns.moment()
+    last_heartbeat_at = columns.moment()
+    updated_at = columns.created()
+
+    online_has_heartbeat = Check("not is_online or last_heartbeat_at is not null")
+
+
+class MitraOnlineLog(Table, tablename="mitra_online_logs"):
+    """One row a change between online and offline."""
+
+    id = columns.identifier()
+    mitra_id = columns.reference("Mitra")
+    status = columns.string(10)
+    timestamp = columns.created()
+
+    known_status = Check("status in ('online', 'offline')")

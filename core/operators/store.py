@@ -1,0 +1,115 @@
+"""Writes and locking reads of operators, roles, failed logins and the audit log."""
+
+import datetime as dt
+import hashlib
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import one
+
+SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
+    o.failed_login_count, o.lockout_until, o.disabled, o.created_at
+  FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
+
+
+@attrs.frozen(kw_only=True)
+class Operator:
+    """An operator with the permissions of the role."""
+
+    id: str
+    email: str
+    display_name: str
+    role_id: str
+    role_name: str
+    permissions: dict[str, str]
+    password_hash: str = attrs.field(repr=False)
+    failed_login_count: int
+    lockout_until: dt.datetime | None
+    disabled: bool
+    created_at: dt.datetime
+
+
+async def get(reader: Reader, operator_id: str) -> Operator | None:
+    """Read an operator."""
+    return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.id = $1", operator_id))
+
+
+async def lock_by_email(tx: Tx, email: str) -> Operator | None:
+    """Read and lock the operator with this e-mail, in any case of letters."""
+    return one(Operator, await tx.fetchrow(f"{SELECT} WHERE o.email = $1 FOR UPDATE OF o", email.lower()))
+
+
+async def set_failures(tx: Tx, operator_id: str, *, count: int, lockout_until: dt.datetime | None) -> None:
+    """Note failed logins; 0 and None after a good one."""
+    await tx.execute(
+        "UPDATE control_center_users SET failed_login_count = $2, lockout_until = $3 WHERE id = $1",
+        operator_id, count, lockout_until,
+    )  # fmt: skip
+
+
+def _hash(email: str) -> str:
+    return hashlib.sha256(email.lower().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def lock_unknown(tx: Tx, email: str) -> tuple[int, dt.datetime | None]:
+    """Return (failed logins, lockout) of an e-mail that is nobody's, locked."""
+    row = await tx.fetchrow(
+        """INSERT INTO unknown_operator_logins (email_hash, failed_login_count, updated_at) VALUES ($1, 0, $2)
+           ON CONFLICT (email_hash) DO UPDATE SET updated_at = excluded.updated_at
+           RETURNING failed_login_count, lockout_until""",
+        _hash(email), tx.now,
+    )  # fmt: skip
+    return row["failed_login_count"], row["lockout_until"]
+
+
+async def set_unknown_failures(tx: Tx, email: str, *, count: int, lockout_until: dt.datetime | None) -> None:
+    """Note failed logins of an e-mail that is nobody's."""
+    await tx.execute(
+        "UPDATE unknown_operator_logins SET failed_login_count = $2, lockout_until = $3 WHERE email_hash = $1",
+        _hash(email), count, lockout_until,
+    )  # fmt: skip
+
+
+async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
+    """Return the id of the role, made if there is none of this name."""
+    await tx.execute(
+        "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING",
+        ids.new_id(), name, permissions, tx.now,
+    )  # fmt: skip
+    return str(await tx.fetchval("SELECT id FROM roles WHERE name = $1", name))
+
+
+async def role_by_name(reader: Reader, name: str) -> str | None:
+    """Return a role's id."""
+    found = await reader.fetchval("SELECT id FROM roles WHERE name = $1", name)
+    return str(found) if found else None
+
+
+async def create(tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str) -> str | None:
+    """Insert an operator; None when the e-mail is taken."""
+    operator_id = await tx.fetchval(
+        """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email) DO NOTHING RETURNING id""",
+        ids.new_id(), email.lower(), display_name, role_id, password_hash, tx.now,
+    )  # fmt: skip
+    return str(operator_id) if operator_id else None
+
+
+async def any_operator(reader: Reader) -> bool:
+    """Whether there is an operator at all."""
+    return bool(await reader.fetchval("SELECT 1 FROM control_center_users LIMIT 1"))
+
+
+async def audit(
+    tx: Tx, *, operator_id: str, action: str, object_type: str, object_id: str, before: Any, after: Any
+) -> None:
+    """Note what an operator did, in the transaction that did it."""
+    await tx.execute(
+        """INSERT INTO operator_audit_log (id, operator_id, action, object_type, object_id, before, after, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        ids.new_id(), operator_id, action, object_type, object_id, before, after, tx.now,
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""The rolling file for webhook calls that the database could not take (specification, Limits: fallback variables)."""
+
+import asyncio
+import base64
+import datetime as dt
+import os
+from typing import Any
+
+import msgspec
+
+from core.base import logs
+from core.base.settings import Settings
+
+log = logs.get("webhook_sink")
+
+
+class WebhookSink:
+    """Appends one JSON line a call to `<NAME>-YYYY-MM-DD.jsonl`; off by default; never writes to stdout."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._enabled = settings.webhook_fallback_enabled
+        self._dir = settings.webhook_fallback_dir
+        self._name = settings.webhook_fallback_name
+
+    async def write(self, *, received_at: dt.datetime, raw_body: bytes, fields: dict[str, Any]) -> bool:
+        """Keep a call. Returns False when the sink is off or the disk does not take it."""
+        if not self._enabled:
+            return False
+        line = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
+        try:
+            await asyncio.to_thread(self._append, received_at, msgspec.json.encode(line) + b"\n")
+        except OSError as error:
+            log.error("the fallback file could not be written", error=error.strerror)
+            return False
+        return True
+
+    def _append(self, received_at: dt.datetime, line: bytes) -> None:
+        self._dir.mkdir(parents=True, exist_ok=True)
+        path = self._dir / f"{self._name}-{received_at.date().isoformat()}.jsonl"
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)  # one write of one line: concurrent processes do not mix
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

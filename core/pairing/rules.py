@@ -1,0 +1,77 @@
+"""Who is asked, until when, and with which cause a search ends (specification, States; contract 5)."""
+
+import datetime as dt
+import enum
+
+import attrs
+
+from core.base.errors import DomainError
+
+
+class CauseTag(enum.StrEnum):
+    """Why a paid request came to no chat (specification, pairing_failures)."""
+
+    NO_MITRA_AVAILABLE = "no_mitra_available"
+    ALL_MITRAS_REJECTED = "all_mitras_rejected"
+    TARGETED_MITRA_OFFLINE = "targeted_mitra_offline"
+    TARGETED_MITRA_REJECTED = "targeted_mitra_rejected"
+    TARGETED_MITRA_TIMEOUT = "targeted_mitra_timeout"
+    PAYMENT_SESSION_EXPIRED = "payment_session_expired"
+    CUSTOMER_CANCELLED = "customer_cancelled"
+    EXTENSION_REJECTED = "extension_rejected"
+    EXTENSION_SAFEGUARD_TRIPPED = "extension_safeguard_tripped"
+
+
+class Response(enum.StrEnum):
+    """How a request to a mitra ended."""
+
+    ACCEPTED = "ACCEPTED"
+    REJECTED = "REJECTED"
+    MISSED = "MISSED"  # another mitra was first
+    IGNORED = "IGNORED"  # no answer in time, or she went offline
+    CANCELLED = "CANCELLED"  # the customer left
+
+
+class RequestTaken(DomainError):
+    """Another mitra accepted first."""
+
+    code = "REQUEST_TAKEN"
+    message = "Another mitra was first."
+
+
+class RequestClosed(DomainError):
+    """The request is not open to this mitra any more."""
+
+    code = "REQUEST_CLOSED"
+    message = "This request is closed."
+
+
+class SessionNotSearching(DomainError):
+    """There is nothing to cancel: a mitra has accepted, or it is an extension."""
+
+    code = "SESSION_NOT_SEARCHING"
+    message = "There is no search to cancel."
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """How a search stands: distinct mitras ever asked, how many of them said no, and how many requests are open."""
+
+    asked: int
+    rejected: int
+    open: int
+
+
+def round_ends(*, now: dt.datetime, round_length: dt.timedelta, search_ends_at: dt.datetime) -> dt.datetime:
+    """Return the end of a round that begins now: the search's end may come first."""
+    return min(now + round_length, search_ends_at)
+
+
+def answer_in_time(*, targeted: bool, round_ends_at: dt.datetime, search_ends_at: dt.datetime, now: dt.datetime) -> bool:
+    """Whether a yes still counts. The end of a blast's round changes nothing for who is asked again; the others' ends do."""
+    return now < (round_ends_at if targeted else search_ends_at)
+
+
+def everybody_said_no(tally: Tally) -> bool:
+    """Whether everybody who was ever asked has rejected."""
+    return tally.asked > 0 and tally.rejected >= tally.asked

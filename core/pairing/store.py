@@ -1,0 +1,130 @@
+"""Writes and locking reads of requests to mitras."""
+
+import datetime as dt
+
+import attrs
+
+from core.base import ids
+from core.mitras.rules import Freedom
+from core.pairing.rules import Response, Tally
+from core.storage.database import Tx
+from core.storage.reads import Reader
+
+# Free mitras who have no open request for this session and never rejected it.
+ELIGIBLE = """FROM free_mitras($2, $3, $4, $5) f
+  WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
+    AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n
+      WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
+
+
+@attrs.frozen(kw_only=True)
+class Closed:
+    """Requests that were closed: whose."""
+
+    mitra_ids: list[str]
+
+
+async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:
+    """Whether somebody is free who could be asked (again)."""
+    args = (session_id, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, None)
+    return bool(await reader.fetchval(f"SELECT 1 {ELIGIBLE} LIMIT 1", *args))
+
+
+async def invite(
+    tx: Tx,
+    session_id: str,
+    freedom: Freedom,
+    *,
+    round_number: int,
+    answer_by: dt.datetime,
+    only: list[str] | None = None,
+) -> list[str]:
+    """Ask every eligible mitra (of `only`, if given); return whom. The session is locked by the caller."""
+    rows = await tx.fetch(
+        f"SELECT f.mitra_id, f.active_session_count {ELIGIBLE}",
+        session_id, tx.now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
+    )  # fmt: skip
+    if not rows:
+        return []
+    asked = await tx.fetch(
+        """INSERT INTO chat_request_notifications (id, session_id, mitra_id, round_number, notified_at, answer_by, active_session_count)
+           SELECT i.id, $2, i.mitra_id, $5, $6, $7, i.load FROM unnest($1::uuid[], $3::uuid[], $4::int[]) AS i(id, mitra_id, load)
+           ON CONFLICT (session_id, mitra_id) WHERE response IS NULL DO NOTHING RETURNING mitra_id""",
+        [ids.new_id() for _ in rows], session_id, [row["mitra_id"] for row in rows],
+        [row["active_session_count"] for row in rows], round_number, tx.now, answer_by,
+    )  # fmt: skip
+    return [str(row["mitra_id"]) for row in asked]
+
+
+async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple[bool, str | None]:
+    """Return (was she ever asked, her newest response; None while it is open)."""
+    row = await reader.fetchrow(
+        """SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2
+           ORDER BY round_number DESC, notified_at DESC, id DESC LIMIT 1""",
+        session_id, mitra_id,
+    )  # fmt: skip
+    return (False, None) if row is None else (True, row["response"])
+
+
+async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) -> bool:
+    """Close one mitra's open request."""
+    return bool(
+        await tx.execute(
+            """UPDATE chat_request_notifications SET response = $3, responded_at = $4
+               WHERE session_id = $1 AND mitra_id = $2 AND response IS NULL""",
+            session_id, mitra_id, response.value, tx.now,
+        )  # fmt: skip
+    )
+
+
+async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
+    """Close all open requests of a session; return whose."""
+    rows = await tx.fetch(
+        """UPDATE chat_request_notifications SET response = $2, responded_at = $3
+           WHERE session_id = $1 AND response IS NULL RETURNING mitra_id""",
+        session_id, response.value, tx.now,
+    )  # fmt: skip
+    return [str(row["mitra_id"]) for row in rows]
+
+
+async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
+    """Sessions whose request is open to this mitra, in id order (the order in which they are locked)."""
+    rows = await reader.fetch(
+        """SELECT session_id FROM chat_request_notifications WHERE mitra_id = $1 AND response IS NULL ORDER BY session_id""",
+        mitra_id,
+    )
+    return [str(row["session_id"]) for row in rows]
+
+
+async def tally(reader: Reader, session_id: str) -> Tally:
+    """Count how a search stands."""
+    row = await reader.fetchrow(
+        """SELECT count(DISTINCT mitra_id)::int AS asked,
+             count(DISTINCT mitra_id) FILTER (WHERE response = 'REJECTED')::int AS rejected,
+             count(*) FILTER (WHERE response IS NULL)::int AS open
+           FROM chat_request_notifications WHERE session_id = $1""",
+        session_id,
+    )
+    return Tally(asked=row["asked"], rejected=row["rejected"], open=row["open"])
+
+
+async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[str]:
+    """Searching sessions whose round is over."""
+    rows = await reader.fetch(
+        "SELECT id FROM chat_sessions WHERE status = 'searching' AND round_ends_at <= $1 ORDER BY round_ends_at LIMIT $2",
+        now, limit,
+    )  # fmt: skip
+    return [str(row["id"]) for row in rows]
+
+
+async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
+    """Running blasts for which somebody is free and not yet asked."""
+    rows = await reader.fetch(
+        """SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
+             AND EXISTS (SELECT 1 FROM free_mitras($1, $2, $3, $4) f WHERE ($5::uuid[] IS NULL OR f.mitra_id = ANY($5))
+               AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.session_id = s.id
+                 AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')))
+           ORDER BY s.id""",
+        now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
+    )  # fmt: skip
+    return [str(row["id"]) for row in rows]

@@ -1,0 +1,23 @@
+"""Requests to mitras (specification, Resources: chat_request_notifications)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class ChatRequestNotification(Table, tablename="chat_request_notifications"):
+    """One mitra asked once. `response` is null while the request is open to her."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    mitra_id = columns.reference("Mitra")
+    round_number = columns.number(default=1)
+    notified_at = columns.moment(null=False)
+    answer_by = columns.moment(null=False)
+    response = columns.string(20, null=True)
+    responded_at = columns.moment()
+    active_session_count = columns.number(default=0)
+
+    known_response = Check("response in ('ACCEPTED', 'REJECTED', 'MISSED', 'IGNORED', 'CANCELLED')")
+    answered_has_a_time = Check("(response is null) = (responded_at is null)")

@@ -1,0 +1,34 @@
+"""Confirmed payments without a chat (specification, Resources: pairing_failures)."""
+
+from piccolo.columns.base import OnDelete
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class PairingFailure(Table, tablename="pairing_failures"):
+    """Why a paid request came to nothing, and what an operator did about it. Superseded by a later try, never deleted."""
+
+    id = columns.identifier()
+    payment_request_id = columns.reference("PaymentRequest", on_delete=OnDelete.cascade)
+    customer_id = columns.reference("Customer")
+    targeted_mitra_id = columns.reference("Mitra", null=True)
+    cause_tag = columns.string(40)
+    amount = columns.number()
+    operator_action = columns.string(20, null=True)
+    actioned_by = columns.reference("Operator", null=True)
+    actioned_at = columns.moment()
+    superseded_at = columns.moment()
+    created_at = columns.created()
+
+    known_cause = Check(
+        "cause_tag in ('no_mitra_available', 'all_mitras_rejected', 'targeted_mitra_offline', "
+        "'targeted_mitra_rejected', 'targeted_mitra_timeout', 'payment_session_expired', 'customer_cancelled', "
+        "'extension_rejected', 'extension_safeguard_tripped')"
+    )
+    known_action = Check("operator_action in ('refunded', 'credited', 'no_action')")
+    action_is_whole = Check(
+        "(operator_action is null) = (actioned_by is null) and (operator_action is null) = (actioned_at is null)"
+    )
+    acted_stays = Check("operator_action is null or superseded_at is null")

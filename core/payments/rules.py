@@ -1,0 +1,195 @@
+"""Payment requests: what may be asked, and whether money that comes in is the money that was asked for."""
+
+import datetime as dt
+import enum
+import hmac
+import re
+from typing import Any
+
+import attrs
+
+from core.base.errors import DomainError, Kind
+from core.base.ids import parse_id
+from core.payments.states import PaymentStatus
+
+LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
+CURRENCY = "IDR"
+PAID_STATUSES = frozenset({"PAID", "SETTLED"})
+
+
+class SessionInProgress(DomainError):
+    """The customer has a live session or a paid request already; `details.session_id` names it."""
+
+    code = "SESSION_IN_PROGRESS"
+    message = "You have a session in progress."
+
+
+class PaymentNotPending(DomainError):
+    """The request is not waiting for money any more."""
+
+    code = "PAYMENT_NOT_PENDING"
+    message = "This payment request is not pending."
+
+
+class PaymentNotConfirmed(DomainError):
+    """The request is not paid."""
+
+    code = "PAYMENT_NOT_CONFIRMED"
+    message = "This payment request is not confirmed."
+
+
+class NotPreviousMitra(DomainError):
+    """The customer has never chatted with this mitra."""
+
+    kind = Kind.FORBIDDEN
+    code = "NOT_PREVIOUS_MITRA"
+    message = "You can only return to a mitra you have chatted with."
+
+
+class Case(enum.Enum):
+    """What a call of the gateway is (contract 4, the webhook's table)."""
+
+    UNAUTHORIZED = ("unauthorized", 401)
+    INVALID_PAYLOAD = ("invalid_payload", 400)
+    TOO_LARGE = ("invalid_payload", 413)
+    NON_UUID = ("ignored_non_uuid_external_id", 200)
+    FOREIGN_APP = ("ignored_foreign_app", 200)
+    UNKNOWN = ("unknown_external_id", 404)
+    CONFIRMED = ("confirmed", 200)
+    DUPLICATE = ("duplicate", 200)
+    LATE = ("late_payment_recorded", 200)
+    NOT_PAIRABLE = ("paid_not_pairable", 200)
+    CONFLICT = ("conflict", 409)
+    EXPIRED = ("expired", 200)
+    IGNORED_STATUS = ("ignored_status", 200)
+    ERROR = ("error", 500)
+
+    @property
+    def result(self) -> str:
+        """What `processing_result` says."""
+        return self.value[0]
+
+    @property
+    def http_status(self) -> int:
+        """What the gateway is answered."""
+        return self.value[1]
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """A call of the gateway that can be read."""
+
+    invoice_id: str
+    external_id: str  # canonical UUID
+    status: str
+    amount: int | None
+    paid_amount: int | None
+    currency: str | None
+    paid_at: dt.datetime | None
+    app_tag: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Issued:
+    """What was asked for."""
+
+    status: PaymentStatus
+    amount: int
+    expires_at: dt.datetime
+    invoice_id: str | None
+    was_confirmed: bool
+
+
+def whole_idr(value: Any) -> int | None:
+    """Return an amount of whole IDR out of JSON; None for anything else. 12000.0 is 12000."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == int(value) and abs(value) < 2**31 else None
+
+
+def _text(value: Any, limit: int = 255) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= limit and "\0" not in value else None
+
+
+def _time(value: Any) -> dt.datetime | None:
+    try:
+        at = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
+def read_call(body: Any, *, app_tag: str) -> Call | Case:
+    """Return the call, or the case that ends it before any request is looked up."""
+    if not isinstance(body, dict):
+        return Case.INVALID_PAYLOAD
+    invoice_id, external, status = _text(body.get("id")), body.get("external_id"), _text(body.get("status"), 50)
+    if invoice_id is None or status is None or not isinstance(external, str) or not external:
+        return Case.INVALID_PAYLOAD
+    external_id = parse_id(external)
+    if external_id is None:
+        return Case.NON_UUID
+    metadata = body.get("metadata")
+    app = metadata.get("app") if isinstance(metadata, dict) else None
+    if app is not None and app != app_tag:
+        return Case.FOREIGN_APP
+    call = Call(
+        invoice_id=invoice_id,
+        external_id=external_id,
+        status=status.upper(),
+        amount=whole_idr(body.get("amount")),
+        paid_amount=whole_idr(body.get("paid_amount")),
+        currency=_text(body.get("currency"), 10),
+        paid_at=_time(body.get("paid_at")),
+        app_tag=app,
+    )
+    odd_paid_amount = body.get("paid_amount") is not None and call.paid_amount is None
+    if call.status in PAID_STATUSES and (call.amount is None or odd_paid_amount):
+        return Case.INVALID_PAYLOAD
+    return call
+
+
+def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
+    """Say what a readable call about a known request is.
+
+    CONFIRMED may still become NOT_PAIRABLE, when the customer has another session by now.
+    """
+    if call.status == "EXPIRED":
+        return Case.EXPIRED if issued.status is PaymentStatus.PENDING else Case.IGNORED_STATUS
+    if call.status not in PAID_STATUSES:
+        return Case.IGNORED_STATUS
+    if issued.invoice_id is not None and call.invoice_id != issued.invoice_id:
+        return Case.CONFLICT
+    if issued.was_confirmed:
+        return Case.DUPLICATE
+    paid = call.paid_amount if call.paid_amount is not None else call.amount
+    if paid is None or paid < issued.amount or (call.currency or CURRENCY) != CURRENCY:
+        return Case.CONFLICT
+    if call.amount is not None and call.amount < issued.amount:
+        return Case.CONFLICT
+    if issued.status is PaymentStatus.PENDING:
+        return Case.CONFIRMED
+    in_time = (call.paid_at or received_at) <= issued.expires_at + LATE_TOLERANCE
+    if issued.status is PaymentStatus.EXPIRED and in_time:
+        return Case.CONFIRMED
+    return Case.LATE
+
+
+def overpaid_by(call: Call, issued: Issued) -> int:
+    """Return how much more than asked was paid."""
+    paid = call.paid_amount if call.paid_amount is not None else call.amount
+    return max(0, (paid or 0) - issued.amount)
+
+
+def same_token(given: str | None, expected: str) -> bool:
+    """Compare the callback token in constant time, as bytes; with none configured nothing is right."""
+    if not expected or given is None:
+        return False
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def plain_text(value: Any, limit: int = 255) -> str | None:
+    """Return what a log column may hold of a foreign value."""
+    if value is None or isinstance(value, dict | list):
+        return None
+    return re.sub(r"[\0\ud800-\udfff]", "", str(value))[:limit]

@@ -1,0 +1,32 @@
+"""States of a payment request (contract 4). A trigger holds the database to the same edges."""
+
+import enum
+
+
+class PaymentStatus(enum.StrEnum):
+    """Where a payment request is."""
+
+    PENDING = "pending"  # waiting for the money
+    CONFIRMED = "confirmed"  # paid; its session is being sought, or its extension asked
+    CONSUMED = "consumed"  # earned: it became a chat. Final
+    FAILED_PAIRING = "failed_pairing"  # paid, but no chat; an operator acts, or the customer tries again
+    ABANDONED = "abandoned"  # given up before the money came
+    EXPIRED = "expired"  # the money did not come in time
+
+
+P = PaymentStatus
+EDGES: frozenset[tuple[PaymentStatus, PaymentStatus]] = frozenset(
+    {
+        (P.PENDING, P.CONFIRMED),
+        (P.PENDING, P.ABANDONED),
+        (P.PENDING, P.EXPIRED),
+        (P.PENDING, P.FAILED_PAIRING),  # paid, but no session may start
+        (P.CONFIRMED, P.CONSUMED),
+        (P.CONFIRMED, P.FAILED_PAIRING),
+        (P.EXPIRED, P.CONFIRMED),  # paid in time, told late
+        (P.EXPIRED, P.FAILED_PAIRING),  # paid too late
+        (P.ABANDONED, P.FAILED_PAIRING),
+        (P.FAILED_PAIRING, P.CONFIRMED),  # a targeted request falls back to a blast
+    }
+)
+PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

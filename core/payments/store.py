@@ -1,0 +1,165 @@
+"""Writes and locking reads of payment requests. Each transition is one statement guarded by the state before it."""
+
+import datetime as dt
+
+import attrs
+
+from core.payments.states import PaymentStatus
+from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import many, one
+
+COLUMNS = """id, customer_id, amount, duration_minutes, is_first_session_discount, is_extension, extends_session_id, mode,
+  status, targeted_mitra_id, topics, created_at, confirmed_at, consumed_at, expires_at, gateway_invoice_id, gateway_invoice_url"""
+
+
+@attrs.frozen(kw_only=True)
+class PaymentRequest:
+    """A row of payment_requests."""
+
+    id: str
+    customer_id: str
+    amount: int
+    duration_minutes: int
+    is_first_session_discount: bool
+    is_extension: bool
+    extends_session_id: str | None
+    mode: str
+    status: PaymentStatus = attrs.field(converter=PaymentStatus)
+    targeted_mitra_id: str | None
+    topics: list[str] | None
+    created_at: dt.datetime
+    confirmed_at: dt.datetime | None
+    consumed_at: dt.datetime | None
+    expires_at: dt.datetime
+    gateway_invoice_id: str | None
+    gateway_invoice_url: str | None
+
+
+async def get(reader: Reader, payment_request_id: str) -> PaymentRequest | None:
+    """Read a request."""
+    return one(
+        PaymentRequest,
+        await reader.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1", payment_request_id),
+    )
+
+
+async def lock(tx: Tx, payment_request_id: str) -> PaymentRequest | None:
+    """Read and lock a request."""
+    return one(
+        PaymentRequest,
+        await tx.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id),
+    )
+
+
+async def create(tx: Tx, request: PaymentRequest) -> None:
+    """Insert a request."""
+    await tx.execute(
+        """INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, is_first_session_discount,
+             is_extension, extends_session_id, mode, status, targeted_mitra_id, topics, created_at, expires_at,
+             gateway_invoice_url)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)""",
+        request.id, request.customer_id, request.amount, request.duration_minutes, request.is_first_session_discount,
+        request.is_extension, request.extends_session_id, request.mode, request.status.value,
+        request.targeted_mitra_id, request.topics, request.created_at, request.expires_at,
+        request.gateway_invoice_url,
+    )  # fmt: skip
+
+
+async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) -> bool:
+    """pending or expired -> confirmed. Keeps the first invoice id where none was issued."""
+    return bool(
+        await tx.execute(
+            """UPDATE payment_requests SET status = 'confirmed', confirmed_at = $2,
+                 gateway_invoice_id = coalesce(gateway_invoice_id, $3)
+               WHERE id = $1 AND status IN ('pending', 'expired')""",
+            payment_request_id, tx.now, invoice_id,
+        )  # fmt: skip
+    )
+
+
+async def consume(tx: Tx, payment_request_id: str) -> bool:
+    """confirmed -> consumed."""
+    return bool(
+        await tx.execute(
+            "UPDATE payment_requests SET status = 'consumed', consumed_at = $2 WHERE id = $1 AND status = 'confirmed'",
+            payment_request_id, tx.now,
+        )  # fmt: skip
+    )
+
+
+async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None) -> bool:
+    """`before` -> failed_pairing; money that comes in with it gets its time."""
+    return bool(
+        await tx.execute(
+            """UPDATE payment_requests SET status = 'failed_pairing', confirmed_at = coalesce(confirmed_at, $3),
+                 gateway_invoice_id = coalesce(gateway_invoice_id, $4)
+               WHERE id = $1 AND status = $2""",
+            payment_request_id, before.value, tx.now, invoice_id,
+        )  # fmt: skip
+    )
+
+
+async def abandon(tx: Tx, payment_request_id: str) -> bool:
+    """pending -> abandoned."""
+    return bool(
+        await tx.execute(
+            "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1 AND status = 'pending'", payment_request_id
+        )
+    )
+
+
+async def abandon_pending(tx: Tx, customer_ids: list[str]) -> int:
+    """The customer's pending ordinary request -> abandoned."""
+    return await tx.execute(
+        "UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension",
+        customer_ids,
+    )
+
+
+async def expire(tx: Tx, payment_request_id: str) -> bool:
+    """pending -> expired, on the gateway's word."""
+    return bool(
+        await tx.execute(
+            "UPDATE payment_requests SET status = 'expired' WHERE id = $1 AND status = 'pending'", payment_request_id
+        )
+    )
+
+
+async def expire_due(tx: Tx) -> int:
+    """All pending requests past their deadline -> expired."""
+    return await tx.execute(
+        """UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id IN (
+             SELECT id FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
+             ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED)""",
+        tx.now,
+    )
+
+
+async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list[PaymentRequest]:
+    """Requests confirmed before a moment that have no session (or extension): their pairing never began."""
+    return many(
+        PaymentRequest,
+        await reader.fetch(
+            f"""SELECT {COLUMNS} FROM payment_requests p WHERE p.status = 'confirmed' AND p.confirmed_at <= $1
+                  AND NOT EXISTS (SELECT 1 FROM chat_sessions s WHERE s.payment_request_id = p.id
+                    AND s.status NOT IN ('failed', 'cancelled'))
+                  AND NOT EXISTS (SELECT 1 FROM session_extensions e WHERE e.payment_request_id = p.id)
+                ORDER BY p.confirmed_at LIMIT 500""",
+            before,
+        ),
+    )
+
+
+async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> tuple[bool, str | None]:
+    """Whether the customer has a live session or a confirmed ordinary request other than `but`; and that session's id."""
+    row = await reader.fetchrow(
+        """SELECT (SELECT s.id FROM chat_sessions s WHERE s.customer_id = ANY($1)
+                     AND s.status IN ('searching', 'active', 'expired')
+                     AND s.payment_request_id IS DISTINCT FROM $2 LIMIT 1) AS session_id,
+             EXISTS (SELECT 1 FROM payment_requests p WHERE p.customer_id = ANY($1) AND p.status = 'confirmed'
+                     AND NOT p.is_extension AND p.id IS DISTINCT FROM $2) AS confirmed""",
+        customer_ids, but,
+    )  # fmt: skip
+    session_id = str(row["session_id"]) if row["session_id"] else None
+    return session_id is not None or row["confirmed"], session_id

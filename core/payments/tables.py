@@ -1,0 +1,37 @@
+"""Payment requests (specification, Resources: payment_requests)."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class PaymentRequest(Table, tablename="payment_requests"):
+    """A wish to pay, with its price frozen. The edges of `status` are in `states.py` and in a trigger."""
+
+    id = columns.identifier()
+    customer_id = columns.reference("Customer")
+    amount = columns.number(default=0)
+    duration_minutes = columns.number()
+    is_first_session_discount = columns.flag()
+    is_extension = columns.flag()
+    # The session that an extension is for.
+    extends_session_id = columns.reference("ChatSession", null=True)
+    mode = columns.text(default="chat")
+    status = columns.text(default="pending")
+    targeted_mitra_id = columns.reference("Mitra", null=True)
+    topics = columns.texts()
+    created_at = columns.created()
+    confirmed_at = columns.moment()
+    consumed_at = columns.moment()
+    expires_at = columns.moment(null=False)
+    gateway_invoice_id = columns.string(255, null=True, unique=True)
+    gateway_invoice_url = columns.text(null=True)
+
+    known_mode = Check("mode in ('chat', 'call')")
+    known_status = Check("status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')")
+    sane = Check("amount >= 0 and duration_minutes > 0")
+    extension_names_its_session = Check("is_extension = (extends_session_id is not null)")
+    paid_has_a_time = Check("(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)")
+    consumed_has_a_time = Check("(status = 'consumed') = (consumed_at is not null)")
+    discount_is_for_sessions = Check("not (is_extension and is_first_session_discount)")

@@ -1,0 +1,225 @@
+"""Sessions, messages and histories as their parties see them (contract 5 and 6)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor, UserType
+from core.base.errors import NotFound, ValidationFailed
+from core.base.pages import Items, Page, cut
+from core.mitras.rules import MitraOffline
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions import views
+from core.sessions.states import OPEN
+from core.sessions.views import SessionView
+from core.steps.announce import REQUESTS
+from core.storage.records import as_dict, many
+
+OPEN_STATES = sorted(status.value for status in OPEN)
+# Messages with their state as the session's marks say; the columns of single messages may lag behind.
+MESSAGES = """SELECT m.id, m.session_id, m.seq, m.sender_type, m.sender_id, m.client_message_id, m.type, m.content, m.metadata,
+    CASE WHEN m.status = 'read' OR m.seq <= d.read_seq THEN 'read'
+         WHEN m.status = 'delivered' OR m.seq <= d.delivered_seq THEN 'delivered' ELSE 'sent' END AS status,
+    m.created_at,
+    coalesce(m.delivered_at, CASE WHEN m.seq <= d.delivered_seq THEN d.delivered_at END) AS delivered_at,
+    coalesce(m.read_at, CASE WHEN m.seq <= d.read_seq THEN d.read_at END) AS read_at
+  FROM chat_messages m JOIN chat_sessions s ON s.id = m.session_id
+  CROSS JOIN LATERAL (SELECT
+    CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_seq ELSE s.customer_delivered_seq END AS delivered_seq,
+    CASE m.sender_type WHEN 'customer' THEN s.mitra_read_seq ELSE s.customer_read_seq END AS read_seq,
+    CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_at ELSE s.customer_delivered_at END AS delivered_at,
+    CASE m.sender_type WHEN 'customer' THEN s.mitra_read_at ELSE s.customer_read_at END AS read_at) d"""
+
+
+@attrs.frozen(kw_only=True)
+class MessageView:
+    """The message of contract 6."""
+
+    id: str
+    session_id: str
+    seq: int
+    sender_type: str
+    sender_id: str
+    client_message_id: str
+    type: str
+    content: str
+    metadata: dict[str, Any] | None
+    status: str
+    created_at: dt.datetime
+    delivered_at: dt.datetime | None
+    read_at: dt.datetime | None
+
+
+async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionView:
+    """Read a session of the caller's. Raises NotFound."""
+    with away_is_unavailable():
+        view = await views.one_of(runtime.db, session_id, party_ids=list(actor.ids), side=actor.user_type)
+    if view is None:
+        raise NotFound
+    return view
+
+
+async def messages_after(runtime: Runtime, session_id: str, *, after: int, limit: int) -> list[MessageView]:
+    """Read messages behind a seq, in order; the caller has checked whose session it is."""
+    rows = await runtime.db.fetch(
+        f"{MESSAGES} WHERE m.session_id = $1 AND m.seq > $2 ORDER BY m.seq LIMIT $3", session_id, after, limit
+    )
+    return many(MessageView, rows)
+
+
+async def messages(
+    runtime: Runtime, actor: Actor, session_id: str, *, after: int | None, before: int | None, limit: int
+) -> list[MessageView]:
+    """Read a part of a session's messages, ascending: behind `after`, or the last ones before `before`."""
+    if after is not None and before is not None:
+        raise ValidationFailed.of("before", "can't stand beside `after`")
+    await session(runtime, actor, session_id)
+    with away_is_unavailable():
+        if after is not None:
+            return await messages_after(runtime, session_id, after=after, limit=limit)
+        rows = await runtime.db.fetch(
+            f"""{MESSAGES} WHERE m.session_id = $1 AND ($2::int IS NULL OR m.seq < $2) ORDER BY m.seq DESC LIMIT $3""",
+            session_id, before, limit,
+        )  # fmt: skip
+    return many(MessageView, reversed(rows))
+
+
+async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
+    """Read a message that was just stored."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(f"{MESSAGES} WHERE m.session_id = $1 AND m.id = $2", session_id, message_id)
+    if row is None:
+        raise NotFound
+    return MessageView(**as_dict(row))
+
+
+async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
+    """Read the caller's sessions in active, expired and closing: the snapshot of `auth_ok`."""
+    with away_is_unavailable():
+        return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
+
+
+async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
+    """Read the caller's running search."""
+    with away_is_unavailable():
+        found = await views.open_of(runtime.db, list(actor.ids), actor.user_type, ["searching"])
+    return found[0] if found else None
+
+
+@attrs.frozen(kw_only=True)
+class ChatRequest:
+    """The open request to a mitra (contract 5)."""
+
+    session_id: str
+    customer_display_name: str | None
+    mode: str
+    topics: list[str] | None
+    topic_sensitivity: str
+    duration_minutes: int
+    kind: str
+    notified_at: dt.datetime
+    answer_by: dt.datetime
+
+
+async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
+    """List the requests that are open to the calling mitra, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(f"{REQUESTS} AND n.mitra_id = $1 ORDER BY n.notified_at DESC", actor.user_id)
+    return [ChatRequest(**{k: v for k, v in as_dict(row).items() if k != "mitra_id"}) for row in rows]
+
+
+@attrs.frozen(kw_only=True)
+class MitraStatus:
+    """The mitra's own state (contract 5)."""
+
+    is_online: bool
+    last_online_at: dt.datetime | None
+    last_heartbeat_at: dt.datetime | None
+    heartbeat_cadence_seconds: int
+    active_session_count: int
+    max_sessions: int
+
+
+async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
+    """Read the calling mitra's state."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(
+            """SELECT o.is_online, o.last_online_at, o.last_heartbeat_at,
+                 (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = o.mitra_id AND s.status IN ('active', 'expired'))
+                   AS active_session_count
+               FROM mitra_online_status o WHERE o.mitra_id = $1""",
+            actor.user_id,
+        )
+    if row is None:
+        raise MitraOffline
+    return MitraStatus(
+        **dict(row),
+        heartbeat_cadence_seconds=runtime.settings.mitra_heartbeat_cadence_seconds,
+        max_sessions=runtime.config.number("max_customers_per_mitra"),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class HistoryRow:
+    """One mitra of a customer's past (contract 5)."""
+
+    mitra_id: str
+    display_name: str
+    last_session_at: dt.datetime
+    topics: list[str] | None
+    mitra_is_online: bool
+    sessions_count: int
+
+
+async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
+    """List the mitras whom the caller has chatted with, last one first; one query."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            """SELECT h.mitra_id, m.display_name, h.last_session_at, h.topics, coalesce(o.is_online, false) AS mitra_is_online,
+                 h.sessions_count
+               FROM (SELECT s.mitra_id, max(s.paired_at) AS last_session_at, count(*)::int AS sessions_count,
+                       (array_agg(s.id ORDER BY s.paired_at DESC))[1] AS last_id,
+                       (SELECT t.topics FROM chat_sessions t WHERE t.id = (array_agg(s.id ORDER BY s.paired_at DESC))[1]) AS topics
+                     FROM chat_sessions s WHERE s.customer_id = ANY($1) AND s.mitra_id IS NOT NULL GROUP BY s.mitra_id) h
+               JOIN mitras m ON m.id = h.mitra_id LEFT JOIN mitra_online_status o ON o.mitra_id = h.mitra_id
+               WHERE $2::timestamptz IS NULL OR (h.last_session_at, h.mitra_id) < ($2, $3::uuid)
+               ORDER BY h.last_session_at DESC, h.mitra_id DESC LIMIT $4""",
+            list(actor.ids), page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut(many(HistoryRow, rows), page, at="last_session_at", place="mitra_id")
+
+
+async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
+    """List the calling mitra's sessions, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{views.VIEW} WHERE s.mitra_id = $1 AND ($2::timestamptz IS NULL OR (s.created_at, s.id) < ($2, $3::uuid))
+                ORDER BY s.created_at DESC, s.id DESC LIMIT $4""",
+            actor.user_id, page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut([views.two_sided(row).seen_by(UserType.MITRA) for row in rows], page, at="created_at")
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """A session as a hub keeps it: its parties and how far the chat has got."""
+
+    id: str
+    customer_id: str
+    mitra_id: str
+    status: str
+    last_seq: int
+    customer_delivered_seq: int
+    customer_read_seq: int
+    mitra_delivered_seq: int
+    mitra_read_seq: int
+
+
+PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_delivered_seq, customer_read_seq, mitra_delivered_seq, mitra_read_seq
+  FROM chat_sessions WHERE mitra_id IS NOT NULL AND"""
+
+
+async def places(runtime: Runtime, session_ids: list[str]) -> list[Place]:
+    """Read where chats have got."""
+    return many(Place, await runtime.db.fetch(f"{PLACES} id = ANY($1::uuid[])", session_ids))

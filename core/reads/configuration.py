@@ -1,0 +1,69 @@
+"""Configuration rows as operators see them (contract 8)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.errors import NotFound
+from core.config.keys import KEYS, Key, loaded
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions.views import Person
+
+ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM app_config k
+  LEFT JOIN control_center_users o ON o.id = k.updated_by"""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigRow:
+    """The configuration row of contract 8."""
+
+    key: str
+    value: Any
+    default: Any
+    unit: str | None
+    min: int | None
+    max: int | None
+    choices: list[str]
+    meaning: str
+    used: bool
+    updated_at: dt.datetime | None
+    updated_by: Person | None
+
+
+def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
+    low, high = key.bounds or (None, None)
+    if key.name == "mitra_stale_after_seconds":
+        low = runtime.settings.mitra_heartbeat_cadence_seconds
+    by = None
+    if stored is not None and stored["updated_by"] is not None:
+        by = Person(id=str(stored["updated_by"]), display_name=stored["display_name"])
+    return ConfigRow(
+        key=key.name,
+        value=key.default if stored is None else loaded(key, stored["value"]),
+        default=key.default,
+        unit=key.unit,
+        min=low,
+        max=high,
+        choices=list(key.choices),
+        meaning=key.meaning,
+        used=key.used,
+        updated_at=stored["updated_at"] if stored else None,
+        updated_by=by,
+    )
+
+
+async def rows(runtime: Runtime) -> list[ConfigRow]:
+    """List every key."""
+    with away_is_unavailable():
+        stored = {row["key"]: row for row in await runtime.db.fetch(ROWS)}
+    return [_row(runtime, key, stored.get(name)) for name, key in KEYS.items()]
+
+
+async def row(runtime: Runtime, name: str) -> ConfigRow:
+    """Read one key. Raises NotFound."""
+    if name not in KEYS:
+        raise NotFound
+    with away_is_unavailable():
+        found = await runtime.db.fetchrow(f"{ROWS} WHERE k.key = $1", name)
+    return _row(runtime, KEYS[name], found)

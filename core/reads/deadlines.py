@@ -1,0 +1,30 @@
+"""The next deadline of each kind: one query, by indexes (contract 1; reliability I7)."""
+
+import datetime as dt
+
+from core.runtime import Runtime
+
+NEXT = """SELECT
+    (SELECT min(warn_at) FROM chat_sessions WHERE warn_at IS NOT NULL) AS warning,
+    (SELECT min(expires_at) FROM chat_sessions WHERE status = 'active') AS expiry,
+    (SELECT min(s.grace_ends_at) FROM chat_sessions s WHERE s.status IN ('expired', 'closing')
+      AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending')))
+      AS grace,
+    (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
+    (SELECT min(last_heartbeat_at) FROM mitra_online_status WHERE is_online) AS heartbeat,
+    (SELECT max(updated_at) FROM app_config) AS config_version"""
+
+
+async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
+    """Return the next moment (service time) at which each kind of work is due; kinds with none are left out.
+
+    Takes over changed configuration on the way, so that idle jobs need one query for everything.
+    """
+    row = await runtime.db.fetchrow(NEXT)
+    if row["config_version"] != runtime.config.version:
+        await runtime.refresh_config()
+        runtime.config.version = row["config_version"]
+    found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round") if row[kind] is not None}
+    if row["heartbeat"] is not None and runtime.config.flag("require_mitra_ping"):
+        found["stale"] = row["heartbeat"] + runtime.config.seconds("mitra_stale_after_seconds")
+    return found

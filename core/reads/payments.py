@@ -1,0 +1,196 @@
+"""Payment requests and failed pairings, webhook calls (contract 4 and 8)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.pages import Items, Page, cut
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions.views import Person
+from core.storage.records import as_dict, many
+
+REQUEST = """SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
+    p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
+    coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
+      ORDER BY s.created_at DESC, s.id DESC LIMIT 1)) AS session_id,
+    (SELECT f.cause_tag FROM pairing_failures f WHERE f.payment_request_id = p.id AND f.superseded_at IS NULL) AS cause_tag
+  FROM payment_requests p"""
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """Why a paid request has come to no chat."""
+
+    cause_tag: str
+
+
+@attrs.frozen(kw_only=True)
+class PaymentView:
+    """The payment request of contract 4."""
+
+    payment_request_id: str
+    status: str
+    mode: str
+    amount: int
+    duration_minutes: int
+    is_first_session_discount: bool
+    is_extension: bool
+    targeted_mitra_id: str | None
+    gateway_invoice_url: str | None
+    expires_at: dt.datetime
+    created_at: dt.datetime
+    confirmed_at: dt.datetime | None
+    consumed_at: dt.datetime | None
+    session_id: str | None
+    failure: Failure | None
+
+
+async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:
+    """Read a request of the caller's. Raises NotFound."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(
+            f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, list(actor.ids)
+        )
+    if row is None:
+        raise NotFound
+    values = as_dict(row)
+    cause = values.pop("cause_tag")
+    return PaymentView(**values, failure=Failure(cause_tag=cause) if cause else None)
+
+
+@attrs.frozen(kw_only=True)
+class DevelopmentPage:
+    """What the development payment page shows."""
+
+    payment_request_id: str
+    status: str
+    amount: int
+    duration_minutes: int
+    mode: str
+    gateway_invoice_id: str | None
+
+
+async def for_development_page(runtime: Runtime, payment_request_id: str) -> DevelopmentPage:
+    """Read any request, for the page that stands in for the gateway's. Raises NotFound."""
+    with away_is_unavailable():
+        rows = many(
+            DevelopmentPage,
+            await runtime.db.fetch(
+                """SELECT id AS payment_request_id, status, amount, duration_minutes, mode, gateway_invoice_id
+                   FROM payment_requests WHERE id = $1""",
+                payment_request_id,
+            ),
+        )
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+@attrs.frozen(kw_only=True)
+class FailedPairing:
+    """The failed pairing of contract 8."""
+
+    id: str
+    payment_request_id: str
+    customer: Person
+    targeted_mitra_id: str | None
+    cause_tag: str
+    amount: int
+    operator_action: str | None
+    actioned_by: Person | None
+    actioned_at: dt.datetime | None
+    superseded_at: dt.datetime | None
+    created_at: dt.datetime
+
+
+FAILURES = """SELECT f.id, f.payment_request_id, f.customer_id, c.display_name AS customer_name, f.targeted_mitra_id, f.cause_tag,
+    f.amount, f.operator_action, f.actioned_by, o.display_name AS operator_name, f.actioned_at, f.superseded_at, f.created_at
+  FROM pairing_failures f JOIN customers c ON c.id = f.customer_id LEFT JOIN control_center_users o ON o.id = f.actioned_by"""
+
+
+def _failed_pairing(row: Any) -> FailedPairing:
+    values = as_dict(row)
+    customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
+    by, name = values.pop("actioned_by"), values.pop("operator_name")
+    return FailedPairing(**values, customer=customer, actioned_by=Person(id=by, display_name=name) if by else None)
+
+
+@attrs.frozen(kw_only=True)
+class FailureFilter:
+    """Which failed pairings to list; `operator_action` may be `none` for open ones."""
+
+    cause_tag: str | None = None
+    operator_action: str | None = None
+    superseded: bool = False
+
+
+async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) -> Items:
+    """List failed pairings, newest first; superseded ones only when asked for."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{FAILURES} WHERE ($1::text IS NULL OR f.cause_tag = $1)
+                AND ($2::text IS NULL OR coalesce(f.operator_action, 'none') = $2)
+                AND (f.superseded_at IS NOT NULL) = $3
+                AND ($4::timestamptz IS NULL OR (f.created_at, f.id) < ($4, $5::uuid))
+                ORDER BY f.created_at DESC, f.id DESC LIMIT $6""",
+            which.cause_tag, which.operator_action, which.superseded, page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut([_failed_pairing(row) for row in rows], page, at="created_at")
+
+
+async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
+    """Read one failed pairing. Raises NotFound."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(f"{FAILURES} WHERE f.id = $1", failure_id)
+    if row is None:
+        raise NotFound
+    return _failed_pairing(row)
+
+
+@attrs.frozen(kw_only=True)
+class WebhookCall:
+    """The webhook log of contract 8; the body is shown as text."""
+
+    id: str
+    received_at: dt.datetime
+    source_ip: str
+    external_id: str | None
+    gateway_invoice_id: str | None
+    status: str | None
+    amount: str | None
+    app_tag: str | None
+    raw_body: str
+    http_status: int | None
+    processing_result: str | None
+    processing_error: str | None
+    replay_of: str | None
+
+
+@attrs.frozen(kw_only=True)
+class WebhookFilter:
+    """Which calls to list; `q` is an external id or an invoice id."""
+
+    q: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    processing_result: str | None = None
+
+
+async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> Items:
+    """List the gateway's calls, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body,
+                 http_status, processing_result, processing_error, replay_of FROM webhook_logs
+               WHERE ($1::text IS NULL OR external_id = $1 OR gateway_invoice_id = $1)
+                 AND ($2::timestamptz IS NULL OR received_at >= $2) AND ($3::timestamptz IS NULL OR received_at < $3)
+                 AND ($4::text IS NULL OR processing_result = $4)
+                 AND ($5::timestamptz IS NULL OR (received_at, id) < ($5, $6::uuid))
+               ORDER BY received_at DESC, id DESC LIMIT $7""",
+            which.q, which.since, which.until, which.processing_result, page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    calls = [WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")}) for row in rows]
+    return cut(calls, page, at="received_at")

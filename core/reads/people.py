@@ -1,0 +1,200 @@
+"""Customers, mitras and operators as they see themselves and as operators see them (contract 3 and 8)."""
+
+import datetime as dt
+
+import attrs
+
+from core.base.actor import Actor, UserType
+from core.base.errors import Forbidden, NotFound, Unauthenticated
+from core.base.pages import Items, Page, cut
+from core.customers import store as customers
+from core.customers.store import Customer
+from core.mitras import store as mitras
+from core.operators import store as operators
+from core.operators.rules import allows
+from core.operators.store import Operator
+from core.runtime import Runtime, away_is_unavailable
+from core.storage.records import many
+
+
+@attrs.frozen(kw_only=True)
+class CustomerView:
+    """The Customer of contract 3."""
+
+    id: str
+    phone: str | None
+    display_name: str | None
+    is_anonymous: bool
+    email: str | None
+    push_enabled: bool
+    account_belongs_to: str | None
+    usp_seen: bool
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class MitraView:
+    """A mitra as she sees herself."""
+
+    id: str
+    phone: str
+    display_name: str
+    is_active: bool
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class MitraRow:
+    """A mitra as operators see her."""
+
+    id: str
+    phone: str
+    display_name: str
+    is_active: bool
+    is_online: bool
+    last_heartbeat_at: dt.datetime | None
+    active_session_count: int
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class OperatorView:
+    """An operator as she sees herself."""
+
+    id: str
+    email: str
+    display_name: str
+    role: str
+    permissions: dict[str, str]
+    created_at: dt.datetime
+
+
+def customer_view(customer: Customer) -> CustomerView:
+    """Show a customer to herself."""
+    return CustomerView(
+        id=customer.id,
+        phone=customer.phone,
+        display_name=customer.display_name,
+        is_anonymous=customer.is_anonymous,
+        email=customer.email,
+        push_enabled=customer.push_token is not None,
+        account_belongs_to=customer.account_belongs_to,
+        usp_seen=customer.usp_seen,
+        created_at=customer.created_at,
+    )
+
+
+def operator_view(operator: Operator) -> OperatorView:
+    """Show an operator to herself."""
+    return OperatorView(
+        id=operator.id,
+        email=operator.email,
+        display_name=operator.display_name,
+        role=operator.role_name,
+        permissions=operator.permissions,
+        created_at=operator.created_at,
+    )
+
+
+async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
+    """Read the calling customer."""
+    with away_is_unavailable():
+        customer = await customers.get(runtime.db, user_id)
+    if customer is None:
+        raise NotFound
+    return customer_view(customer)
+
+
+async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
+    """Read the calling mitra."""
+    with away_is_unavailable():
+        mitra = await mitras.get(runtime.db, user_id)
+    if mitra is None:
+        raise NotFound
+    return MitraView(**attrs.asdict(mitra))
+
+
+async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
+    """Read the calling operator."""
+    with away_is_unavailable():
+        operator = await operators.get(runtime.db, user_id)
+    if operator is None:
+        raise NotFound
+    return operator_view(operator)
+
+
+def _masked(text: str | None) -> str | None:
+    if text is None:
+        return None
+    name, at, domain = text.partition("@")
+    return f"{name[:1]}***{at}{domain}" if at else f"{text[:4]}****{text[-2:]}"
+
+
+async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
+    """Read a customer for an operator; phone and e-mail are masked without `customers.pii`."""
+    view = await customer_me(runtime, customer_id)
+    if allows(actor.permissions, "customers.pii", "read"):
+        return view
+    return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))
+
+
+MITRA_ROWS = """SELECT m.id, m.phone, m.display_name, m.is_active, coalesce(o.is_online, false) AS is_online, o.last_heartbeat_at,
+    (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')) AS active_session_count,
+    m.created_at
+  FROM mitras m LEFT JOIN mitra_online_status o ON o.mitra_id = m.id"""
+
+
+async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraRow:
+    """Read a mitra for an operator."""
+    with away_is_unavailable():
+        rows = many(MitraRow, await runtime.db.fetch(f"{MITRA_ROWS} WHERE m.id = $1", mitra_id))
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+async def mitras_for_operator(
+    runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
+) -> Items:
+    """List mitras, newest first; `q` is part of the name or phone."""
+    pattern = None if q is None else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone ILIKE $1)
+                AND ($2::bool IS NULL OR m.is_active = $2) AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
+                AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
+                ORDER BY m.created_at DESC, m.id DESC LIMIT $6""",
+            pattern, is_active, is_online, page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut(many(MitraRow, rows), page, at="created_at")
+
+
+async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
+    """Turn an access token into an actor.
+
+    Raises Unauthenticated for a bad, expired or revoked token; Forbidden never: that is for guards to say.
+    """
+    claims = runtime.tokens.check(token, audience=audience, now=runtime.now())
+    if claims.auth_session_id in runtime.revoked:
+        raise Unauthenticated
+    permissions: dict[str, str] = {}
+    if claims.user_type is UserType.OPERATOR:
+        with away_is_unavailable():
+            operator = await operators.get(runtime.db, claims.user_id)
+        if operator is None or operator.disabled:
+            raise Unauthenticated
+        permissions = operator.permissions
+    return Actor(
+        user_type=claims.user_type,
+        user_id=claims.user_id,
+        auth_session_id=claims.auth_session_id,
+        expires_at=claims.expires_at,
+        ids=(claims.user_id,),
+        permissions=permissions,
+    )
+
+
+def require_kind(actor: Actor, kinds: frozenset[UserType]) -> None:
+    """Raises Forbidden unless the actor is one of these kinds of user."""
+    if actor.user_type not in kinds:
+        raise Forbidden

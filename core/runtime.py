@@ -1,0 +1,281 @@
+"""What every flow receives: database, bus, clock, configuration, ports; and what happens after a commit.
+
+Signals go out after the commit and may be lost. So each process also looks at the database once a second for what it
+must not miss for longer: changed configuration and revoked logins.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import pathlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+import attrs
+
+from core.base import ids, logs, metrics
+from core.base.clock import Clock, real_sleep
+from core.base.errors import DomainError, Unavailable
+from core.base.settings import Settings, SettingsError, unused_adapters
+from core.bus.bus import FRAMES, SIGNALS, Bus
+from core.config import store as config_store
+from core.config.cache import Config
+from core.events import notices as wire
+from core.events import signals
+from core.events.notices import Envelope
+from core.events.signals import Signal
+from core.logins.access import AccessTokens
+from core.outside.otp_sender import OtpSender, make_otp_sender
+from core.outside.webhook_sink import WebhookSink
+from core.storage.database import AWAY, Database, Tx
+
+LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
+CLOCK_EVERY_S = 60.0
+# What changed since: the newest change of the configuration, and the logins revoked in the last while.
+NEWS = """SELECT (SELECT max(updated_at) FROM app_config) AS config_version,
+  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > clock_timestamp() - make_interval(secs => $1)) AS revoked"""
+MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
+
+log = logs.get("runtime")
+Reaction = Callable[["Runtime", Signal], Coroutine[Any, Any, None] | None]
+
+
+@attrs.define(kw_only=True)
+class Runtime:
+    """One process's connections and knowledge."""
+
+    settings: Settings
+    clock: Clock
+    db: Database
+    bus: Bus
+    config: Config
+    tokens: AccessTokens
+    otp_sender: OtpSender
+    webhook_sink: WebhookSink
+    node: str = attrs.field(factory=ids.new_id)
+    revoked: set[str] = attrs.field(factory=set)
+    # Set by core.reactions: committed signal -> flow that follows in this process.
+    react: Reaction | None = None
+    # Set by the realtime process: its own sockets get an envelope without the way over the bus.
+    local: Callable[[Envelope], None] | None = None
+    hear: list[Callable[[Signal], Awaitable[None] | None]] = attrs.field(factory=list)
+    missed: list[Callable[[], None]] = attrs.field(factory=list)
+    _tasks: set[asyncio.Task[Any]] = attrs.field(factory=set)
+    _followers: set[asyncio.Task[Any]] = attrs.field(factory=set)
+
+    # -- time and transactions
+
+    def now(self) -> dt.datetime:
+        """Return the service time."""
+        return self.clock.now()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Tx]:
+        """Open a write transaction; after its commit, tell everybody and start what follows.
+
+        Raises Unavailable when the database is away, too busy or holds a lock for too long.
+        """
+        with away_is_unavailable():
+            async with self.db.transaction(self.now()) as tx:
+                yield tx
+        self.tell(Envelope(origin=self.node, notices=tx.notices))
+        for signal in tx.signals:
+            self.announce(signal)
+
+    # -- telling
+
+    def tell(self, envelope: Envelope) -> None:
+        """Hand committed news to users' sockets, in this process and in all others."""
+        if not (envelope.notices or envelope.messages or envelope.passing):
+            return
+        if self.local is not None:
+            self.local(envelope)
+        self.bus.publish(FRAMES, wire.encode(envelope))
+
+    def announce(self, signal: Signal) -> None:
+        """Tell all processes a committed fact, and start the flow that follows from it here."""
+        if isinstance(signal, signals.LoginsRevoked):
+            self.revoked.update(signal.auth_session_ids)
+        self.bus.publish(SIGNALS, signals.encode(signal))
+        if self.react is not None:
+            follow = self.react(self, signal)
+            if follow is not None:
+                self._follow(follow)
+
+    def _follow(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._quietly(work))
+        self._followers.add(task)
+        task.add_done_callback(self._followers.discard)
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what follows a commit. If it fails or dies here, the sweeps find the same work in the database."""
+        try:
+            await work
+        except (DomainError, *AWAY) as error:
+            log.warning("a reaction was put off", error=type(error).__name__)
+        except Exception:
+            log.exception("a reaction failed")
+
+    # -- life
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background until the process stops."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def start(self, *, look: bool = True) -> None:
+        """Start sending and hearing signals, keeping the clock, and (`look`) reading what changed."""
+        self.spawn(self.bus.run_writer())
+        self.spawn(self.bus.listen([SIGNALS], self._heard, self._resubscribed))
+        self.spawn(self._keep_clock())
+        if look:
+            self.spawn(self._keep_looking())
+
+    async def _heard(self, _channel: str, data: bytes) -> None:
+        signal = signals.decode(data)
+        if signal is None:
+            return
+        if isinstance(signal, signals.ConfigChanged):
+            await self.refresh_config()
+        if isinstance(signal, signals.LoginsRevoked):
+            self.revoked.update(signal.auth_session_ids)
+        for hear in self.hear:
+            result = hear(signal)
+            if result is not None:
+                await result
+
+    def _resubscribed(self) -> None:
+        for callback in self.missed:
+            callback()
+
+    async def _keep_clock(self) -> None:
+        while True:
+            await real_sleep(CLOCK_EVERY_S)
+            with contextlib.suppress(*AWAY):
+                await self.set_clock()
+
+    async def set_clock(self) -> None:
+        """Put our clock in step with the database's."""
+        at, monotonic_at = await self.db.clock()
+        metrics.CLOCK_OFFSET.set(self.clock.set_real(at, at_monotonic=monotonic_at))
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await real_sleep(LOOK_EVERY_S)
+            try:
+                await self.look()
+            except AWAY:
+                continue
+            except Exception:
+                log.exception("looking for news failed")
+
+    async def look(self, *, back_s: float = 10.0) -> None:
+        """Read what changed in the last `back_s` real seconds: configuration and revoked logins."""
+        row = await self.db.fetchrow(NEWS, back_s)
+        fresh = [sid for sid in row["revoked"] if sid not in self.revoked]
+        if fresh:
+            self.revoked.update(fresh)
+            for hear in self.hear:
+                result = hear(signals.LoginsRevoked(auth_session_ids=fresh))
+                if result is not None:
+                    await result
+        if row["config_version"] != self.config.version:
+            await self.refresh_config()
+            self.config.version = row["config_version"]
+
+    async def refresh_config(self) -> None:
+        """Read all configuration rows anew."""
+        self.config.values = await config_store.read_all(self.db)
+
+    async def ready(self) -> tuple[bool, bool, str | None]:
+        """Return (ready, degraded, why not): the database answers and is migrated; the bus answers (contract 1)."""
+        try:
+            async with asyncio.timeout(3):
+                names = {row["name"] for row in await self.db.fetch("SELECT name FROM migration")}
+        except (*AWAY, Exception) as error:
+            return False, False, f"the database does not answer ({type(error).__name__})"
+        missing = migration_ids() - names
+        if missing:
+            return False, False, "the database is not migrated: run `sesi migrate`"
+        return True, not await self.bus.ping(), None
+
+    async def close(self) -> None:
+        """Finish what follows from commits, send the last signals, close all connections."""
+        if self._followers:
+            await asyncio.wait(self._followers, timeout=self.settings.shutdown_grace_seconds / 2)
+        await self.bus.drain()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        await self.bus.close()
+        await self.db.close()
+
+
+@contextlib.contextmanager
+def away_is_unavailable() -> Any:
+    """Turn every way in which the database can be away into Unavailable (503, reliability I11)."""
+    try:
+        yield
+    except AWAY as error:
+        log.warning("the database did not answer", error=type(error).__name__)
+        raise Unavailable from error
+
+
+def migration_ids() -> set[str]:
+    """Return the ids of all migrations that this version brings."""
+    found = set()
+    for path in MIGRATIONS.glob("sesi_*.py"):
+        for line in path.read_text().splitlines():
+            if line.startswith("ID = "):
+                found.add(line.split('"')[1])
+    return found
+
+
+async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
+    """Connect to everything; the clock is set and the configuration read.
+
+    Raises SettingsError when SESI_TIME_ANCHOR is not the database's, Unavailable when the database is away.
+    """
+    with away_is_unavailable():
+        db = await Database.connect(settings.database_url, size=pool_size)
+    try:
+        with away_is_unavailable():
+            clock = await _open_clock(settings, db)
+        runtime = Runtime(
+            settings=settings,
+            clock=clock,
+            db=db,
+            bus=Bus(settings.redis_url),
+            config=Config(),
+            tokens=AccessTokens(settings.jwt_secrets),
+            otp_sender=make_otp_sender(settings),
+            webhook_sink=WebhookSink(settings),
+        )
+        await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
+        await runtime.refresh_config()
+    except BaseException:
+        await db.close()
+        raise
+    for name in unused_adapters(settings):
+        log.warning("this setting has no effect yet", setting=name)
+    return runtime
+
+
+async def _open_clock(settings: Settings, db: Database) -> Clock:
+    wanted: dt.datetime | None = None
+    if settings.sesi_time_anchor:
+        try:
+            wanted = dt.datetime.fromisoformat(settings.sesi_time_anchor)
+        except ValueError:
+            wanted = None
+        if wanted is None or wanted.tzinfo is None:
+            raise SettingsError("SESI_TIME_ANCHOR: expected an ISO 8601 time with a zone")
+    at, monotonic_at = await db.clock()
+    anchor = await config_store.anchor(db, wanted or at)
+    if wanted is not None and wanted != anchor:
+        raise SettingsError(f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset")
+    clock = Clock(anchor=anchor, scale=settings.sesi_time_scale)
+    clock.set_real(at, at_monotonic=monotonic_at)
+    return clock

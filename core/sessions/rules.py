@@ -1,0 +1,66 @@
+"""When a session warns, ends and closes (specification, States; contract 5 and 6)."""
+
+import datetime as dt
+
+from core.base.actor import UserType
+from core.base.errors import DomainError, Kind
+from core.sessions.states import SessionStatus
+
+WARNING = dt.timedelta(seconds=180)  # specification, fixed constants
+GRACE = dt.timedelta(minutes=5)  # specification, fixed constants
+
+
+class SessionNotActive(DomainError):
+    """The session does not take messages, or can't be ended, in its present state."""
+
+    code = "SESSION_NOT_ACTIVE"
+    message = "The session is not active."
+
+
+class EarlyEndDisabled(DomainError):
+    """This side may not end a session before its time."""
+
+    kind = Kind.FORBIDDEN
+    code = "EARLY_END_DISABLED"
+    message = "Sessions can't be ended early."
+
+
+class SessionNotClosable(DomainError):
+    """A goodbye fits neither before the end nor after everything is over."""
+
+    code = "SESSION_NOT_CLOSABLE"
+    message = "This session does not take a goodbye now."
+
+
+class ClosureExists(DomainError):
+    """This side has said goodbye already."""
+
+    code = "CLOSURE_EXISTS"
+    message = "You have said goodbye already."
+
+
+def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:
+    """Return when the warning is due; None when the session had no more than 180 s to go as its end was set."""
+    return expires_at - WARNING if expires_at - set_at > WARNING else None
+
+
+def may_end(status: SessionStatus, side: UserType, *, early_end_enabled: bool) -> bool:
+    """Whether an end changes anything: True to end now, False when it is ended already.
+
+    Raises SessionNotActive, or EarlyEndDisabled while paid time runs and the side's switch is off.
+    """
+    if status in (SessionStatus.CLOSING, SessionStatus.COMPLETED):
+        return False
+    if status is SessionStatus.ACTIVE:
+        if not early_end_enabled:
+            raise EarlyEndDisabled
+        return True
+    if status is SessionStatus.EXPIRED:
+        return True
+    raise SessionNotActive
+
+
+def may_close(status: SessionStatus) -> None:
+    """Check that a goodbye fits. Raises SessionNotClosable."""
+    if status not in (SessionStatus.EXPIRED, SessionStatus.CLOSING):
+        raise SessionNotClosable

@@ -1,0 +1,190 @@
+"""Writes and locking reads of chat sessions and their closures. Each transition is guarded by the state before it."""
+
+import datetime as dt
+
+import attrs
+
+from core.base import ids
+from core.sessions.states import SessionStatus
+from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import many, one
+
+COLUMNS = """id, customer_id, mitra_id, payment_request_id, mode, status, created_at, paired_at, ended_at, ended_by,
+  duration_minutes, price, expires_at, topics, topic_sensitivity, targeted_mitra_id, round_number, round_ends_at,
+  search_ends_at, warn_at, grace_ends_at, last_seq"""
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """What rules need of a row of chat_sessions."""
+
+    id: str
+    customer_id: str
+    mitra_id: str | None
+    payment_request_id: str | None
+    mode: str
+    status: SessionStatus = attrs.field(converter=SessionStatus)
+    created_at: dt.datetime
+    paired_at: dt.datetime | None
+    ended_at: dt.datetime | None
+    ended_by: str | None
+    duration_minutes: int
+    price: int
+    expires_at: dt.datetime | None
+    topics: list[str] | None
+    topic_sensitivity: str
+    targeted_mitra_id: str | None
+    round_number: int
+    round_ends_at: dt.datetime | None
+    search_ends_at: dt.datetime | None
+    warn_at: dt.datetime | None
+    grace_ends_at: dt.datetime | None
+    last_seq: int
+
+
+async def get(reader: Reader, session_id: str) -> Session | None:
+    """Read a session."""
+    return one(Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id))
+
+
+async def lock(tx: Tx, session_id: str) -> Session | None:
+    """Read and lock a session."""
+    return one(
+        Session,
+        await tx.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1 FOR NO KEY UPDATE", session_id),
+    )
+
+
+async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
+    """Read the newest session of a payment request."""
+    return one(
+        Session,
+        await reader.fetchrow(
+            f"""SELECT {COLUMNS} FROM chat_sessions WHERE payment_request_id = $1
+                ORDER BY created_at DESC, id DESC LIMIT 1""",
+            payment_request_id,
+        ),
+    )
+
+
+async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -> None:
+    """Insert a searching session."""
+    await tx.execute(
+        """INSERT INTO chat_sessions (id, customer_id, payment_request_id, mode, status, created_at, duration_minutes,
+             price, is_first_session_discount, topics, targeted_mitra_id, round_number, round_ends_at, search_ends_at)
+           VALUES ($1, $2, $3, $4, 'searching', $5, $6, $7, $8, $9, $10, $11, $12, $13)""",
+        session.id, session.customer_id, session.payment_request_id, session.mode, session.created_at,
+        session.duration_minutes, session.price, is_first_session_discount, session.topics,
+        session.targeted_mitra_id, session.round_number, session.round_ends_at, session.search_ends_at,
+    )  # fmt: skip
+
+
+async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
+    """searching -> active, with the mitra who came first."""
+    return bool(
+        await tx.execute(
+            """UPDATE chat_sessions SET status = 'active', mitra_id = $2, paired_at = $3, expires_at = $4, warn_at = $5
+               WHERE id = $1 AND status = 'searching'""",
+            session_id, mitra_id, tx.now, expires_at, warn_at,
+        )  # fmt: skip
+    )
+
+
+async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
+    """searching -> failed or cancelled."""
+    return bool(
+        await tx.execute(
+            "UPDATE chat_sessions SET status = $2, ended_at = $3 WHERE id = $1 AND status = 'searching'",
+            session_id, status.value, tx.now,
+        )  # fmt: skip
+    )
+
+
+async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
+    """Move a searching session to its next round."""
+    await tx.execute(
+        "UPDATE chat_sessions SET round_number = $2, round_ends_at = $3 WHERE id = $1 AND status = 'searching'",
+        session_id, round_number, round_ends_at,
+    )  # fmt: skip
+
+
+async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session]:
+    """active -> expired for sessions whose time is up; those that somebody else holds are left to the next look."""
+    return many(
+        Session,
+        await tx.fetch(
+            f"""UPDATE chat_sessions SET status = 'expired', grace_ends_at = expires_at + $2, warn_at = NULL
+                WHERE status = 'active' AND expires_at <= $1 AND id IN (
+                  SELECT id FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
+                  ORDER BY expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+                RETURNING {COLUMNS}""",
+            tx.now, grace, limit,
+        ),
+    )  # fmt: skip
+
+
+async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
+    """Mark the due warnings as given and return their sessions. One whose end has come meanwhile is only marked."""
+    rows = many(
+        Session,
+        await tx.fetch(
+            f"""UPDATE chat_sessions SET warn_at = NULL WHERE warn_at <= $1 AND id IN (
+                  SELECT id FROM chat_sessions WHERE warn_at <= $1
+                  ORDER BY warn_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                RETURNING {COLUMNS}""",
+            tx.now, limit,
+        ),
+    )  # fmt: skip
+    return [row for row in rows if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now]
+
+
+async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> bool:
+    """active or expired -> closing."""
+    return bool(
+        await tx.execute(
+            """UPDATE chat_sessions SET status = 'closing', ended_by = $3, ended_at = $4, warn_at = NULL,
+                 grace_ends_at = $4::timestamptz + $5 WHERE id = $1 AND status = $2""",
+            session_id, before.value, ended_by, tx.now, grace,
+        )  # fmt: skip
+    )
+
+
+async def complete(tx: Tx, session_id: str) -> bool:
+    """closing -> completed."""
+    return bool(
+        await tx.execute(
+            "UPDATE chat_sessions SET status = 'completed', ended_at = $2, grace_ends_at = NULL WHERE id = $1 AND status = 'closing'",
+            session_id, tx.now,
+        )  # fmt: skip
+    )
+
+
+async def complete_due(tx: Tx, *, limit: int) -> list[Session]:
+    """expired or closing -> completed for sessions whose grace is over; a pending extension holds `expired` back."""
+    return many(
+        Session,
+        await tx.fetch(
+            f"""UPDATE chat_sessions SET status = 'completed', ended_at = $1, grace_ends_at = NULL,
+                  ended_by = coalesce(ended_by, 'timer')
+                WHERE status IN ('expired', 'closing') AND grace_ends_at <= $1 AND id IN (
+                  SELECT s.id FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1
+                    AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e
+                      WHERE e.session_id = s.id AND e.status = 'pending'))
+                  ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                RETURNING {COLUMNS}""",
+            tx.now, limit,
+        ),
+    )  # fmt: skip
+
+
+async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:
+    """Store a goodbye; return how many the session has now. 0 when this side has one already."""
+    added = await tx.execute(
+        """INSERT INTO session_closures (id, session_id, user_type, user_id, message, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session_id, user_type) DO NOTHING""",
+        ids.new_id(), session_id, user_type, user_id, message, tx.now,
+    )  # fmt: skip
+    if not added:
+        return 0
+    return await tx.fetchval("SELECT count(*)::int FROM session_closures WHERE session_id = $1", session_id)

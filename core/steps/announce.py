@@ -1,0 +1,120 @@
+"""Tells users what has changed: one delivery for each recipient, written with the change, sent after its commit.
+
+The only place that knows who hears of what, and in which words (contract 7).
+"""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+
+from core.base import ids
+from core.base.actor import UserType
+from core.deliveries import store as deliveries
+from core.events.notices import Notice
+from core.events.signals import DeadlineSet, SessionMoved
+from core.sessions import views
+from core.sessions.views import Person
+from core.storage.database import Tx
+
+
+def _notice(recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]) -> Notice:
+    return Notice(
+        event_id=ids.new_id(),
+        recipient_id=recipient_id,
+        recipient_type=recipient_type.value,
+        event=frame["type"],
+        session_id=session_id,
+        payload=msgspec.json.encode(frame).decode(),
+    )
+
+
+async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any) -> None:
+    """Tell both parties of sessions: `session_started`, `session_expired`, `session_closing`, `session_completed`, …"""
+    if not session_ids:
+        return
+    found = []
+    for two in await views.by_ids(tx, session_ids):
+        for side in (UserType.CUSTOMER, UserType.MITRA):
+            view = two.seen_by(side)
+            party = view.mitra if side is UserType.MITRA else view.customer
+            if party is not None:
+                found.append(_notice(party.id, side, view.id, {"type": event, "session": view, **more}))
+        tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
+    await deliveries.add(tx, found)
+
+
+async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime]]) -> None:
+    """Tell both parties that 180 s are left; each entry is (session, customer, mitra, expires_at)."""
+    found = []
+    for session_id, customer_id, mitra_id, expires_at in parties:
+        frame = {"type": "session_warning", "session_id": session_id, "seconds_left": 180, "expires_at": expires_at}
+        found.append(_notice(customer_id, UserType.CUSTOMER, session_id, frame))
+        found.append(_notice(mitra_id, UserType.MITRA, session_id, frame))
+    await deliveries.add(tx, found)
+
+
+async def pairing_status(
+    tx: Tx,
+    *,
+    customer_id: str,
+    payment_request_id: str | None,
+    session_id: str | None,
+    status: str,
+    topic_sensitivity: str = "regular",
+    cause_tag: str | None = None,
+    mitra: Person | None = None,
+) -> None:
+    """Tell the customer how the search stands: searching, paired, failed or cancelled."""
+    frame: dict[str, Any] = {
+        "type": "pairing_status",
+        "payment_request_id": payment_request_id,
+        "session_id": session_id,
+        "status": status,
+        "topic_sensitivity": topic_sensitivity,
+    }
+    if cause_tag is not None:
+        frame["cause_tag"] = cause_tag
+    if mitra is not None:
+        frame["mitra"] = mitra
+    await deliveries.add(tx, [_notice(customer_id, UserType.CUSTOMER, session_id, frame)])
+
+
+# The open request of a session to one mitra (contract 5, GET /api/mitra/chat-requests).
+REQUESTS = """SELECT n.mitra_id, s.id AS session_id, c.display_name AS customer_display_name, s.mode, s.topics, s.topic_sensitivity,
+    s.duration_minutes, CASE WHEN s.targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END AS kind, n.notified_at, n.answer_by
+  FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id JOIN customers c ON c.id = s.customer_id
+  WHERE n.response IS NULL AND s.status = 'searching'"""
+
+
+async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
+    """Send an open request to the mitras who were just asked, and let the jobs know of its deadline."""
+    if not mitra_ids:
+        return
+    found = []
+    rows = await tx.fetch(f"{REQUESTS} AND n.session_id = $1 AND n.mitra_id = ANY($2)", session_id, mitra_ids)
+    for row in rows:
+        request = {name: row[name] for name in row.keys() if name != "mitra_id"}  # noqa: SIM118 - a Record
+        request["session_id"] = str(request["session_id"])
+        frame = {"type": "chat_request", "request": request}
+        found.append(_notice(str(row["mitra_id"]), UserType.MITRA, session_id, frame))
+    await deliveries.add(tx, found)
+
+
+async def requests_closed(
+    tx: Tx, session_id: str, mitra_ids: list[str], reason: str, *, topic_sensitivity: str
+) -> None:
+    """Tell mitras that a request is no longer theirs: taken, cancelled, timeout, accepted or rejected."""
+    frame = {
+        "type": "chat_request_closed",
+        "session_id": session_id,
+        "topic_sensitivity": topic_sensitivity,
+        "reason": reason,
+    }
+    await deliveries.add(tx, [_notice(mitra_id, UserType.MITRA, session_id, frame) for mitra_id in mitra_ids])
+
+
+def deadline(tx: Tx, at: dt.datetime | None) -> None:
+    """Wake the jobs if this is sooner than what they wait for."""
+    if at is not None:
+        tx.signal(DeadlineSet(at=at))

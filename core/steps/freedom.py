@@ -1,0 +1,13 @@
+"""The configured limits that decide which mitra is free."""
+
+from core.config.cache import Config
+from core.mitras.rules import Freedom
+
+
+def freedom(config: Config) -> Freedom:
+    """Return the limits as they are configured now."""
+    return Freedom(
+        require_ping=config.flag("require_mitra_ping"),
+        stale_after_seconds=config.number("mitra_stale_after_seconds"),
+        capacity=config.number("max_customers_per_mitra"),
+    )

@@ -1,0 +1,61 @@
+"""Opens a device's auth session and makes its first tokens (contract 3)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.base.actor import UserType
+from core.logins import refresh
+from core.logins import store as logins
+from core.runtime import Runtime
+from core.storage.database import Tx
+
+
+@attrs.frozen(kw_only=True)
+class Tokens:
+    """The token response, without the user. `expires_in` is seconds of service time."""
+
+    access_token: str = attrs.field(repr=False)
+    refresh_token: str = attrs.field(repr=False)
+    token_type: str = "Bearer"  # noqa: S105 - the scheme's name
+    expires_in: int
+
+
+def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
+    """How long a refresh token lives after its last rotation."""
+    if user_type is UserType.OPERATOR:
+        return dt.timedelta(hours=runtime.settings.operator_refresh_token_hours)
+    return dt.timedelta(days=runtime.settings.refresh_token_days)
+
+
+def with_access(runtime: Runtime, *, user_type: UserType, user_id: str, auth_session_id: str, refresh_token: str) -> Tokens:
+    """Put a fresh access token beside a refresh token."""
+    access = runtime.tokens.make(
+        user_type=user_type,
+        user_id=user_id,
+        auth_session_id=auth_session_id,
+        now=runtime.now(),
+        seconds=runtime.settings.access_token_seconds,
+    )
+    return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
+
+
+async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]) -> Tokens:
+    """Open an auth session for a device and return its tokens."""
+    auth_session_id = ids.new_id()
+    key = runtime.settings.jwt_secrets[0][1]
+    token = refresh.make(key=key, auth_session_id=auth_session_id, generation=0, secret=ids.new_secret())
+    await logins.create_auth_session(
+        tx,
+        auth_session_id=auth_session_id,
+        user_type=user_type.value,
+        user_id=user_id,
+        refresh_token_hash=refresh.hash_of(token),
+        device_info=device,
+        expires_at=tx.now + lifetime(runtime, user_type),
+    )
+    return with_access(
+        runtime, user_type=user_type, user_id=user_id, auth_session_id=auth_session_id, refresh_token=token
+    )

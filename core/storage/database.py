@@ -1,0 +1,196 @@
+"""The pool, reads that survive a lost connection, and the one write transaction.
+
+Every connection carries its own time-outs, so that a frozen server, a held lock or a killed process can't hold anybody
+for long (reliability: a deadline on every await).
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from core.base.clock import monotonic, real_sleep
+from core.events.notices import Notice
+from core.events.signals import Signal
+
+ACQUIRE_TIMEOUT_S = 4.0
+COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
+SERVER_SETTINGS = {
+    "application_name": "sesi",
+    "timezone": "UTC",
+    "statement_timeout": "4000",
+    "lock_timeout": "3000",
+    "idle_in_transaction_session_timeout": "8000",
+    "jit": "off",
+}
+# The connection is gone or the server is not there: nothing was decided, the same may be sent again.
+LOST = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+# All the ways in which the database can be away or too busy.
+AWAY = (
+    *LOST,
+    TimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+
+def _encode_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+async def set_up(connection: "asyncpg.Connection[Any]") -> None:
+    """Let JSON columns come and go as Python values."""
+    await connection.set_type_codec("jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog")
+
+
+async def _reset(connection: "asyncpg.Connection[Any]") -> None:
+    """Give a connection back clean. We set nothing for a session, so only an open transaction could be left."""
+    if connection.is_in_transaction():
+        await connection.execute("ROLLBACK")
+
+
+class Tx:
+    """An open transaction: what is written in it, and what is told after its commit."""
+
+    def __init__(self, connection: Any, now: dt.datetime) -> None:
+        self._connection = connection
+        self.now = now
+        self.notices: list[Notice] = []
+        self.signals: list[Signal] = []
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        """Run a statement and return its rows."""
+        return await self._connection.fetch(sql, *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        """Run a statement and return its first row, or None."""
+        return await self._connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        """Run a statement and return the first column of its first row, or None."""
+        return await self._connection.fetchval(sql, *args)
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """Run a statement and return how many rows it touched."""
+        status: str = await self._connection.execute(sql, *args)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    def signal(self, event: Signal) -> None:
+        """Tell other processes, after the commit."""
+        self.signals.append(event)
+
+
+class Database:
+    """The connections of one process."""
+
+    def __init__(self, pool: "asyncpg.Pool[Any]") -> None:
+        self.pool = pool
+
+    @classmethod
+    async def connect(cls, url: str, *, size: int) -> "Database":
+        """Open a pool of at most `size` connections."""
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=min(2, size),
+            max_size=size,
+            init=set_up,
+            reset=_reset,
+            timeout=5,
+            command_timeout=COMMAND_TIMEOUT_S,
+            server_settings=SERVER_SETTINGS,
+            max_inactive_connection_lifetime=60,
+        )
+        return cls(pool)
+
+    async def close(self) -> None:
+        """Close all connections; those that do not answer are dropped."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.pool.close(), 3)
+            return
+        self.pool.terminate()
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        """Read rows; once more on another connection when the first one was lost."""
+        for attempt in range(4):
+            try:
+                async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                    return await connection.fetch(sql, *args)
+            except LOST:
+                if attempt == 3:
+                    raise
+                await real_sleep(0.02 * 4**attempt)
+        raise AssertionError("unreachable")
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        """Read the first row, or None."""
+        rows = await self.fetch(sql, *args)
+        return rows[0] if rows else None
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        """Read the first column of the first row, or None."""
+        rows = await self.fetch(sql, *args)
+        return rows[0][0] if rows else None
+
+    async def begin(self) -> Any:
+        """Take a connection and open a transaction on it; a connection that was lost while idle is replaced."""
+        for attempt in range(4):
+            connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
+            try:
+                await connection.execute("BEGIN")
+            except LOST:
+                await self.pool.release(connection)
+                if attempt == 3:
+                    raise
+                await real_sleep(0.02 * 4**attempt)
+            except BaseException:
+                await self.pool.release(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, now: dt.datetime) -> AsyncIterator[Tx]:
+        """Open a transaction at `now` (service time); commit when the block ends, roll back when it raises."""
+        connection = await self.begin()
+        try:
+            tx = Tx(connection, now)
+            try:
+                yield tx
+            except BaseException:
+                with contextlib.suppress(*AWAY):
+                    await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+        finally:
+            await asyncio.shield(self.pool.release(connection))
+
+    async def clock(self) -> tuple[dt.datetime, float]:
+        """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""
+        best: tuple[float, dt.datetime, float] | None = None
+        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            for _ in range(5):
+                before = monotonic()
+                at = await connection.fetchval("SELECT clock_timestamp()")
+                after = monotonic()
+                if best is None or after - before < best[0]:
+                    best = (after - before, at, (before + after) / 2)
+        assert best is not None
+        return best[1], best[2]

@@ -1,0 +1,17 @@
+"""Names every concept's tables and where the migrations are."""
+
+import pathlib
+
+from piccolo.conf.apps import AppConfig, table_finder
+
+CONCEPTS = (
+    "config customers deliveries extensions idempotency ledger logins messages mitras operators pairing "
+    "pairing_failures payments pricing sessions webhooks"
+).split()
+
+APP_CONFIG = AppConfig(
+    app_name="sesi",
+    migrations_folder_path=str(pathlib.Path(__file__).parents[2] / "piccolo_migrations"),
+    table_classes=table_finder([f"core.{concept}.tables" for concept in CONCEPTS]),
+    migration_dependencies=[],
+)

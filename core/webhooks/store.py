@@ -1,0 +1,63 @@
+"""Writes of webhook_logs: each call first, stamped once."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.storage.database import Tx
+
+MAX_BODY = 65_536
+
+
+@attrs.frozen(kw_only=True)
+class Received:
+    """A call as it came in."""
+
+    id: str
+    received_at: dt.datetime
+    source_ip: str
+    headers: dict[str, str]
+    token_valid: bool
+    external_id: str | None
+    gateway_invoice_id: str | None
+    status: str | None
+    amount: str | None
+    app_tag: str | None
+    raw_body: bytes
+    truncated: bool
+    replay_of: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What the fallback file keeps beside the body."""
+        return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at"))
+
+
+async def record(tx: Tx, call: Received) -> None:
+    """Store a call, before anything is judged."""
+    await tx.execute(
+        """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
+             status, amount, app_tag, raw_body, truncated, replay_of)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)""",
+        call.id, call.received_at, call.source_ip, call.headers, call.token_valid, call.external_id,
+        call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
+    )  # fmt: skip
+
+
+async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:
+    """Say how the call ended; once."""
+    await tx.execute(
+        """UPDATE webhook_logs SET http_status = $2, processing_result = $3, processing_error = $4
+           WHERE id = $1 AND http_status IS NULL""",
+        log_id, http_status, result, error,
+    )  # fmt: skip
+
+
+async def stamp_orphans(tx: Tx, *, before: dt.datetime) -> int:
+    """Stamp calls whose process died before it answered. Effects are stamped with their own commit: these had none."""
+    return await tx.execute(
+        """UPDATE webhook_logs SET http_status = 500, processing_result = 'error',
+             processing_error = 'the process ended before it answered'
+           WHERE http_status IS NULL AND received_at <= $1""",
+        before,
+    )

@@ -1,0 +1,26 @@
+"""Every call of the gateway (specification, Resources: webhook_logs)."""
+
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class WebhookLog(Table, tablename="webhook_logs"):
+    """One inbound call, stored before anything is judged and stamped once before the one reply."""
+
+    id = columns.identifier()
+    received_at = columns.moment(null=False)
+    source_ip = columns.string(45)
+    headers = columns.json(null=False, default="{}")
+    token_valid = columns.flag(default=None)
+    external_id = columns.text(null=True)
+    gateway_invoice_id = columns.text(null=True)
+    status = columns.text(null=True)
+    amount = columns.text(null=True)
+    app_tag = columns.text(null=True)
+    raw_body = columns.raw_bytes()
+    truncated = columns.flag()
+    http_status = columns.number(null=True)
+    processing_result = columns.string(60, null=True)
+    processing_error = columns.text(null=True)
+    replay_of = columns.plain_id()

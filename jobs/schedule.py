@@ -1,0 +1,42 @@
+"""Every timer of the service: one line each (specification, Fixed constants; contract 5 and 6)."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+
+from core.flows import delivery, mitra_status, pairing_advance, payment_request, session_timers, webhook_receive
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class Deadline:
+    """Work that is due at a moment in the database; `kind` names it in core.reads.deadlines."""
+
+    kind: str
+    run: Callable[[Runtime], Awaitable[Any]]
+
+
+@attrs.frozen(kw_only=True)
+class Sweep:
+    """Work that is looked for again and again; `every_s` is service time."""
+
+    name: str
+    every_s: float
+    run: Callable[[Runtime], Awaitable[Any]]
+
+
+DEADLINES = (
+    Deadline(kind="expiry", run=session_timers.expire),
+    Deadline(kind="warning", run=session_timers.warn),
+    Deadline(kind="round", run=pairing_advance.end_rounds),
+    Deadline(kind="grace", run=session_timers.complete),
+    Deadline(kind="stale", run=mitra_status.sweep_stale),
+)
+# The stale-payment sweep and the reconciliation sweep (specification, Core rules 12), and the tidying.
+SWEEPS = (
+    Sweep(name="expire_payments", every_s=60, run=payment_request.expire_stale),
+    Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),
+    Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.stamp_orphans),
+    Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
+)

@@ -1,0 +1,41 @@
+"""The jobs process: owns every timer (specification, Core rules 11 to 13)."""
+
+from aiohttp import web
+
+from core.base import logs
+from core.base.process import stop_event
+from core.base.settings import Settings, SettingsError
+from core.probes import add_probes
+from core.reactions import react
+from core.runtime import open_runtime
+from jobs.runner import Runner
+
+log = logs.get("jobs")
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT."""
+    stop = stop_event()
+    runtime = await open_runtime(settings, pool_size=6)
+    runtime.react = react
+    app = web.Application()
+    add_probes(app, runtime)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.jobs_host, settings.jobs_port).start()
+    except OSError as error:
+        await runtime.close()
+        raise SettingsError(
+            f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is not"
+        ) from error
+    timers = Runner(runtime)
+    runtime.hear.append(timers.on_signal)
+    runtime.start(look=False)
+    runtime.spawn(timers.run())
+    log.info("jobs run", port=settings.jobs_port)
+    await stop.wait()
+    await runner.cleanup()
+    await runtime.close()
+    log.info("jobs stopped")
+    return 0

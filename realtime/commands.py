@@ -1,0 +1,110 @@
+"""Frame in -> flow: the sockets' route table."""
+
+from typing import Any
+
+from core.base.actor import Actor, UserType
+from core.base.errors import DomainError, Forbidden, NotFound
+from core.events.notices import Envelope, Passing
+from core.flows import delivery, mitra_status, pairing_answer
+from core.mitras.rules import MitraOffline
+from core.reads import chats
+from core.runtime import AWAY
+from realtime import frames
+from realtime.connection import Connection, encode
+from realtime.hub import Feed, Hub
+from realtime.message_batch import MessageBatch
+
+SYNC_LIMIT = 200
+HEARTBEAT_S = 10.0  # service seconds: at most one write in this time (contract 7)
+
+
+class Commands:
+    """Carries out what authenticated clients send."""
+
+    def __init__(self, hub: Hub, batch: MessageBatch) -> None:
+        self._hub = hub
+        self._batch = batch
+
+    async def handle(self, connection: Connection, frame: Any) -> None:
+        """Carry a frame out; refusals become error frames."""
+        assert connection.actor is not None
+        try:
+            if connection.actor.user_type is UserType.MITRA:
+                await self._beat(connection, connection.actor, wanted=isinstance(frame, frames.Heartbeat))
+            if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
+                await self._chat(connection, frame)
+            elif isinstance(frame, frames.Accept | frames.Reject):
+                await self._answer(connection, connection.actor, frame)
+            elif isinstance(frame, frames.Ack):
+                await delivery.acknowledge(self._hub.runtime, connection.actor, [frame.event_id.lower()])
+            elif isinstance(frame, frames.Ping):
+                connection.answer("pong", frame.ref)
+        except DomainError as error:
+            more = {} if error.details is None else {"details": error.details}
+            if error.retry_after_seconds is not None:
+                more["retry_after_seconds"] = error.retry_after_seconds
+            connection.error(error.code, str(error), frame.ref, **more)
+        except AWAY:
+            connection.error("UNAVAILABLE", "The service can't answer right now. Try again.", frame.ref)
+
+    async def _beat(self, connection: Connection, actor: Actor, *, wanted: bool) -> None:
+        """Any frame of a mitra says that she is here."""
+        now = self._hub.runtime.now().timestamp()
+        if now - connection.last_beat < HEARTBEAT_S and not wanted:
+            return
+        if now - connection.last_beat < HEARTBEAT_S / 10:
+            return
+        connection.last_beat = now
+        try:
+            await mitra_status.heartbeat(self._hub.runtime, actor)
+        except MitraOffline:
+            connection.last_beat = 0.0
+            if wanted:
+                raise
+
+    async def _chat(self, connection: Connection, frame: Any) -> None:
+        feed = await self._hub.feed_of(connection, frame.session_id.lower())
+        party = feed.party(connection) if feed is not None else None
+        if feed is None or party is None:
+            raise NotFound
+        if isinstance(frame, frames.SendMessage):
+            self._batch.send(connection, feed, party, frame)
+        elif isinstance(frame, frames.Sync):
+            await self._sync(connection, feed, frame)
+        elif isinstance(frame, frames.Typing):
+            self._typing(connection, feed, party, is_typing=frame.is_typing)
+        else:
+            self._batch.mark(connection, feed, read=isinstance(frame, frames.Read), up_to=frame.up_to)
+
+    async def _sync(self, connection: Connection, feed: Feed, frame: frames.Sync) -> None:
+        found = await chats.messages_after(self._hub.runtime, feed.id, after=frame.after, limit=SYNC_LIMIT + 1)
+        kept = found[:SYNC_LIMIT]
+        last = max(feed.last_seq, kept[-1].seq if kept else 0)
+        if not found[SYNC_LIMIT:]:
+            feed.last_seq = last
+        connection.answer(
+            "sync", frame.ref, session_id=feed.id, messages=kept, last_seq=last, more=len(found) > SYNC_LIMIT
+        )
+
+    def _typing(self, connection: Connection, feed: Feed, party: str, *, is_typing: bool) -> None:
+        other = feed.mitra_id if party == feed.customer_id else feed.customer_id
+        frame = encode(
+            {
+                "type": "typing",
+                "session_id": feed.id,
+                "is_typing": is_typing,
+                "server_time": self._hub.server_time(),
+            }
+        )
+        passing = [Passing(recipient_id=other, frame=frame, skip=connection.id)]
+        self._hub.runtime.tell(Envelope(origin=self._hub.runtime.node, passing=passing))
+
+    async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
+        if actor.user_type is not UserType.MITRA:
+            raise Forbidden
+        session_id = frame.session_id.lower()
+        if isinstance(frame, frames.Accept):
+            view = await pairing_answer.accept(self._hub.runtime, actor, session_id=session_id)
+            connection.answer("accepted", frame.ref, session=view)
+        else:
+            await pairing_answer.reject(self._hub.runtime, actor, session_id=session_id)

@@ -1,0 +1,126 @@
+"""One connected user: a bounded outbox, the rate of frames, an orderly close.
+
+Frames are put and leave together in one write when the event loop comes round, so a batch costs a socket one write.
+They go to the transport directly, each one whole: many tasks waiting in one `send` would fall together.
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from core.base import ids
+from core.base.actor import Actor
+from core.base.clock import monotonic
+from realtime import close_codes
+
+MAX_FRAMES = 256  # contract 7
+MAX_BYTES = 1 << 20
+CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
+
+encode = msgspec.json.encode
+
+
+def ws_frame(payload: bytes) -> bytes:
+    """Return a text frame, unmasked, as servers send it (RFC 6455, 5.2)."""
+    size = len(payload)
+    if size < 126:
+        return bytes((0x81, size)) + payload
+    if size < 65536:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + payload
+    return b"\x81\x7f" + size.to_bytes(8, "big") + payload
+
+
+class Connection:
+    """A socket and who is at its other end."""
+
+    __slots__ = (
+        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "hub", "id", "last_beat", "last_seen", "path",
+        "pinged", "ready", "transport", "warned", "ws",
+    )  # fmt: skip
+
+    def __init__(self, hub: Any, ws: web.WebSocketResponse, transport: asyncio.Transport, path: str) -> None:
+        self.id = ids.new_id()
+        self.hub = hub
+        self.ws = ws
+        self.transport = transport
+        self.path = path
+        self.actor: Actor | None = None
+        self.frames: list[bytes] = []
+        self.ready = False  # until auth_ok has been put, everything else waits
+        self.closing = False
+        self.warned = False
+        self.last_seen = monotonic()
+        self.pinged = 0
+        self.last_beat = 0.0
+        self._waiting = 0
+        self._tokens = float(hub.burst)
+        self._tokens_at = self.last_seen
+
+    def put(self, payload: bytes) -> None:
+        """Send a frame (JSON) with the next write."""
+        if self.closing:
+            return
+        self.frames.append(ws_frame(payload))
+        if self.ready:
+            self.hub.wake(self)
+
+    def put_first(self, payload: bytes) -> None:
+        """Send `auth_ok` before everything that gathered since the subscription."""
+        self.frames.insert(0, ws_frame(payload))
+        self.ready = True
+        self.hub.wake(self)
+
+    def answer(self, kind: str, ref: str | None = None, **fields: Any) -> None:
+        """Send an answer to this client, with the server's time and the echoed ref."""
+        frame: dict[str, Any] = {"type": kind, **fields, "server_time": self.hub.server_time()}
+        if ref is not None:
+            frame["ref"] = ref
+        self.put(encode(frame))
+
+    def error(self, code: str, message: str, ref: str | None = None, **more: Any) -> None:
+        """Send an error that does not close."""
+        self.answer("error", ref, code=code, message=message, **more)
+
+    def flush(self) -> None:
+        """Write what is put; cut a reader off who is too far behind."""
+        if not self.frames or self.closing or self.transport.is_closing():
+            self.frames.clear()
+            return
+        behind = self.transport.get_write_buffer_size()
+        self._waiting = self._waiting + len(self.frames) if behind else len(self.frames)
+        if behind > MAX_BYTES or (behind and self._waiting > MAX_FRAMES):
+            self.frames.clear()
+            self.close(close_codes.TOO_SLOW)
+            return
+        data = b"".join(self.frames)
+        self.frames.clear()
+        self.transport.write(data)
+
+    def may_send(self) -> bool:
+        """Whether the client keeps within its frame rate; takes one token."""
+        now = monotonic()
+        hub = self.hub
+        self._tokens = min(hub.burst, self._tokens + (now - self._tokens_at) * hub.rate)
+        self._tokens_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def close(self, code: int) -> None:
+        """Close with a code; what was put before goes out first."""
+        if self.closing:
+            return
+        self.flush()
+        self.closing = True
+        self.hub.spawn(self._close(code))
+
+    async def _close(self, code: int) -> None:
+        with contextlib.suppress(TimeoutError, ConnectionError, RuntimeError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.ws.close(code=code)
+        if not self.transport.is_closing():
+            self.transport.abort()

@@ -1,0 +1,131 @@
+"""Every frame that a client may send (contract 7). What can't be read as one of them is refused by name."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+MAX_SEQ = 2**31 - 1
+Uuid = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+Ref = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class Frame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """Every frame may carry a `ref`, which its answer echoes."""
+
+    ref: Ref | None = None
+
+
+class Auth(Frame, tag="auth"):
+    """The first frame, and again before the token expires."""
+
+    token: str
+
+
+class SendMessage(Frame, tag="send_message"):
+    """A message. The same `client_message_id` is stored once."""
+
+    session_id: Uuid
+    client_message_id: Uuid
+    content: str
+    message_type: str = "text"
+    metadata: dict[str, Any] | None = None
+
+
+class Delivered(Frame, tag="delivered"):
+    """This device has everything up to here."""
+
+    session_id: Uuid
+    up_to: Seq
+
+
+class Read(Frame, tag="read"):
+    """The user has read everything up to here."""
+
+    session_id: Uuid
+    up_to: Seq
+
+
+class Typing(Frame, tag="typing"):
+    """The user began or stopped typing."""
+
+    session_id: Uuid
+    is_typing: bool
+
+
+class Sync(Frame, tag="sync"):
+    """Send me what is behind this seq."""
+
+    session_id: Uuid
+    after: Seq
+
+
+class Ack(Frame, tag="ack"):
+    """This device has that event."""
+
+    event_id: Uuid
+
+
+class Ping(Frame, tag="ping"):
+    """Are you there?"""
+
+
+class Accept(Frame, tag="accept"):
+    """A mitra takes a request."""
+
+    session_id: Uuid
+
+
+class Reject(Frame, tag="reject"):
+    """A mitra says no."""
+
+    session_id: Uuid
+
+
+class Heartbeat(Frame, tag="heartbeat"):
+    """A mitra is still here."""
+
+
+ChatFrame = Auth | SendMessage | Delivered | Read | Typing | Sync | Ack | Ping
+PairingFrame = Auth | Accept | Reject | Heartbeat | Ack | Ping
+TYPES = {
+    "chat": frozenset({"auth", "send_message", "delivered", "read", "typing", "sync", "ack", "ping"}),
+    "pairing": frozenset({"auth", "accept", "reject", "heartbeat", "ack", "ping"}),
+}
+DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "chat": msgspec.json.Decoder(ChatFrame),
+    "pairing": msgspec.json.Decoder(PairingFrame),
+}
+
+
+class Unreadable(Exception):
+    """A frame that is none: with the code and, if it could be seen, the frame's own ref."""
+
+    def __init__(self, code: str, message: str, ref: str | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.ref = ref
+
+
+def read(path: str, data: str) -> Any:
+    """Return the frame. Raises Unreadable."""
+    try:
+        return DECODERS[path].decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise _explain(path, data, error) from error
+
+
+def _explain(path: str, data: str, error: Exception) -> Unreadable:
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return Unreadable("INVALID_FRAME", "The frame is not JSON.", None)
+    if not isinstance(raw, dict):
+        return Unreadable("INVALID_FRAME", "The frame is not a JSON object.", None)
+    ref = raw.get("ref")
+    ref = ref if isinstance(ref, str) and len(ref) <= 200 else None
+    if not isinstance(raw.get("type"), str):
+        return Unreadable("INVALID_FRAME", "The frame has no type.", ref)
+    if raw["type"] not in TYPES[path]:
+        return Unreadable("UNKNOWN_TYPE", "There is no frame of this type here.", ref)
+    return Unreadable("INVALID_FRAME", str(error)[:200], ref)

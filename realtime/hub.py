@@ -1,0 +1,299 @@
+"""Who is connected to this process, and the order in which they are told things.
+
+How this works: a session that somebody here takes part in has a Feed. Messages reach it from this process's own batches
+and over the bus from others, perhaps late, twice or never. The feed hands them on strictly by seq: what comes early is
+held, what is missing is read from the database, what came before is dropped. So a socket sees 1, 2, 3 … whatever the bus
+does. Everything else is a notice with an event id; each process sends each event once to each of its sockets.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import msgspec
+
+from core.base import logs, metrics
+from core.base.actor import UserType
+from core.base.clock import real_sleep
+from core.events import notices as wire
+from core.events.notices import Envelope, Notice, Passing, StoredMessage
+from core.events.signals import LoginsRevoked, Signal
+from core.reads import chats
+from core.reads.chats import Place
+from core.runtime import AWAY, Runtime
+from realtime import close_codes
+from realtime.connection import Connection
+
+SOCKETS_A_USER = 8  # contract 7: a user, path and process
+HOLD_S = 0.05  # how long a hole may be filled by the bus before the database is asked
+REMEMBER_EVENTS = 50_000
+PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed"})
+
+log = logs.get("hub")
+encode = msgspec.json.encode
+
+
+class Feed:
+    """One session's place in this process."""
+
+    __slots__ = ("customer_id", "filled", "held", "id", "last_seq", "marks", "mitra_id", "reading", "sent")
+
+    def __init__(self, session_id: str, customer_id: str, mitra_id: str) -> None:
+        self.id = session_id
+        self.customer_id = customer_id
+        self.mitra_id = mitra_id
+        self.sent = 0  # every seq up to here has been handed to the sockets here
+        self.last_seq = 0  # the highest seq known to be committed
+        self.held: dict[int, StoredMessage] = {}
+        self.reading = False
+        self.marks = [0, 0, 0, 0]  # customer delivered, customer read, mitra delivered, mitra read
+        self.filled = 0  # single messages are final up to here
+
+    def party(self, connection: Connection) -> str | None:
+        """The id under which a connection's user takes part; None for strangers."""
+        actor = connection.actor
+        if actor is None:
+            return None
+        party = self.mitra_id if actor.user_type is UserType.MITRA else self.customer_id
+        return party if actor.owns(party) else None
+
+
+class Hub:
+    """The sockets of this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.rate = runtime.settings.ws_frames_per_second
+        self.burst = runtime.settings.ws_frames_burst
+        self.connections: set[Connection] = set()
+        self.users: dict[tuple[str, str], dict[str, Connection]] = {}
+        self.feeds: dict[str, Feed] = {}
+        self.sent_events: OrderedDict[str, None] = OrderedDict()
+        self.unfilled: set[Feed] = set()
+        self._dirty: set[Connection] = set()
+        self._flushing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    # -- small things
+
+    def server_time(self) -> str:
+        """The service time, as frames carry it."""
+        return self.runtime.now().isoformat().replace("+00:00", "Z")
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def wake(self, connection: Connection) -> None:
+        """Write this connection's frames when the loop comes round."""
+        self._dirty.add(connection)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        dirty, self._dirty = self._dirty, set()
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception:  # a broken socket must not stop the others
+                log.exception("a socket could not be written")
+                connection.transport.abort()
+
+    # -- who is here
+
+    def register(self, connection: Connection) -> None:
+        """Subscribe an authenticated connection; the oldest goes when there are too many."""
+        actor = connection.actor
+        assert actor is not None
+        self.connections.add(connection)
+        for user_id in actor.ids:
+            self.users.setdefault((connection.path, user_id), {})[connection.id] = connection
+        mine = self.users[(connection.path, actor.user_id)]
+        if len(mine) > SOCKETS_A_USER:
+            oldest = next(iter(mine.values()))
+            self.unregister(oldest)
+            oldest.close(close_codes.TOO_MANY_SOCKETS)
+        metrics.SOCKETS.labels(connection.path).set(len(self.connections))
+
+    def unregister(self, connection: Connection) -> None:
+        """Forget a connection, and the sessions that nobody here takes part in any more."""
+        self.connections.discard(connection)
+        self._dirty.discard(connection)
+        if connection.actor is None:
+            return
+        for user_id in connection.actor.ids:
+            key = (connection.path, user_id)
+            mine = self.users.get(key)
+            if mine is not None:
+                mine.pop(connection.id, None)
+                if not mine:
+                    del self.users[key]
+        metrics.SOCKETS.labels(connection.path).set(len(self.connections))
+
+    def here(self, path: str, user_id: str) -> Iterable[Connection]:
+        """A user's connections in this process."""
+        mine = self.users.get((path, user_id))
+        return tuple(mine.values()) if mine else ()
+
+    def drop_idle_feeds(self) -> None:
+        """Forget sessions of which neither party is here."""
+        for feed in list(self.feeds.values()):
+            if ("chat", feed.customer_id) not in self.users and ("chat", feed.mitra_id) not in self.users:
+                del self.feeds[feed.id]
+
+    # -- sessions
+
+    def remember(self, place: Place) -> Feed:
+        """Return the session's feed; a new one begins where the database is now."""
+        feed = self.feeds.get(place.id)
+        if feed is None:
+            feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
+            feed.sent = place.last_seq
+            feed.marks = [
+                place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq,
+            ]  # fmt: skip
+        feed.last_seq = max(feed.last_seq, place.last_seq)
+        return feed
+
+    async def feed_of(self, connection: Connection, session_id: str) -> Feed | None:
+        """Return the feed of a session of this connection's user; None for other people's."""
+        feed = self.feeds.get(session_id)
+        if feed is None:
+            places = await chats.places(self.runtime, [session_id])
+            if not places:
+                return None
+            feed = self.feeds.get(session_id)
+            if feed is None:
+                if connection.actor is None or not any(
+                    connection.actor.owns(party) for party in (places[0].customer_id, places[0].mitra_id)
+                ):
+                    return None
+                feed = self.remember(places[0])
+        return feed if feed.party(connection) is not None else None
+
+    # -- telling
+
+    def local(self, envelope: Envelope) -> None:
+        """Take news of this process's own commits, without the way over the bus."""
+        self.take(envelope)
+
+    def heard(self, _channel: str, data: bytes) -> None:
+        """Take news off the bus; our own have been handed on already."""
+        envelope = wire.decode(data)
+        if envelope.origin != self.runtime.node:
+            self.take(envelope)
+
+    def take(self, envelope: Envelope) -> None:
+        """Hand news to the sockets here."""
+        for message in envelope.messages:
+            self.deliver(message)
+        for passing in envelope.passing:
+            self.pass_on(passing)
+        for notice in envelope.notices:
+            self.notify(notice)
+
+    def notify(self, notice: Notice) -> None:
+        """Send an event to its recipient's sockets here, unless that was done before."""
+        path = "pairing" if notice.event in PAIRING_EVENTS else "chat"
+        mine = self.users.get((path, notice.recipient_id))
+        if not mine or notice.event_id in self.sent_events:
+            return
+        self.sent_events[notice.event_id] = None
+        if len(self.sent_events) > REMEMBER_EVENTS:
+            self.sent_events.popitem(last=False)
+        tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
+        frame = (notice.payload[:-1] + tail).encode()
+        for connection in tuple(mine.values()):
+            connection.put(frame)
+
+    def pass_on(self, passing: Passing) -> None:
+        """Send a frame that nobody keeps."""
+        mine = self.users.get(("chat", passing.recipient_id))
+        if mine:
+            for connection in tuple(mine.values()):
+                if connection.id != passing.skip:
+                    connection.put(passing.frame)
+
+    def deliver(self, message: StoredMessage) -> None:
+        """Hand a committed message on, in its turn."""
+        feed = self.feeds.get(message.session_id)
+        if feed is None:
+            here = ("chat", message.customer_id) in self.users or ("chat", message.mitra_id) in self.users
+            if not here:
+                return
+            feed = self.feeds[message.session_id] = Feed(message.session_id, message.customer_id, message.mitra_id)
+        if message.seq > feed.last_seq:
+            feed.last_seq = message.seq
+        if message.seq == feed.sent + 1:
+            self._send(feed, message)
+            while feed.held and feed.sent + 1 in feed.held:
+                self._send(feed, feed.held.pop(feed.sent + 1))
+        elif message.seq > feed.sent:
+            feed.held[message.seq] = message
+            self.fill_hole(feed)
+
+    def _send(self, feed: Feed, message: StoredMessage) -> None:
+        feed.sent = message.seq
+        for party in (message.customer_id, message.mitra_id):
+            mine = self.users.get(("chat", party))
+            if mine:
+                for connection in mine.values():
+                    if connection.id != message.skip:
+                        connection.put(message.frame)
+
+    def fill_hole(self, feed: Feed) -> None:
+        """Read what is missing from the database, unless the bus brings it first."""
+        if not feed.reading:
+            feed.reading = True
+            self.spawn(self._fill_hole(feed))
+
+    async def _fill_hole(self, feed: Feed) -> None:
+        try:
+            await real_sleep(HOLD_S)
+            while feed.sent < feed.last_seq:
+                behind = feed.sent
+                with contextlib.suppress(*AWAY):
+                    for view in await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=200):
+                        if view.seq == feed.sent + 1:
+                            held = feed.held.pop(view.seq, None)
+                            self._send(feed, held or self._stored(feed, view))
+                if feed.sent == behind:
+                    await real_sleep(0.25)
+                    if self.feeds.get(feed.id) is not feed:
+                        return
+            feed.held = {seq: held for seq, held in feed.held.items() if seq > feed.sent}
+        finally:
+            feed.reading = False
+
+    def _stored(self, feed: Feed, view: chats.MessageView) -> StoredMessage:
+        frame = encode({"type": "message", "server_time": self.server_time(), "message": view})
+        return StoredMessage(
+            session_id=feed.id, customer_id=feed.customer_id, mitra_id=feed.mitra_id, seq=view.seq, frame=frame
+        )
+
+    # -- revocation
+
+    def on_signal(self, signal: Signal) -> None:
+        """Close the sockets of auth sessions that ended."""
+        if isinstance(signal, LoginsRevoked):
+            gone = set(signal.auth_session_ids)
+            for connection in list(self.connections):
+                if connection.actor is not None and connection.actor.auth_session_id in gone:
+                    connection.close(close_codes.REVOKED)
+
+    def close_all(self, code: int) -> None:
+        """Close every socket."""
+        for connection in list(self.connections):
+            connection.close(code)
+
+    async def settled(self, timeout: float) -> None:
+        """Wait until the closes that are under way have ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)

@@ -1,0 +1,258 @@
+"""Frames of all connections -> batches by session -> one transaction -> acks (hot path).
+
+How this works: a session belongs to one of two partitions. While a partition's batch commits, the next one gathers; there
+is no timer, so an idle service answers at once and a busy one writes many rows a transaction. What clients see leaves
+after the commit. Nothing that PostgreSQL could refuse gets into a batch: one bad row would fail all of them.
+"""
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterable
+
+import attrs
+import msgspec
+
+from core.base import ids, logs, metrics
+from core.base.errors import Unavailable
+from core.base.actor import UserType
+from core.base.clock import real_sleep
+from core.events.notices import Envelope, Passing, StoredMessage
+from core.flows import message_send
+from core.messages.rules import Draft, Mark, Placed, check_message
+from realtime.connection import Connection
+from realtime.frames import SendMessage
+from realtime.hub import Feed, Hub
+
+PARTITIONS = 2
+BATCH_ROWS = 500  # bounds the time one transaction holds its locks
+QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
+MARK_EVERY_S = 0.05  # marks ride with messages, or wait this long
+FILL_EVERY_S = 1.0
+FILL_SESSIONS = 100
+
+log = logs.get("message_batch")
+encode = msgspec.json.encode
+
+
+@attrs.define(slots=True)
+class Item:
+    """A message on its way to the database."""
+
+    draft: Draft
+    connection: Connection
+    feed: Feed
+    ref: str | None
+    sender_type: str
+
+
+class Partition:
+    """Half of the sessions: their queue and their flusher."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._queue: list[Item] = []
+        self._marked: dict[Feed, set[int]] = {}
+        self._wake = asyncio.Event()
+        self.busy = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was handed in has been committed."""
+        return not (self._queue or self._marked or self.busy)
+
+    def add(self, item: Item) -> bool:
+        """Hand in a message; False when too many wait already."""
+        if len(self._queue) >= QUEUE_ROWS:
+            return False
+        self._queue.append(item)
+        self._wake.set()
+        return True
+
+    def mark(self, feed: Feed, kind: int, up_to: int) -> None:
+        """Move a mark (see Feed.marks); what is read has been delivered. One absurd mark must not block later ones."""
+        bound = min(up_to, feed.last_seq)
+        for k in (kind, kind - 1) if kind & 1 else (kind,):
+            if bound > feed.marks[k]:
+                feed.marks[k] = bound
+                self._marked.setdefault(feed, set()).add(k)
+
+    def _cut(self) -> tuple[list[Item], dict[Feed, set[int]]]:
+        """Take a batch. A repeated client id stays behind: the next batch finds the first one stored."""
+        batch: list[Item] = []
+        twins: list[Item] = []
+        seen: set[tuple[str, str, str]] = set()
+        for item in self._queue[:BATCH_ROWS]:
+            key = (item.draft.session_id, item.draft.sender_id, item.draft.client_message_id)
+            (twins if key in seen else batch).append(item)
+            seen.add(key)
+        self._queue[:BATCH_ROWS] = twins
+        marked, self._marked = self._marked, {}
+        return batch, marked
+
+    async def run(self) -> None:
+        """Commit batches until cancelled."""
+        while True:
+            if not self._queue:
+                try:
+                    async with asyncio.timeout(MARK_EVERY_S if self._marked else 1.0):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+            self._wake.clear()
+            while self._queue or self._marked:
+                self.busy = True
+                try:
+                    await self._turn(*self._cut())
+                except Exception:
+                    log.exception("a batch failed")
+                finally:
+                    self.busy = False
+                if not self._queue and self._marked:
+                    break
+
+    async def _turn(self, batch: list[Item], marked: dict[Feed, set[int]]) -> None:
+        marks = {feed.id: _mark(feed, kinds) for feed, kinds in marked.items()}
+        try:
+            at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
+        except Unavailable:
+            for feed, kinds in marked.items():  # given up: the marks are kept for the next batch
+                self._marked.setdefault(feed, set()).update(kinds)
+            for item in batch:
+                item.connection.error("UNAVAILABLE", "The message is not stored. Send it again.", item.ref)
+            await real_sleep(0.1)
+            return
+        except Exception:
+            for item in batch:
+                item.connection.error("INTERNAL_ERROR", "The message is not stored.", item.ref)
+            raise
+        metrics.BATCHES.inc()
+        stored = self._announce(batch, answers)
+        passing = self._announce_marks(marked, at)
+        if stored or passing:
+            envelope = Envelope(origin=self._hub.runtime.node, messages=stored, passing=passing)
+            self._hub.runtime.tell(envelope)
+
+    def _announce(self, batch: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
+        stored = []
+        for item, placed in zip(batch, answers, strict=True):
+            connection = item.connection
+            if not isinstance(placed, Placed):
+                code = "SESSION_NOT_ACTIVE" if placed else "NOT_FOUND"
+                connection.error(code, "The message is not stored.", item.ref)
+                continue
+            draft = item.draft
+            at = message_send.as_time(placed.created_at)
+            ack = {
+                "type": "message_ack",
+                "client_message_id": draft.client_message_id,
+                "id": placed.id,
+                "session_id": draft.session_id,
+                "seq": placed.seq,
+                "created_at": at,
+                "server_time": at if not placed.repeated else self._hub.server_time(),
+            }
+            if item.ref is not None:
+                ack["ref"] = item.ref
+            connection.put(encode(ack))
+            if placed.repeated:
+                continue
+            stored.append(
+                StoredMessage(
+                    session_id=draft.session_id,
+                    customer_id=item.feed.customer_id,
+                    mitra_id=item.feed.mitra_id,
+                    seq=placed.seq,
+                    frame=message_send.message_frame(draft, placed, sender_type=item.sender_type),
+                    skip=connection.id,
+                )
+            )
+        if stored:
+            metrics.MESSAGES.inc(len(stored))
+        return stored
+
+    def _announce_marks(self, marked: dict[Feed, set[int]], at: dt.datetime | None) -> list[Passing]:
+        passing = []
+        moment = at or self._hub.runtime.now()
+        for feed, kinds in marked.items():
+            self._hub.unfilled.add(feed)
+            for kind in sorted(kinds):
+                status = "read" if kind & 1 else "delivered"
+                frame = message_send.status_frame(feed.id, status, feed.marks[kind], moment)
+                reader, writer = (
+                    (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
+                )
+                passing.append(Passing(recipient_id=writer, frame=frame))
+                if status == "read":  # read on one device is read on the others
+                    passing.append(Passing(recipient_id=reader, frame=frame))
+        return passing
+
+
+def _mark(feed: Feed, kinds: Iterable[int]) -> Mark:
+    moved = [feed.marks[kind] if kind in kinds else 0 for kind in range(4)]
+    return Mark(customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3])
+
+
+class MessageBatch:
+    """The chat's way into the database."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._partitions = [Partition(hub) for _ in range(PARTITIONS)]
+
+    def _of(self, feed: Feed) -> Partition:
+        return self._partitions[hash(feed.id) % PARTITIONS]
+
+    def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
+        """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
+        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
+        draft = Draft(
+            id=ids.new_id(),
+            session_id=feed.id,
+            sender_id=party,
+            client_message_id=frame.client_message_id.lower(),
+            type=frame.message_type,
+            content=frame.content,
+            metadata=metadata,
+        )
+        assert connection.actor is not None
+        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
+        if not self._of(feed).add(item):
+            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
+
+    def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
+        """Hand in a mark."""
+        assert connection.actor is not None
+        side = 2 if connection.actor.user_type is UserType.MITRA else 0
+        self._of(feed).mark(feed, side + int(read), up_to)
+
+    async def run(self) -> None:
+        """Commit batches until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for partition in self._partitions:
+                group.create_task(partition.run())
+            group.create_task(self._fill())
+
+    async def _fill(self) -> None:
+        """Bring the columns of single messages up to the marks, once a second, in bulk."""
+        while True:
+            await real_sleep(FILL_EVERY_S)
+            todo, self._hub.unfilled = list(self._hub.unfilled), set()
+            for start in range(0, len(todo), FILL_SESSIONS):
+                part = todo[start : start + FILL_SESSIONS]
+                final = {feed: min(feed.marks[1], feed.marks[3]) for feed in part}
+                try:
+                    await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
+                except Unavailable:
+                    self._hub.unfilled.update(part)
+                    continue
+                for feed, seq in final.items():
+                    feed.filled = seq
+
+    async def drained(self, timeout: float) -> None:
+        """Wait until everything that was handed in has been committed."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not all(partition.idle for partition in self._partitions):
+                    await real_sleep(0.01)
+        except TimeoutError:
+            log.warning("some messages were not committed before the stop; their senders have no ack")

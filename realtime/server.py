@@ -1,0 +1,71 @@
+"""The realtime process: owns every socket (specification, Core rules 3 and 11)."""
+
+import asyncio
+import contextlib
+
+from aiohttp import web
+
+from core.base import logs
+from core.base.process import stop_event
+from core.base.settings import Settings, SettingsError
+from core.bus.bus import FRAMES
+from core.probes import add_probes
+from core.reactions import react
+from core.runtime import open_runtime
+from realtime import close_codes
+from realtime.commands import Commands
+from realtime.hub import Hub
+from realtime.message_batch import MessageBatch
+from realtime.socket import Sockets
+from realtime.watch import Watch
+
+log = logs.get("realtime")
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; every socket is closed with 1012, what was handed in is committed first."""
+    stop = stop_event()
+    runtime = await open_runtime(settings, pool_size=12)
+    runtime.react = react
+    hub = Hub(runtime)
+    batch = MessageBatch(hub)
+    watch = Watch(hub)
+    runtime.local = hub.local
+    runtime.hear.append(hub.on_signal)
+    runtime.missed.append(watch.missed)
+    commands = Commands(hub, batch)
+    paths = [Sockets(hub, commands, path) for path in ("chat", "pairing")]
+    app = web.Application()
+    for sockets, path in zip(paths, ("chat", "pairing"), strict=True):
+        app.router.add_get(f"/ws/{path}", sockets.serve)
+    add_probes(app, runtime)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=30)
+    await runner.setup()
+    site = web.TCPSite(runner, settings.realtime_host, settings.realtime_port, backlog=4096)
+    try:
+        await site.start()
+    except OSError as error:
+        await runtime.close()
+        raise SettingsError(
+            f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is not"
+        ) from error
+    runtime.start()
+    runtime.spawn(runtime.bus.listen([FRAMES], hub.heard, watch.missed))
+    runtime.spawn(batch.run())
+    runtime.spawn(watch.tick())
+    runtime.spawn(watch.find_events())
+    runtime.spawn(watch.find_messages())
+    log.info("realtime listens", port=settings.realtime_port)
+    await stop.wait()
+    for sockets in paths:
+        sockets.open = False
+    await site.stop()
+    await batch.drained(settings.shutdown_grace_seconds)
+    hub.close_all(close_codes.GOING_AWAY)
+    await hub.settled(3.0)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(3):
+            await runner.cleanup()
+    await runtime.close()
+    log.info("realtime stopped")
+    return 0

@@ -1,0 +1,152 @@
+"""The life of one socket: upgrade, handshake, snapshot, read loop, close (contract 7)."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from core.base import logs
+from core.base.actor import Actor, UserType
+from core.base.clock import monotonic
+from core.base.errors import DomainError, Unavailable
+from core.reads import chats, people
+from core.runtime import AWAY
+from realtime import close_codes, frames
+from realtime.commands import Commands
+from realtime.connection import Connection, encode
+from realtime.hub import Hub
+
+HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
+PING_S = 25
+MAX_FRAME = 16_384
+
+log = logs.get("socket")
+
+
+class Sockets:
+    """Serves one path's sockets."""
+
+    def __init__(self, hub: Hub, commands: Commands, path: str) -> None:
+        self._hub = hub
+        self._commands = commands
+        self._path = path
+        self.open = True
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Run a socket from its upgrade to its close."""
+        if not self.open:
+            return web.Response(status=503, headers={"Retry-After": "1"})
+        ws = web.WebSocketResponse(compress=False, max_msg_size=MAX_FRAME, autoping=False, timeout=2.0)
+        if not ws.can_prepare(request):
+            error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
+            return web.json_response(error, status=400)
+        await ws.prepare(request)
+        transport = request.transport
+        if transport is None:
+            return ws
+        connection = Connection(self._hub, ws, transport, self._path)  # type: ignore[arg-type]
+        try:
+            if await self._handshake(connection):
+                await self._read(connection)
+        except ConnectionError:
+            pass
+        finally:
+            self._hub.unregister(connection)
+            connection.closing = True
+        return ws
+
+    async def _handshake(self, connection: Connection) -> bool:
+        """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                message = await connection.ws.receive()
+        except TimeoutError:
+            message = None
+        if message is None or message.type is not WSMsgType.TEXT:
+            connection.close(close_codes.NOT_AUTHENTICATED)
+            return False
+        try:
+            frame = frames.read(self._path, message.data)
+        except frames.Unreadable:
+            frame = None
+        if not isinstance(frame, frames.Auth) or not await self._authenticate(connection, frame):
+            connection.close(close_codes.NOT_AUTHENTICATED)
+            return False
+        self._hub.register(connection)
+        return await self._snapshot(connection, frame.ref)
+
+    async def _authenticate(self, connection: Connection, frame: frames.Auth) -> bool:
+        try:
+            actor = await people.authenticate(self._hub.runtime, frame.token, audience="public")
+        except DomainError:
+            log.info("socket refused", path=self._path)
+            return False
+        if connection.actor is not None and connection.actor.user_id != actor.user_id:
+            return False
+        connection.actor = actor
+        connection.warned = False
+        return True
+
+    async def _snapshot(self, connection: Connection, ref: str | None) -> bool:
+        assert connection.actor is not None
+        try:
+            fields = await self._state(connection, connection.actor)
+        except (Unavailable, *AWAY):
+            connection.close(close_codes.GOING_AWAY)
+            return False
+        frame = {
+            "type": "auth_ok",
+            "user": {"id": connection.actor.user_id, "type": connection.actor.user_type.value},
+            "connection_id": connection.id,
+            "ping_seconds": PING_S,
+            **fields,
+            "server_time": self._hub.server_time(),
+        }
+        if ref is not None:
+            frame["ref"] = ref
+        connection.put_first(encode(frame))
+        return True
+
+    async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
+        runtime = self._hub.runtime
+        if self._path == "chat":
+            views = await chats.open_sessions(runtime, actor)
+            if views:
+                for place in await chats.places(runtime, [view.id for view in views]):
+                    self._hub.remember(place)
+            return {"sessions": views}
+        if actor.user_type is UserType.MITRA:
+            return {"requests": await chats.chat_requests(runtime, actor)}
+        return {"searching": await chats.searching(runtime, actor)}
+
+    async def _read(self, connection: Connection) -> None:
+        async for message in connection.ws:
+            connection.last_seen = monotonic()
+            connection.pinged = 0
+            if message.type is WSMsgType.PING:
+                await connection.ws.pong(message.data)
+            elif message.type is WSMsgType.TEXT:
+                if not connection.may_send():
+                    connection.close(close_codes.TOO_FAST)
+                    return
+                await self._frame(connection, message.data)
+            elif message.type is WSMsgType.BINARY:
+                connection.error("INVALID_FRAME", "Frames are text.")
+            elif message.type is WSMsgType.ERROR:
+                return
+            if connection.closing:
+                return
+
+    async def _frame(self, connection: Connection, data: str) -> None:
+        try:
+            frame = frames.read(self._path, data)
+        except frames.Unreadable as error:
+            connection.error(error.code, str(error), error.ref)
+            return
+        if not isinstance(frame, frames.Auth):
+            await self._commands.handle(connection, frame)
+        elif await self._authenticate(connection, frame):
+            connection.ready = False
+            await self._snapshot(connection, frame.ref)
+        else:
+            connection.close(close_codes.NOT_AUTHENTICATED)

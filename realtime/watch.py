@@ -1,0 +1,127 @@
+"""What time does to sockets, and what is found again in the database when the bus lost it."""
+
+import contextlib
+import datetime as dt
+
+from core.base import logs
+from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
+from core.flows import delivery, message_send
+from core.events.notices import Passing
+from core.reads import chats
+from core.runtime import AWAY
+from realtime import close_codes
+from realtime.connection import Connection
+from realtime.hub import Feed, Hub
+from realtime.socket import PING_S
+
+TICK_S = 0.5
+EXPIRING_S = 60  # service seconds before the token's end (contract 7)
+EVENTS_EVERY_S = 1.0
+CHATS_EVERY_S = 3.0
+EVENTS_BACK = dt.timedelta(seconds=10)
+MISSED_BACK = dt.timedelta(seconds=60)
+CHUNK = 1000
+
+log = logs.get("watch")
+
+
+class Watch:
+    """Looks after the sockets of a hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._missed = True
+        self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
+
+    def missed(self) -> None:
+        """The subscription is new: whatever was sent before may have been missed."""
+        self._missed = True
+        self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)
+
+    async def tick(self) -> None:
+        """Ping, warn of expiring tokens, close what is dead or expired; until cancelled."""
+        while True:
+            await real_sleep(TICK_S)
+            now = monotonic()
+            service_now = self._hub.runtime.now().timestamp()
+            for connection in list(self._hub.connections):
+                try:
+                    await self._look_at(connection, now, service_now)
+                except (ConnectionError, RuntimeError):
+                    connection.transport.abort()
+            self._hub.drop_idle_feeds()
+
+    async def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
+        actor = connection.actor
+        if actor is None or connection.closing:
+            return
+        if actor.auth_session_id in self._hub.runtime.revoked:
+            connection.close(close_codes.REVOKED)
+        elif actor.expires_at <= service_now:
+            connection.close(close_codes.NOT_AUTHENTICATED)
+        elif not connection.warned and actor.expires_at - service_now <= EXPIRING_S and connection.ready:
+            connection.warned = True
+            at = dt.datetime.fromtimestamp(actor.expires_at, dt.UTC)
+            connection.answer("auth_expiring", at=message_send.as_time(at))
+        if now - connection.last_seen >= PING_S * (connection.pinged + 1) and not connection.closing:
+            if connection.pinged >= 2:
+                connection.close(close_codes.TOO_SLOW)
+                return
+            connection.pinged += 1
+            await connection.ws.ping()
+
+    async def find_events(self) -> None:
+        """Send events again that nobody has acknowledged and that never reached the sockets here; until cancelled."""
+        while True:
+            await real_sleep(EVENTS_EVERY_S)
+            started = self._hub.runtime.clock.real_now()
+            try:
+                for notice in await delivery.waiting(
+                    self._hub.runtime, since=self._events_since, older_than_s=EVENTS_EVERY_S / 2
+                ):
+                    self._hub.notify(notice)
+                self._events_since = started - EVENTS_BACK
+            except AWAY:
+                continue
+            except Exception:
+                log.exception("looking for events failed")
+
+    async def find_messages(self) -> None:
+        """Compare every session here with the database: messages and marks that the bus lost; until cancelled."""
+        waited = 0.0
+        while True:
+            await real_sleep(EVENTS_EVERY_S)
+            waited += EVENTS_EVERY_S
+            if not (self._missed or self._hub.runtime.bus.degraded or waited >= CHATS_EVERY_S):
+                continue
+            waited, self._missed = 0.0, False
+            ids = list(self._hub.feeds)
+            try:
+                for start in range(0, len(ids), CHUNK):
+                    for place in await chats.places(self._hub.runtime, ids[start : start + CHUNK]):
+                        self._compare(place)
+            except (Unavailable, *AWAY):
+                self._missed = True
+            except Exception:
+                log.exception("looking for messages failed")
+
+    def _compare(self, place: chats.Place) -> None:
+        feed = self._hub.feeds.get(place.id)
+        if feed is None:
+            return
+        feed.last_seq = max(feed.last_seq, place.last_seq)
+        if feed.sent < place.last_seq:
+            self._hub.fill_hole(feed)
+        found = [place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq]
+        for kind, seq in enumerate(found):
+            if seq > feed.marks[kind]:
+                feed.marks[kind] = seq
+                self._tell_mark(feed, kind, seq)
+
+    def _tell_mark(self, feed: Feed, kind: int, seq: int) -> None:
+        status = "read" if kind & 1 else "delivered"
+        frame = message_send.status_frame(feed.id, status, seq, self._hub.runtime.now())
+        for party in (feed.customer_id, feed.mitra_id):
+            with contextlib.suppress(ConnectionError):
+                self._hub.pass_on(Passing(recipient_id=party, frame=frame))

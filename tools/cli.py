@@ -1,0 +1,292 @@
+"""`sesi`: the one console command (contract 9). Exit codes: 0 success, 1 failure, 2 wrong usage."""
+
+import argparse
+import asyncio
+import json
+import pathlib
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from core.base import logs
+from core.base.errors import DomainError
+from core.base.ids import parse_id
+from core.base.settings import SettingsError, shown
+from core.flows import setup
+from core.flows.setup import TierSeed
+from core.pricing.rules import Promotion
+from core.reads import ledger, payments
+from core.runtime import Runtime, open_runtime
+from tools import doctor, environment, gateway, migrate
+from tools.embedded import EmbeddedError
+
+console = Console(highlight=False)
+
+
+class Failed(Exception):
+    """The command could not do its work; the message says why and what to do."""
+
+
+def _with_runtime(work: Callable[[Runtime], Awaitable[int]]) -> int:
+    """Run `work` against the service's database, without listening to anything."""
+
+    async def run() -> int:
+        runtime = await open_runtime(environment.read(), pool_size=2)
+        try:
+            ready, _, why = await runtime.ready()
+            if not ready:
+                raise Failed(why or "the database is not ready")
+            runtime.spawn(runtime.bus.run_writer())
+            return await work(runtime)
+        finally:
+            await runtime.close()
+
+    return asyncio.run(run())
+
+
+def _api(_: argparse.Namespace) -> int:
+    from api.server import serve
+
+    return _serve("api", serve)
+
+
+def _realtime(_: argparse.Namespace) -> int:
+    from realtime.server import serve
+
+    return _serve("realtime", serve)
+
+
+def _jobs(_: argparse.Namespace) -> int:
+    from jobs.server import serve
+
+    return _serve("jobs", serve)
+
+
+def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
+    settings = environment.read()
+    logs.configure(name)
+    return uvloop.run(serve(settings))  # type: ignore[arg-type]
+
+
+def _up(_: argparse.Namespace) -> int:
+    from tools.up import up
+
+    return asyncio.run(up(environment.read(servers=False)))
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from tools.demo import demo
+
+    return asyncio.run(demo(scale=args.scale, running=args.running))
+
+
+def _migrate(args: argparse.Namespace) -> int:
+    url = environment.read().database_url
+    if args.check:
+        missing = asyncio.run(migrate.pending(url))
+        console.print("The database is up to date." if not missing else f"{len(missing)} to run: `sesi migrate`.")
+        return 1 if missing else 0
+    ran = asyncio.run(migrate.migrate(url))
+
+    async def seed() -> int:
+        runtime = await open_runtime(environment.read(), pool_size=2)
+        try:
+            return await setup.seed_defaults(runtime)
+        finally:
+            await runtime.close()
+
+    added = asyncio.run(seed())
+    console.print(f"{ran} migrations ran, {added} configuration rows added. The database is up to date.")
+    return 0
+
+
+def _seed_tiers(args: argparse.Namespace) -> int:
+    tiers, promotion = setup.TIERS, setup.PROMOTION
+    if args.file is not None:
+        try:
+            raw = json.loads(pathlib.Path(args.file).read_text())
+            tiers = tuple(TierSeed(**tier) for tier in raw.get("tiers", []))
+            given = raw.get("first_session_discount")
+            promotion = Promotion(**given) if given else None
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise Failed(f"{args.file} is no tiers file ({error}); see `sesi seed tiers --help`") from error
+
+    async def work(runtime: Runtime) -> int:
+        return _added(await setup.seed_prices(runtime, tiers, promotion))
+
+    return _with_runtime(work)
+
+
+def _seed_demo(_: argparse.Namespace) -> int:
+    async def work(runtime: Runtime) -> int:
+        return _added(await setup.seed_demo(runtime))
+
+    return _with_runtime(work)
+
+
+def _added(lines: list[str]) -> int:
+    for line in lines:
+        console.print(f"added  {line}")
+    console.print(f"{len(lines)} added; what was there is as it was.")
+    return 0
+
+
+def _operator(args: argparse.Namespace) -> int:
+    password = sys.stdin.readline().rstrip("\r\n")
+
+    async def work(runtime: Runtime) -> int:
+        try:
+            made = await setup.create_operator(
+                runtime, email=args.email, display_name=args.display_name, role=args.role, password=password
+            )
+        except LookupError as error:
+            raise Failed(f"there is no role {args.role!r}; `administrator` is always there") from error
+        if made is None:
+            raise Failed(f"there is an operator {args.email} already")
+        console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.")
+        return 0
+
+    return _with_runtime(work)
+
+
+def _pay(args: argparse.Namespace) -> int:
+    async def work(runtime: Runtime) -> int:
+        payment_id = parse_id(args.payment_request_id)
+        if payment_id is None:
+            raise Failed(f"{args.payment_request_id!r} is no payment request id (a UUID)")
+        view = await payments.for_development_page(runtime, payment_id)
+        call = gateway.notification(
+            runtime.settings,
+            runtime.clock,
+            payment_request_id=payment_id,
+            amount=view.amount,
+            status=args.status,
+            invoice_id=view.gateway_invoice_id,
+            late=args.late,
+        )
+        worst = 0
+        for _ in range(args.repeat):
+            answer = await asyncio.to_thread(gateway.post, runtime.settings, call)
+            console.print(f"{answer.status_code}  {answer.text}")
+            worst = max(worst, answer.status_code)
+        return 0 if worst < 400 else 1
+
+    return _with_runtime(work)
+
+
+def _audit(_: argparse.Namespace) -> int:
+    async def work(runtime: Runtime) -> int:
+        books = await ledger.audit(runtime)
+        for violation in books.violations:
+            console.print(f"[red]{violation.rule}[/]: {violation.id}: {violation.detail}")
+        count = len(books.violations)
+        console.print(f"{books.sessions} sessions, {books.payments} payments, {count} violations")
+        return 1 if count else 0
+
+    return _with_runtime(work)
+
+
+def _settings(_: argparse.Namespace) -> int:
+    settings = environment.read(servers=False)
+    table = Table("variable", "default", "effective")
+    for row in shown(settings):
+        table.add_row(*row)
+    console.print(table)
+    return 0
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    checks = doctor.run()
+    for what, well, finding in checks:
+        console.print(f"{'[green]ok[/]  ' if well else '[red]bad[/] '} {what}: {finding}")
+    bad = sum(not well for _, well, _ in checks)
+    console.print("All is well." if not bad else f"{bad} to mend.")
+    return 1 if bad else 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 1000:
+        raise argparse.ArgumentTypeError("from 1 to 1000")
+    return number
+
+
+def _scale(text: str) -> float:
+    number = float(text)
+    if not 1 <= number <= 600:
+        raise argparse.ArgumentTypeError("from 1 to 600")
+    return number
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    root = argparse.ArgumentParser(prog="sesi", description="Paid, time-boxed one-to-one chat: the service and its tools.")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], help_: str, parent: Any = commands) -> Any:
+        made = parent.add_parser(name, help=help_, description=help_)
+        made.set_defaults(run=run)
+        return made
+
+    add("up", _up, "the whole service on this machine, over embedded PostgreSQL and Valkey unless URLs are set")
+    add("api", _api, "the api process: public and internal listener")
+    add("realtime", _realtime, "the realtime process: every WebSocket")
+    add("jobs", _jobs, "the jobs process: every timer")
+    made = add("migrate", _migrate, "bring the database up to date; may be run again")
+    made.add_argument("--check", action="store_true", help="change nothing; exit 1 when something is to run")
+    seed = commands.add_parser("seed", help="prices, or people for a laptop").add_subparsers(required=True, metavar="WHAT")
+    tiers = add("tiers", _seed_tiers, "add missing price tiers and the first-session discount", seed)
+    tiers.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help='JSON: {"tiers": [{"mode", "minutes", "price_idr", "tag"?}], "first_session_discount": {"enabled", '
+        '"price_idr", "gimmick_price_idr", "duration_minutes", "modes"}?}; without it the defaults',
+    )
+    add("demo", _seed_demo, "add a few mitras and customers", seed)
+    operator = commands.add_parser("operator", help="operators").add_subparsers(required=True, metavar="WHAT")
+    create = add("create", _operator, "add an operator; the password is read from standard input", operator)
+    create.add_argument("--email", required=True)
+    create.add_argument("--display-name", required=True)
+    create.add_argument("--role", required=True)
+    create.add_argument("--password-stdin", action="store_true", required=True)
+    pay = add(
+        "pay",
+        _pay,
+        "post the gateway's webhook for a payment request",
+        commands.add_parser("gateway", help="the development gateway").add_subparsers(required=True, metavar="WHAT"),
+    )
+    pay.add_argument("payment_request_id", metavar="PAYMENT_REQUEST_ID")
+    pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
+    pay.add_argument("--repeat", type=_positive, default=1, metavar="N")
+    pay.add_argument("--late", action="store_true", help="the money came in a day after")
+    demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
+    demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs (60)")
+    demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
+    add("audit", _audit, "check money and state invariants over the whole database")
+    add("settings", _settings, "every setting, its default and its effective value, secrets masked")
+    add("doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, each with the mend")
+    return root
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    args = parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except (SettingsError, EmbeddedError, Failed, DomainError, RuntimeError) as error:
+        print(f"sesi: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        print(f"sesi: {type(error).__name__}: {error}. Run `sesi doctor`.", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

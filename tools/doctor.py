@@ -1,0 +1,86 @@
+"""`sesi doctor`: checks database, Redis, migrations, ports, clock and providers, each with its mend."""
+
+import asyncio
+
+import asyncpg
+from redis.asyncio import Redis
+
+from core.base.clock import Clock, monotonic
+from core.base.settings import Settings, SettingsError
+from tools import environment, migrate, up
+
+Check = tuple[str, bool, str]
+
+
+async def examine(settings: Settings) -> list[Check]:
+    """Return (what, well, what was found or how it is mended) for each check."""
+    found = [await _database(settings), await _bus(settings)]
+    if found[0][1]:
+        found += [await _migrations(settings), await _clock(settings)]
+    found += await _ports(settings)
+    found.append(("OTP sender", True, settings.otp_sender))
+    found.append(("push sender", True, settings.push_sender))
+    found.append(("gateway", True, "enabled" if settings.gateway_enabled else "disabled: development page"))
+    return found
+
+
+async def _database(settings: Settings) -> Check:
+    try:
+        connection = await asyncpg.connect(settings.database_url, timeout=3)
+        version = connection.get_server_version().major
+        await connection.close()
+    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        return "database", False, f"does not answer ({type(error).__name__}): check DATABASE_URL, or start `sesi up`"
+    if version < 15:
+        return "database", False, f"is PostgreSQL {version}: use 15 or newer"
+    return "database", True, f"PostgreSQL {version}"
+
+
+async def _bus(settings: Settings) -> Check:
+    client = Redis.from_url(settings.redis_url, socket_timeout=2, socket_connect_timeout=2)
+    try:
+        await client.ping()
+    except Exception as error:
+        return "Redis", False, f"does not answer ({type(error).__name__}): check REDIS_URL, or start `sesi up`"
+    finally:
+        await client.aclose()
+    return "Redis", True, "answers"
+
+
+async def _migrations(settings: Settings) -> Check:
+    missing = await migrate.pending(settings.database_url)
+    return ("migrations", False, f"{len(missing)} to run: `sesi migrate`") if missing else ("migrations", True, "current")
+
+
+async def _clock(settings: Settings) -> Check:
+    connection = await asyncpg.connect(settings.database_url, timeout=3)
+    try:
+        before = monotonic()
+        at = await connection.fetchval("SELECT clock_timestamp()")
+        offset = Clock(anchor=at, scale=1).set_real(at, at_monotonic=(before + monotonic()) / 2)
+    finally:
+        await connection.close()
+    well = abs(offset) < 5
+    return "clock", well, f"{offset:+.3f} s against the database's" + ("" if well else ": run NTP on both machines")
+
+
+async def _ports(settings: Settings) -> list[Check]:
+    probes = {"PUBLIC_PORT": "/healthz", "INTERNAL_PORT": "/readyz", "REALTIME_PORT": "/readyz", "JOBS_PORT": "/readyz"}
+    found: list[Check] = []
+    for variable, host, port in environment.ports_of(settings):
+        if await up.ready(host, port, probes[variable]):
+            found.append((variable, True, f"{host}:{port} serves"))
+        elif environment.port_is_free(host, port):
+            found.append((variable, True, f"{host}:{port} is free"))
+        else:
+            found.append((variable, False, f"{host}:{port} is taken by another program: set {variable}"))
+    return found
+
+
+def run() -> list[Check]:
+    """Read the settings and examine everything."""
+    try:
+        settings = environment.read()
+    except SettingsError as error:
+        return [("settings", False, str(error))]
+    return [("settings", True, settings.environment), *asyncio.run(examine(settings))]

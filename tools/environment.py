@@ -1,0 +1,53 @@
+"""The settings of a command: the environment, with the embedded servers' addresses where no URL is set (contract 1)."""
+
+import os
+import socket
+
+import attrs
+
+from core.base import settings as settings_module
+from core.base.settings import Settings, SettingsError
+from tools import embedded
+
+
+def read(*, servers: bool = True) -> Settings:
+    """Read the settings; with `servers`, find the embedded ones that run under SESI_DATA_DIR.
+
+    Raises SettingsError when a URL is neither set nor to be found.
+    """
+    settings = settings_module.read(os.environ)
+    if not servers or (settings.database_url and settings.redis_url):
+        return settings
+    running = embedded.running(settings.sesi_data_dir)
+    if running is None:
+        missing = "DATABASE_URL" if not settings.database_url else "REDIS_URL"
+        raise SettingsError(
+            f"{missing}: expected a URL, or embedded servers that run under {settings.sesi_data_dir}: start `sesi up`"
+        )
+    return attrs.evolve(
+        settings,
+        database_url=settings.database_url or running.database_url,
+        redis_url=settings.redis_url or running.redis_url,
+    )
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a port can be listened on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def ports_of(settings: Settings) -> list[tuple[str, str, int]]:
+    """Return (variable, host, port) of every listener."""
+    return [
+        ("PUBLIC_PORT", settings.public_host, settings.public_port),
+        ("INTERNAL_PORT", settings.internal_host, settings.internal_port),
+        ("REALTIME_PORT", settings.realtime_host, settings.realtime_port),
+        ("JOBS_PORT", settings.jobs_host, settings.jobs_port),
+    ]

@@ -1,0 +1,37 @@
+"""The development gateway: posts the webhook that the real one would."""
+
+import datetime as dt
+
+import httpx
+
+from core.base.clock import Clock
+from core.base.settings import Settings
+
+
+def notification(
+    settings: Settings, clock: Clock, *, payment_request_id: str, amount: int, status: str, invoice_id: str | None, late: bool
+) -> dict[str, object]:
+    """Return the gateway's call for a payment. `late`: the money came in a day after."""
+    paid_at = clock.now() + (dt.timedelta(days=1) if late else dt.timedelta())
+    return {
+        "id": invoice_id or f"dev-{payment_request_id}",
+        "external_id": payment_request_id,
+        "status": status,
+        "amount": amount,
+        "paid_amount": amount,
+        "currency": "IDR",
+        "paid_at": paid_at.isoformat(),
+        "payment_method": "QR_CODE",
+        "payment_channel": "QRIS",
+        "metadata": {"app": settings.gateway_app_tag},
+    }
+
+
+def post(settings: Settings, call: dict[str, object]) -> httpx.Response:
+    """Send the call to the public listener, with the callback token."""
+    return httpx.post(
+        f"http://{settings.public_host}:{settings.public_port}/api/shared/payment/webhooks/gateway",
+        json=call,
+        headers={"X-Callback-Token": settings.gateway_callback_token},
+        timeout=30,
+    )

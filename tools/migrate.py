@@ -1,0 +1,59 @@
+"""Brings the database up to date; safe when several processes do it at once (specification, Versioning 2)."""
+
+import asyncio
+import os
+import sys
+
+import asyncpg
+
+from core.runtime import migration_ids
+
+LOCK = 5_351_001  # one migration at a time, on a connection of its own
+
+
+async def pending(url: str) -> set[str]:
+    """Return the ids of migrations that the database lacks."""
+    connection = await asyncpg.connect(url, timeout=5)
+    try:
+        if not await connection.fetchval("SELECT to_regclass('migration') IS NOT NULL"):
+            return migration_ids()
+        names = {row["name"] for row in await connection.fetch("SELECT name FROM migration")}
+    finally:
+        await connection.close()
+    return migration_ids() - names
+
+
+async def migrate(url: str) -> int:
+    """Run what is missing, under a lock; return how many migrations ran."""
+    connection = await asyncpg.connect(url, timeout=5)
+    try:
+        await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+        missing = await pending(url)
+        if missing:
+            await _forwards(url)
+        return len(missing)
+    finally:
+        await connection.close()
+
+
+async def _forwards(url: str) -> None:
+    """Run Piccolo in a process of its own: its engine is a global that belongs to one loop and one database."""
+    code = (
+        "import asyncio\n"
+        "from piccolo.apps.migrations.commands.forwards import run_forwards\n"
+        "result = asyncio.run(run_forwards(app_name='sesi'))\n"
+        "raise SystemExit(0 if result.success else 1)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        code,
+        env={**os.environ, "PICCOLO_CONF": "core.storage.piccolo_conf", "DATABASE_URL": url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    if process.returncode != 0 or b"Traceback" in out:
+        raise RuntimeError(f"the migration failed:\n{out.decode(errors='replace')[-4000:]}")

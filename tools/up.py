@@ -1,0 +1,199 @@
+"""`sesi up`: the whole service on one machine: embedded servers, migrations, defaults, the three processes, kept alive."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+from core.base.process import stop_event
+from core.base.settings import Settings, SettingsError
+from core.flows import setup
+from core.runtime import open_runtime
+from tools import environment, migrate
+from tools.embedded import Embedded
+
+PROCESSES = ("api", "realtime", "jobs")
+READY_S = 30.0
+KILL_AFTER_S = 5.0  # beyond the grace
+RESTART_PAUSE_S = 0.5
+console = Console(stderr=False, highlight=False)
+
+
+class Child:
+    """One process of the service, restarted when it dies."""
+
+    def __init__(self, name: str, env: Mapping[str, str], log: "os.PathLike[str]") -> None:
+        self.name = name
+        self._env = dict(env)
+        self._log = log
+        self.process: asyncio.subprocess.Process | None = None
+        self.restarts = 0
+
+    async def start(self) -> None:
+        """Start it; its log goes to a file."""
+        with open(self._log, "ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tools.cli", self.name,
+                env=self._env, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    async def keep(self, stopping: asyncio.Event) -> None:
+        """Restart it whenever it ends, until the service stops."""
+        while not stopping.is_set():
+            assert self.process is not None
+            code = await self.process.wait()
+            if stopping.is_set():
+                return
+            self.restarts += 1
+            console.print(f"[yellow]{self.name} ended ({code}); it is started again[/]")
+            await asyncio.sleep(RESTART_PAUSE_S if self.restarts < 5 else 5.0)
+            if not stopping.is_set():
+                await self.start()
+
+    async def stop(self, grace: float) -> int:
+        """Ask it to stop; end it when it does not."""
+        if self.process is None or self.process.returncode is not None:
+            return 0 if self.process is None else self.process.returncode or 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace + KILL_AFTER_S):
+                return await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            return await self.process.wait()
+
+
+async def prepare(settings: Settings) -> tuple[str, str] | None:
+    """Migrate and seed; return a first administrator's e-mail and password, when one was made."""
+    await migrate.migrate(settings.database_url)
+    runtime = await open_runtime(settings, pool_size=2)
+    try:
+        await setup.seed_defaults(runtime)
+        await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
+        if settings.production:
+            return None
+        return await setup.first_administrator(runtime)
+    finally:
+        await runtime.close()
+
+
+async def ready(url_host: str, port: int, path: str) -> bool:
+    """Whether a probe answers 200."""
+    try:
+        async with asyncio.timeout(2):
+            reader, writer = await asyncio.open_connection(url_host, port)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {url_host}\r\nConnection: close\r\n\r\n".encode())
+            line = await reader.readline()
+            writer.close()
+            return b" 200 " in line
+    except (OSError, TimeoutError):
+        return False
+
+
+async def wait_ready(settings: Settings) -> None:
+    """Wait until every process is ready. Raises SettingsError that says which is not, and where its log is."""
+    probes = [
+        ("api", settings.internal_host, settings.internal_port, "/readyz"),
+        ("api", settings.public_host, settings.public_port, "/healthz"),
+        ("realtime", settings.realtime_host, settings.realtime_port, "/readyz"),
+        ("jobs", settings.jobs_host, settings.jobs_port, "/readyz"),
+    ]
+    for name, host, port, path in probes:
+        try:
+            async with asyncio.timeout(READY_S):
+                while not await ready(host, port, path):
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            raise SettingsError(f"{name} is not ready: see {settings.sesi_data_dir}/log/{name}.log") from error
+
+
+def check_ports(settings: Settings) -> None:
+    """Raises SettingsError for the first port that is taken."""
+    for variable, host, port in environment.ports_of(settings):
+        if not environment.port_is_free(host, port):
+            raise SettingsError(f"{variable}: expected a free port, {host}:{port} is taken")
+
+
+def show(settings: Settings, administrator: tuple[str, str] | None) -> None:
+    """Print where everything is."""
+    table = Table(title="Sesi is up", title_justify="left")
+    table.add_column("what")
+    table.add_column("where")
+    table.add_row("public API", f"http://{settings.public_host}:{settings.public_port}")
+    table.add_row("internal API", f"http://{settings.internal_host}:{settings.internal_port}/internal")
+    table.add_row("sockets", f"ws://{settings.realtime_host}:{settings.realtime_port}/ws/chat, /ws/pairing")
+    table.add_row("jobs (health, metrics)", f"http://{settings.jobs_host}:{settings.jobs_port}")
+    table.add_row("logs", f"{settings.sesi_data_dir}/log")
+    if administrator is not None:
+        table.add_row("administrator (shown once)", f"{administrator[0]}  {administrator[1]}")
+    console.print(table)
+    console.print("Try `sesi demo`. Ctrl-C stops it all.")
+
+
+async def up(settings: Settings) -> int:
+    """Run until SIGTERM or Ctrl-C; return the exit code."""
+    stopping = stop_event()
+    check_ports(settings)
+    own: Embedded | None = None
+    if not (settings.database_url and settings.redis_url):
+        own = Embedded(settings.sesi_data_dir)
+        servers = await asyncio.to_thread(own.start)
+        settings = attrs.evolve(
+            settings,
+            database_url=settings.database_url or servers.database_url,
+            redis_url=settings.redis_url or servers.redis_url,
+        )
+    children: list[Child] = []
+    keepers: list[asyncio.Task[None]] = []
+    try:
+        administrator = await prepare(settings)
+        logs = settings.sesi_data_dir / "log"
+        logs.mkdir(parents=True, exist_ok=True)
+        env = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+        children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
+        for child in children:
+            await child.start()
+        keepers = [asyncio.create_task(child.keep(stopping)) for child in children]
+        await _until_ready(settings, stopping)
+        if not stopping.is_set():
+            show(settings, administrator)
+        await _watch(own, stopping)
+    finally:
+        stopping.set()
+        async with asyncio.TaskGroup() as group:
+            for child in children:
+                group.create_task(child.stop(settings.shutdown_grace_seconds))
+        for keeper in keepers:
+            keeper.cancel()
+        if own is not None:
+            await asyncio.to_thread(own.stop)
+    console.print("Sesi is down.")
+    return 0
+
+
+async def _until_ready(settings: Settings, stopping: asyncio.Event) -> None:
+    waiting = asyncio.create_task(wait_ready(settings))
+    stopper = asyncio.create_task(stopping.wait())
+    await asyncio.wait([waiting, stopper], return_when=asyncio.FIRST_COMPLETED)
+    stopper.cancel()
+    if waiting.done():
+        waiting.result()
+    else:
+        waiting.cancel()
+
+
+async def _watch(own: Embedded | None, stopping: asyncio.Event) -> None:
+    """Keep the embedded servers alive until the stop."""
+    while not stopping.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await stopping.wait()
+        if own is not None and not stopping.is_set():
+            for name in await asyncio.to_thread(own.watch):
+                console.print(f"[yellow]{name} ended; it is started again[/]")
