@@ -5,7 +5,7 @@ A body is `dto=Body[X]` on the handler; validators on X say its bounds.
 
 import datetime as dt
 import re
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NewType, TypeVar
 
 import attrs
 import cattrs
@@ -30,10 +30,8 @@ class MalformedBody(DomainError):
     message = "The body is not a JSON object."
 
 
-class Id(str):
-    """A UUID, in its canonical form."""
-
-    __slots__ = ()
+# A UUID, in its canonical form.
+Id = NewType("Id", str)
 
 
 def _exact(kind: type) -> Any:
@@ -53,7 +51,7 @@ def _text(value: Any, _: type) -> str:
     return value
 
 
-def _id(value: Any, _: type) -> str:
+def _id(value: Any, _: type) -> Id:
     found = parse_id(value)
     if found is None:
         raise ValueError("must be a UUID")
@@ -64,7 +62,7 @@ converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
 converter.register_structure_hook(str, _text)
 converter.register_structure_hook(int, _exact(int))
 converter.register_structure_hook(bool, _exact(bool))
-converter.register_structure_hook(Id, _id)
+converter.register_structure_hook_func(lambda kind: kind is Id, _id)
 
 
 def _reason(error: BaseException, _: type | None) -> str:
@@ -123,7 +121,9 @@ class Body(AbstractDTO[T], Generic[T]):
         """Likewise."""
 
     @classmethod
-    def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:
+    def create_openapi_schema(
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any
+    ) -> Any:
         """The class is the schema."""
         return schema_creator.for_field_definition(field_definition)
 

@@ -5,7 +5,14 @@ from typing import Any
 
 import attrs
 
-from core.flows import delivery, mitra_status, pairing_advance, payment_request, session_timers, webhook_receive
+from core.flows import (
+    delivery,
+    mitra_status,
+    pairing_advance,
+    payment_request,
+    session_timers,
+    webhook_receive,
+)
 from core.runtime import Runtime
 
 

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import msgspec
 
 MAX_SEQ = 2**31 - 1
-Uuid = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")]
+Uuid = Annotated[
+    str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")
+]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 Ref = Annotated[str, msgspec.Meta(max_length=200)]
 

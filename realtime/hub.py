@@ -228,7 +228,9 @@ class Hub:
             here = ("chat", message.customer_id) in self.users or ("chat", message.mitra_id) in self.users
             if not here:
                 return
-            feed = self.feeds[message.session_id] = Feed(message.session_id, message.customer_id, message.mitra_id)
+            feed = self.feeds[message.session_id] = Feed(
+                message.session_id, message.customer_id, message.mitra_id
+            )
         if message.seq > feed.last_seq:
             feed.last_seq = message.seq
         if message.seq == feed.sent + 1:
@@ -275,7 +277,11 @@ class Hub:
     def _stored(self, feed: Feed, view: chats.MessageView) -> StoredMessage:
         frame = encode({"type": "message", "server_time": self.server_time(), "message": view})
         return StoredMessage(
-            session_id=feed.id, customer_id=feed.customer_id, mitra_id=feed.mitra_id, seq=view.seq, frame=frame
+            session_id=feed.id,
+            customer_id=feed.customer_id,
+            mitra_id=feed.mitra_id,
+            seq=view.seq,
+            frame=frame,
         )
 
     # -- revocation

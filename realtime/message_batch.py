@@ -53,6 +53,7 @@ class Partition:
         self._queue: list[Item] = []
         self._marked: dict[Feed, set[int]] = {}
         self._wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self.busy = False
 
     @property
@@ -74,6 +75,8 @@ class Partition:
         for k in (kind, kind - 1) if kind & 1 else (kind,):
             if bound > feed.marks[k]:
                 feed.marks[k] = bound
+                if not self._marked:
+                    self._loop.call_later(MARK_EVERY_S, self._wake.set)
                 self._marked.setdefault(feed, set()).add(k)
 
     def _cut(self) -> tuple[list[Item], dict[Feed, set[int]]]:
@@ -92,12 +95,7 @@ class Partition:
     async def run(self) -> None:
         """Commit batches until cancelled."""
         while True:
-            if not self._queue:
-                try:
-                    async with asyncio.timeout(MARK_EVERY_S if self._marked else 1.0):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
+            await self._wake.wait()
             self._wake.clear()
             while self._queue or self._marked:
                 self.busy = True
@@ -108,12 +106,15 @@ class Partition:
                 finally:
                     self.busy = False
                 if not self._queue and self._marked:
+                    self._loop.call_later(MARK_EVERY_S, self._wake.set)
                     break
 
     async def _turn(self, batch: list[Item], marked: dict[Feed, set[int]]) -> None:
         marks = {feed.id: _mark(feed, kinds) for feed, kinds in marked.items()}
         try:
-            at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
+            at, answers = await message_send.commit_batch(
+                self._hub.runtime, [item.draft for item in batch], marks
+            )
         except Unavailable:
             for feed, kinds in marked.items():  # given up: the marks are kept for the next batch
                 self._marked.setdefault(feed, set()).update(kinds)
@@ -189,7 +190,9 @@ class Partition:
 
 def _mark(feed: Feed, kinds: Iterable[int]) -> Mark:
     moved = [feed.marks[kind] if kind in kinds else 0 for kind in range(4)]
-    return Mark(customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3])
+    return Mark(
+        customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3]
+    )
 
 
 class MessageBatch:
@@ -204,7 +207,9 @@ class MessageBatch:
 
     def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
         """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
-        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
+        metadata = check_message(
+            message_type=frame.message_type, content=frame.content, metadata=frame.metadata
+        )
         draft = Draft(
             id=ids.new_id(),
             session_id=feed.id,
@@ -217,7 +222,9 @@ class MessageBatch:
         assert connection.actor is not None
         item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
         if not self._of(feed).add(item):
-            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
+            connection.error(
+                "UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1
+            )
 
     def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
         """Hand in a mark."""

@@ -113,7 +113,12 @@ class Watch:
         feed.last_seq = max(feed.last_seq, place.last_seq)
         if feed.sent < place.last_seq:
             self._hub.fill_hole(feed)
-        found = [place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq]
+        found = [
+            place.customer_delivered_seq,
+            place.customer_read_seq,
+            place.mitra_delivered_seq,
+            place.mitra_read_seq,
+        ]
         for kind, seq in enumerate(found):
             if seq > feed.marks[kind]:
                 feed.marks[kind] = seq

@@ -30,7 +30,11 @@ async def _database(settings: Settings) -> Check:
         version = connection.get_server_version().major
         await connection.close()
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-        return "database", False, f"does not answer ({type(error).__name__}): check DATABASE_URL, or start `sesi up`"
+        return (
+            "database",
+            False,
+            f"does not answer ({type(error).__name__}): check DATABASE_URL, or start `sesi up`",
+        )
     if version < 15:
         return "database", False, f"is PostgreSQL {version}: use 15 or newer"
     return "database", True, f"PostgreSQL {version}"
@@ -41,7 +45,11 @@ async def _bus(settings: Settings) -> Check:
     try:
         await client.ping()
     except Exception as error:
-        return "Redis", False, f"does not answer ({type(error).__name__}): check REDIS_URL, or start `sesi up`"
+        return (
+            "Redis",
+            False,
+            f"does not answer ({type(error).__name__}): check REDIS_URL, or start `sesi up`",
+        )
     finally:
         await client.aclose()
     return "Redis", True, "answers"
@@ -49,7 +57,11 @@ async def _bus(settings: Settings) -> Check:
 
 async def _migrations(settings: Settings) -> Check:
     missing = await migrate.pending(settings.database_url)
-    return ("migrations", False, f"{len(missing)} to run: `sesi migrate`") if missing else ("migrations", True, "current")
+    return (
+        ("migrations", False, f"{len(missing)} to run: `sesi migrate`")
+        if missing
+        else ("migrations", True, "current")
+    )
 
 
 async def _clock(settings: Settings) -> Check:
@@ -61,11 +73,20 @@ async def _clock(settings: Settings) -> Check:
     finally:
         await connection.close()
     well = abs(offset) < 5
-    return "clock", well, f"{offset:+.3f} s against the database's" + ("" if well else ": run NTP on both machines")
+    return (
+        "clock",
+        well,
+        f"{offset:+.3f} s against the database's" + ("" if well else ": run NTP on both machines"),
+    )
 
 
 async def _ports(settings: Settings) -> list[Check]:
-    probes = {"PUBLIC_PORT": "/healthz", "INTERNAL_PORT": "/readyz", "REALTIME_PORT": "/readyz", "JOBS_PORT": "/readyz"}
+    probes = {
+        "PUBLIC_PORT": "/healthz",
+        "INTERNAL_PORT": "/readyz",
+        "REALTIME_PORT": "/readyz",
+        "JOBS_PORT": "/readyz",
+    }
     found: list[Check] = []
     for variable, host, port in environment.ports_of(settings):
         if await up.ready(host, port, probes[variable]):

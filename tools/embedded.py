@@ -63,8 +63,8 @@ SETTINGS = {
     "log_timezone": "UTC",
     "shared_preload_libraries": "",
 }
-# For tests. What the last half second committed may be lost when the server is killed, all when power is.
-FAST_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# For tests: a loss of power may lose everything. A killed server loses nothing that was committed.
+FAST_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 # By SIGTERM PostgreSQL would wait until every client has left; by SIGINT it disconnects them.
 STOP_SIGNALS = {"postgres": signal.SIGINT, "valkey": signal.SIGTERM}
 
@@ -105,7 +105,7 @@ class Embedded:
     """Once started: where PostgreSQL lives, in the data directory or, see above, elsewhere."""
 
     def __init__(self, data_dir: pathlib.Path, *, durable: bool = True, max_connections: int = 200) -> None:
-        """Note what to run. Not `durable` is faster, for tests: FAST_SETTINGS says what may be lost."""
+        """Note what to run. Not `durable` is faster, for tests: see FAST_SETTINGS."""
         self._data_dir = data_dir.resolve()
         self._durable = durable
         self._settings = (

@@ -9,7 +9,14 @@ from core.base.settings import Settings
 
 
 def notification(
-    settings: Settings, clock: Clock, *, payment_request_id: str, amount: int, status: str, invoice_id: str | None, late: bool
+    settings: Settings,
+    clock: Clock,
+    *,
+    payment_request_id: str,
+    amount: int,
+    status: str,
+    invoice_id: str | None,
+    late: bool,
 ) -> dict[str, object]:
     """Return the gateway's call for a payment. `late`: the money came in a day after."""
     paid_at = clock.now() + (dt.timedelta(days=1) if late else dt.timedelta())

@@ -132,18 +132,24 @@ async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
 
 
 @put("/internal/config/{key:str}", **operators("config", "write"))
-async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+async def put_config(
+    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
 @patch("/internal/config/{key:str}", **operators("config", "write"))
-async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+async def patch_config(
+    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
-async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigRow:
+async def _set_config(
+    runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]
+) -> configuration.ConfigRow:
     if key not in KEYS:
         raise NotFound
     if set(data) != {"value"}:
@@ -166,7 +172,9 @@ async def mitras(
     return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
 
-@post("/internal/mitras", status_code=201, dto=Body[MitraBody], return_dto=None, **operators("mitras", "write"))
+@post(
+    "/internal/mitras", status_code=201, dto=Body[MitraBody], return_dto=None, **operators("mitras", "write")
+)
 async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
@@ -182,11 +190,15 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
 
 
 @patch("/internal/mitras/{mitra_id:str}", **operators("mitras", "write"))
-async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
+async def change_mitra(
+    mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+) -> people.MitraRow:
     """Change a mitra; a deactivated one goes offline."""
     found = path_id(mitra_id)
     if any(value is None for value in data.values()):
-        raise ValidationFailed.of(next(name for name, value in data.items() if value is None), "can't be null")
+        raise ValidationFailed.of(
+            next(name for name, value in data.items() if value is None), "can't be null"
+        )
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
     if await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change):

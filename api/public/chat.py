@@ -92,7 +92,11 @@ async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Acto
 
 
 @post(
-    "/api/shared/chat/sessions/{session_id:str}/read", status_code=204, dto=Body[ReadBody], return_dto=None, **parties()
+    "/api/shared/chat/sessions/{session_id:str}/read",
+    status_code=204,
+    dto=Body[ReadBody],
+    return_dto=None,
+    **parties(),
 )
 async def read(session_id: str, data: ReadBody, runtime: Runtime, actor: Actor) -> None:
     """Mark messages as read."""
@@ -118,7 +122,9 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
 
 
 @get("/api/client/chat/history", **customers())
-async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
+async def history(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items:
     """The mitras whom the caller has chatted with, one row each."""
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 

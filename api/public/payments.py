@@ -76,7 +76,10 @@ async def payment(request_id: str, runtime: Runtime, actor: Actor) -> payments.P
 
 
 @post(
-    ["/api/client/payment/requests/{request_id:str}/abandon", "/api/client/payment/sessions/{request_id:str}/abandon"],
+    [
+        "/api/client/payment/requests/{request_id:str}/abandon",
+        "/api/client/payment/sessions/{request_id:str}/abandon",
+    ],
     status_code=200,
     **customers(),
 )

@@ -88,9 +88,7 @@ PORT = _bounded(1, 65535)
 SECRET = {"secret": True}
 
 
-def _setting(
-    default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False
-) -> Any:
+def _setting(default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False) -> Any:
     """One variable: its default as text (None: unset), how it is read, and what to say when it can't be."""
     return attrs.field(metadata={"default": default, "read": read, "expected": expected, "secret": secret})
 
@@ -100,7 +98,9 @@ class Settings:
     """Every variable of contract 1; the field's name is the variable's in lower case."""
 
     environment: str = _setting("development", _one_of(*ENVIRONMENTS), "development, test or production")
-    database_url: str = _setting(None, _url("postgresql", "postgres"), "postgresql://user:password@host:port/name", secret=True)
+    database_url: str = _setting(
+        None, _url("postgresql", "postgres"), "postgresql://user:password@host:port/name", secret=True
+    )
     redis_url: str = _setting(None, _url("redis", "rediss", "unix"), "redis://host:port/number", secret=True)
     sesi_data_dir: pathlib.Path = _setting(".sesi", pathlib.Path, "a directory")
     public_host: str = _setting("127.0.0.1", str, "an address to listen on")
@@ -111,9 +111,14 @@ class Settings:
     realtime_port: int = _setting("8010", PORT, "a port, 1 to 65535")
     jobs_host: str = _setting("127.0.0.1", str, "an address to listen on")
     jobs_port: int = _setting("8020", PORT, "a port, 1 to 65535")
-    trusted_proxies: tuple[str, ...] = _setting("127.0.0.1", _networks, "addresses or CIDR networks, comma separated")
+    trusted_proxies: tuple[str, ...] = _setting(
+        "127.0.0.1", _networks, "addresses or CIDR networks, comma separated"
+    )
     jwt_secrets: tuple[tuple[str, bytes], ...] = _setting(
-        DEVELOPMENT_JWT_SECRETS, _secrets, "kid:secret[,kid:secret] with secrets of at least 32 bytes", secret=True
+        DEVELOPMENT_JWT_SECRETS,
+        _secrets,
+        "kid:secret[,kid:secret] with secrets of at least 32 bytes",
+        secret=True,
     )
     access_token_seconds: int = _setting("900", _bounded(30, 86400), "seconds, 30 to 86400")
     refresh_token_days: int = _setting("30", _bounded(1, 365), "days, 1 to 365")
@@ -122,7 +127,9 @@ class Settings:
     gateway_enabled: bool = _setting("false", _flag, "true or false")
     gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
-    gateway_callback_token: str = _setting(DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True)
+    gateway_callback_token: str = _setting(
+        DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True
+    )
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
@@ -192,17 +199,25 @@ def read(environ: Mapping[str, str]) -> Settings:
 def _check_together(s: Settings) -> None:
     """What no single variable can tell."""
     if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
-        raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
+        raise SettingsError(
+            "GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true"
+        )
     if s.otp_sender == "http" and not s.otp_http_url:
         raise SettingsError("OTP_HTTP_URL: expected http(s)://…, because OTP_SENDER is http")
     if s.push_sender == "fcm" and not (s.fcm_project_id and s.fcm_credentials_file):
-        raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
+        raise SettingsError(
+            "FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm"
+        )
     if not s.production:
         return
     if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
-        raise SettingsError("JWT_SECRETS: expected secrets of your own in production, got the development one")
+        raise SettingsError(
+            "JWT_SECRETS: expected secrets of your own in production, got the development one"
+        )
     if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
-        raise SettingsError("GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one")
+        raise SettingsError(
+            "GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one"
+        )
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:
         raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
 

@@ -15,5 +15,7 @@ async def sign_in_anonymously(runtime: Runtime, *, device: dict[str, Any]) -> tu
     """Create a customer without a name and open an auth session for the device."""
     async with runtime.transaction() as tx:
         customer = await customers.create_anonymous(tx, ids.new_id())
-        issued = await tokens.issue(runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device)
+        issued = await tokens.issue(
+            runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device
+        )
     return issued, customer

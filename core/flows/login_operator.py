@@ -18,7 +18,9 @@ from core.steps import tokens
 from core.steps.tokens import Tokens
 
 
-async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any]) -> tuple[Tokens, Operator]:
+async def sign_in(
+    runtime: Runtime, *, email: str, password: str, device: dict[str, Any]
+) -> tuple[Tokens, Operator]:
     """Open an operator's auth session.
 
     Raises LoginInvalid (also for an unknown e-mail, in the same time) or AccountLocked (likewise, right password or not).
@@ -51,7 +53,9 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
                 await operators.set_unknown_failures(tx, email, count=count, lockout_until=until)
         else:
             await operators.set_failures(tx, operator.id, count=0, lockout_until=None)
-            issued = await tokens.issue(runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device)
+            issued = await tokens.issue(
+                runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device
+            )
     if refusal is not None or operator is None:
         raise refusal or LoginInvalid
     return issued, operator

@@ -95,7 +95,9 @@ async def _deliver(runtime: Runtime, code: Code) -> None:
         raise OtpDeliveryFailed
 
 
-async def verify_code(runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any]) -> tuple[Tokens, Mitra]:
+async def verify_code(
+    runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any]
+) -> tuple[Tokens, Mitra]:
     """Sign a mitra in. A wrong try is counted and committed before it is refused.
 
     Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded.
@@ -120,7 +122,9 @@ async def verify_code(runtime: Runtime, *, otp_request_id: str, code: str, devic
             refusal = otp.OtpInvalid(details={"attempts_remaining": max(0, limit - request.attempts - 1)})
         else:
             await logins.use_otp(tx, request.id)
-            issued = await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device)
+            issued = await tokens.issue(
+                runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device
+            )
     if refusal is not None or mitra is None:
         raise refusal or otp.OtpInvalid
     return issued, mitra

@@ -38,7 +38,9 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
         if (user_type is UserType.OPERATOR) != operators:
             raise RefreshInvalid
         held = Held(
-            present_hash=found.refresh_token_hash, previous_hash=found.previous_token_hash, rotated_at=found.rotated_at
+            present_hash=found.refresh_token_hash,
+            previous_hash=found.previous_token_hash,
+            rotated_at=found.rotated_at,
         )
         verdict = refresh.judge(refresh_token, held, now=tx.now)
         following = ""

@@ -63,7 +63,11 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
 
 def _status_now(session: Session, tx: Tx) -> SessionStatus:
     """The state as it is by the clock: the end of paid time never depends on a job being on time."""
-    if session.status is SessionStatus.ACTIVE and session.expires_at is not None and session.expires_at <= tx.now:
+    if (
+        session.status is SessionStatus.ACTIVE
+        and session.expires_at is not None
+        and session.expires_at <= tx.now
+    ):
         return SessionStatus.EXPIRED
     return session.status
 

@@ -19,7 +19,8 @@ async def warn(runtime: Runtime) -> int:
         due = await sessions.take_warnings(tx, limit=BATCH)
         if runtime.config.flag("three_minute_warning_enabled"):
             await announce.session_warning(
-                tx, [(s.id, s.customer_id, s.mitra_id, s.expires_at) for s in due if s.mitra_id and s.expires_at]
+                tx,
+                [(s.id, s.customer_id, s.mitra_id, s.expires_at) for s in due if s.mitra_id and s.expires_at],
             )
         for session in due:
             announce.deadline(tx, session.expires_at)

@@ -52,7 +52,9 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
         async with runtime.transaction() as tx:
             case, note = await _act(runtime, tx, call, body)
             if recorded:
-                await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
+                await webhooks.stamp(
+                    tx, call.id, http_status=case.http_status, result=case.result, error=note
+                )
     except Exception as error:
         if not isinstance(error, Unavailable):
             log.exception("a webhook call failed", webhook_log_id=call.id)
@@ -99,7 +101,9 @@ async def _record(runtime: Runtime, call: Received) -> bool:
             await webhooks.record(tx, call)
     except Exception as error:
         log.warning("the webhook log did not take a call", error=type(error).__name__)
-        await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
+        await runtime.webhook_sink.write(
+            received_at=call.received_at, raw_body=call.raw_body, fields=call.fields()
+        )
         return False
     return True
 
@@ -147,7 +151,11 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
         try:
             async with runtime.transaction() as tx:
                 await webhooks.stamp(
-                    tx, call.id, http_status=Case.ERROR.http_status, result=Case.ERROR.result, error=type(error).__name__
+                    tx,
+                    call.id,
+                    http_status=Case.ERROR.http_status,
+                    result=Case.ERROR.result,
+                    error=type(error).__name__,
                 )
         except Exception as second:
             log.warning("a webhook row waits for its stamp", error=type(second).__name__)
@@ -157,5 +165,7 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
 async def stamp_orphans(runtime: Runtime) -> dt.datetime | None:
     """Sweep: calls whose process died before it answered."""
     async with runtime.transaction() as tx:
-        await webhooks.stamp_orphans(tx, before=tx.now - dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale)))
+        await webhooks.stamp_orphans(
+            tx, before=tx.now - dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
+        )
     return None

@@ -40,7 +40,9 @@ class AccessTokens:
         self._kid = secrets[0][0]
         self._seen: dict[str, Claims] = {}
 
-    def make(self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int) -> str:
+    def make(
+        self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int
+    ) -> str:
         """Return a token that is valid for so many seconds of service time."""
         issued = int(now.timestamp())
         claims = {
@@ -75,7 +77,12 @@ class AccessTokens:
             key = self._keys.get(kid) if isinstance(kid, str) else None
             if key is None:
                 raise Unauthenticated
-            options: Any = {"require": REQUIRED, "verify_exp": False, "verify_aud": False, "verify_iat": False}
+            options: Any = {
+                "require": REQUIRED,
+                "verify_exp": False,
+                "verify_aud": False,
+                "verify_iat": False,
+            }
             raw = jwt.decode(token, key, algorithms=[ALGORITHM], options=options)
             user_id, sid = ids.parse_id(raw["sub"]), ids.parse_id(raw["sid"])
             if user_id is None or sid is None or not isinstance(raw["exp"], int):
@@ -87,5 +94,13 @@ class AccessTokens:
                 audience=str(raw["aud"]),
                 expires_at=raw["exp"],
             )
-        except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            json.JSONDecodeError,
+        ) as error:
             raise Unauthenticated from error

@@ -9,7 +9,9 @@ from core.logins.otp import Asked
 from core.storage.database import Tx
 from core.storage.records import one
 
-AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
+AUTH_COLUMNS = (
+    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
+)
 OTP_COLUMNS = "id, phone, user_type, code_hash, attempts, used_at, expires_at"
 
 
@@ -62,7 +64,9 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     """Read and lock a device."""
     return one(
         AuthSession,
-        await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id),
+        await tx.fetchrow(
+            f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id
+        ),
     )
 
 
@@ -72,7 +76,11 @@ async def rotate(tx: Tx, auth_session_id: str, *, before: str, after: str, expir
         await tx.execute(
             """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $2, rotated_at = $4, last_used_at = $4,
                  expires_at = $5 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
-            auth_session_id, before, after, tx.now, expires_at,
+            auth_session_id,
+            before,
+            after,
+            tx.now,
+            expires_at,
         )  # fmt: skip
     )
 
@@ -132,7 +140,8 @@ async def otp_sent(tx: Tx, otp_request_id: str, *, reference: str | None) -> Non
 async def lock_otp(tx: Tx, otp_request_id: str) -> OtpRequest | None:
     """Read and lock a request for a code."""
     return one(
-        OtpRequest, await tx.fetchrow(f"SELECT {OTP_COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id)
+        OtpRequest,
+        await tx.fetchrow(f"SELECT {OTP_COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id),
     )
 
 
@@ -143,4 +152,6 @@ async def count_attempt(tx: Tx, otp_request_id: str) -> None:
 
 async def use_otp(tx: Tx, otp_request_id: str) -> None:
     """Mark a code as used."""
-    await tx.execute("UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now)
+    await tx.execute(
+        "UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now
+    )

@@ -25,7 +25,13 @@ FILL = """UPDATE chat_messages m SET
 
 
 async def commit(
-    connection: Any, drafts: list[Draft], marks: dict[str, Mark], *, anchor: dt.datetime, scale: float, timeout: float
+    connection: Any,
+    drafts: list[Draft],
+    marks: dict[str, Mark],
+    *,
+    anchor: dt.datetime,
+    scale: float,
+    timeout: float,
 ) -> tuple[dt.datetime | None, list[Placed | bool]]:
     """Store drafts and marks in one transaction.
 

@@ -49,7 +49,9 @@ def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -
     if presence is None or not (presence.is_active and presence.is_online):
         raise MitraOffline
     stale_after = dt.timedelta(seconds=freedom.stale_after_seconds)
-    if freedom.require_ping and (presence.last_heartbeat_at is None or presence.last_heartbeat_at + stale_after <= now):
+    if freedom.require_ping and (
+        presence.last_heartbeat_at is None or presence.last_heartbeat_at + stale_after <= now
+    ):
         raise MitraOffline
     if presence.active_session_count >= freedom.capacity:
         raise MitraAtCapacity

@@ -119,7 +119,8 @@ async def heartbeat(tx: Tx, mitra_id: str) -> bool:
         await tx.execute(
             """UPDATE mitra_online_status SET last_heartbeat_at = greatest(last_heartbeat_at, $2), updated_at = $2
                WHERE mitra_id = $1 AND is_online""",
-            mitra_id, tx.now,
+            mitra_id,
+            tx.now,
         )  # fmt: skip
     )
 
@@ -128,7 +129,7 @@ async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -
     """Online mitras who were not heard of for too long."""
     rows = await reader.fetch(
         """SELECT mitra_id FROM mitra_online_status
-           WHERE is_online AND last_heartbeat_at <= $1 - make_interval(secs => $2) LIMIT 500""",
+           WHERE is_online AND last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2) LIMIT 500""",
         now, stale_after_seconds,
     )  # fmt: skip
     return [str(row["mitra_id"]) for row in rows]
@@ -139,8 +140,10 @@ async def still_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> boo
     return bool(
         await tx.fetchval(
             """SELECT 1 FROM mitra_online_status WHERE mitra_id = $1 AND is_online
-                 AND last_heartbeat_at <= $2 - make_interval(secs => $3) FOR UPDATE""",
-            mitra_id, tx.now, stale_after_seconds,
+                 AND last_heartbeat_at <= $2::timestamptz - make_interval(secs => $3) FOR UPDATE""",
+            mitra_id,
+            tx.now,
+            stale_after_seconds,
         )  # fmt: skip
     )
 

@@ -48,7 +48,12 @@ def locked_for(lockout_until: dt.datetime | None, *, now: dt.datetime) -> int | 
 
 
 def after_failure(
-    *, failed_before: int, lockout_until: dt.datetime | None, limit: int, lockout: dt.timedelta, now: dt.datetime
+    *,
+    failed_before: int,
+    lockout_until: dt.datetime | None,
+    limit: int,
+    lockout: dt.timedelta,
+    now: dt.datetime,
 ) -> tuple[int, dt.datetime | None]:
     """Return the count and lockout after one more failed login. A lockout that has passed starts the count anew."""
     failed = 1 if lockout_until is not None and lockout_until <= now else failed_before + 1

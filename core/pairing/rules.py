@@ -67,7 +67,9 @@ def round_ends(*, now: dt.datetime, round_length: dt.timedelta, search_ends_at: 
     return min(now + round_length, search_ends_at)
 
 
-def answer_in_time(*, targeted: bool, round_ends_at: dt.datetime, search_ends_at: dt.datetime, now: dt.datetime) -> bool:
+def answer_in_time(
+    *, targeted: bool, round_ends_at: dt.datetime, search_ends_at: dt.datetime, now: dt.datetime
+) -> bool:
     """Whether a yes still counts. The end of a blast's round changes nothing for who is asked again; the others' ends do."""
     return now < (round_ends_at if targeted else search_ends_at)
 

@@ -72,7 +72,10 @@ async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) ->
         await tx.execute(
             """UPDATE chat_request_notifications SET response = $3, responded_at = $4
                WHERE session_id = $1 AND mitra_id = $2 AND response IS NULL""",
-            session_id, mitra_id, response.value, tx.now,
+            session_id,
+            mitra_id,
+            response.value,
+            tx.now,
         )  # fmt: skip
     )
 
@@ -117,7 +120,9 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
     return [str(row["id"]) for row in rows]
 
 
-async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
+async def inviting_sessions(
+    reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None
+) -> list[str]:
     """Running blasts for which somebody is free and not yet asked."""
     rows = await reader.fetch(
         """SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1

@@ -123,7 +123,11 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     """Return the call, or the case that ends it before any request is looked up."""
     if not isinstance(body, dict):
         return Case.INVALID_PAYLOAD
-    invoice_id, external, status = _text(body.get("id")), body.get("external_id"), _text(body.get("status"), 50)
+    invoice_id, external, status = (
+        _text(body.get("id")),
+        body.get("external_id"),
+        _text(body.get("status"), 50),
+    )
     if invoice_id is None or status is None or not isinstance(external, str) or not external:
         return Case.INVALID_PAYLOAD
     external_id = parse_id(external)

@@ -48,7 +48,9 @@ async def lock(tx: Tx, payment_request_id: str) -> PaymentRequest | None:
     """Read and lock a request."""
     return one(
         PaymentRequest,
-        await tx.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id),
+        await tx.fetchrow(
+            f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id
+        ),
     )
 
 
@@ -73,7 +75,9 @@ async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) ->
             """UPDATE payment_requests SET status = 'confirmed', confirmed_at = $2,
                  gateway_invoice_id = coalesce(gateway_invoice_id, $3)
                WHERE id = $1 AND status IN ('pending', 'expired')""",
-            payment_request_id, tx.now, invoice_id,
+            payment_request_id,
+            tx.now,
+            invoice_id,
         )  # fmt: skip
     )
 
@@ -83,19 +87,25 @@ async def consume(tx: Tx, payment_request_id: str) -> bool:
     return bool(
         await tx.execute(
             "UPDATE payment_requests SET status = 'consumed', consumed_at = $2 WHERE id = $1 AND status = 'confirmed'",
-            payment_request_id, tx.now,
+            payment_request_id,
+            tx.now,
         )  # fmt: skip
     )
 
 
-async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None) -> bool:
+async def fail(
+    tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None
+) -> bool:
     """`before` -> failed_pairing; money that comes in with it gets its time."""
     return bool(
         await tx.execute(
             """UPDATE payment_requests SET status = 'failed_pairing', confirmed_at = coalesce(confirmed_at, $3),
                  gateway_invoice_id = coalesce(gateway_invoice_id, $4)
                WHERE id = $1 AND status = $2""",
-            payment_request_id, before.value, tx.now, invoice_id,
+            payment_request_id,
+            before.value,
+            tx.now,
+            invoice_id,
         )  # fmt: skip
     )
 
@@ -104,7 +114,8 @@ async def abandon(tx: Tx, payment_request_id: str) -> bool:
     """pending -> abandoned."""
     return bool(
         await tx.execute(
-            "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1 AND status = 'pending'", payment_request_id
+            "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1 AND status = 'pending'",
+            payment_request_id,
         )
     )
 
@@ -121,7 +132,8 @@ async def expire(tx: Tx, payment_request_id: str) -> bool:
     """pending -> expired, on the gateway's word."""
     return bool(
         await tx.execute(
-            "UPDATE payment_requests SET status = 'expired' WHERE id = $1 AND status = 'pending'", payment_request_id
+            "UPDATE payment_requests SET status = 'expired' WHERE id = $1 AND status = 'pending'",
+            payment_request_id,
         )
     )
 

@@ -95,8 +95,9 @@ async def audit(runtime: Runtime) -> Audit:
     """Check every rule over the whole database, in one snapshot."""
     violations = []
     with away_is_unavailable():
-        async with runtime.db.pool.acquire(timeout=4) as connection, connection.transaction(
-            isolation="repeatable_read", readonly=True
+        async with (
+            runtime.db.pool.acquire(timeout=4) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             await connection.execute("SET LOCAL statement_timeout = '600s'")
             sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=600)

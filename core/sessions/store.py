@@ -45,7 +45,9 @@ class Session:
 
 async def get(reader: Reader, session_id: str) -> Session | None:
     """Read a session."""
-    return one(Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id))
+    return one(
+        Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id)
+    )
 
 
 async def lock(tx: Tx, session_id: str) -> Session | None:
@@ -80,13 +82,19 @@ async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -
     )  # fmt: skip
 
 
-async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
+async def pair(
+    tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None
+) -> bool:
     """searching -> active, with the mitra who came first."""
     return bool(
         await tx.execute(
             """UPDATE chat_sessions SET status = 'active', mitra_id = $2, paired_at = $3, expires_at = $4, warn_at = $5
                WHERE id = $1 AND status = 'searching'""",
-            session_id, mitra_id, tx.now, expires_at, warn_at,
+            session_id,
+            mitra_id,
+            tx.now,
+            expires_at,
+            warn_at,
         )  # fmt: skip
     )
 
@@ -96,7 +104,9 @@ async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
     return bool(
         await tx.execute(
             "UPDATE chat_sessions SET status = $2, ended_at = $3 WHERE id = $1 AND status = 'searching'",
-            session_id, status.value, tx.now,
+            session_id,
+            status.value,
+            tx.now,
         )  # fmt: skip
     )
 
@@ -136,16 +146,26 @@ async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
             tx.now, limit,
         ),
     )  # fmt: skip
-    return [row for row in rows if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now]
+    return [
+        row
+        for row in rows
+        if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now
+    ]
 
 
-async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> bool:
+async def begin_closing(
+    tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta
+) -> bool:
     """active or expired -> closing."""
     return bool(
         await tx.execute(
             """UPDATE chat_sessions SET status = 'closing', ended_by = $3, ended_at = $4, warn_at = NULL,
                  grace_ends_at = $4::timestamptz + $5 WHERE id = $1 AND status = $2""",
-            session_id, before.value, ended_by, tx.now, grace,
+            session_id,
+            before.value,
+            ended_by,
+            tx.now,
+            grace,
         )  # fmt: skip
     )
 
@@ -155,7 +175,8 @@ async def complete(tx: Tx, session_id: str) -> bool:
     return bool(
         await tx.execute(
             "UPDATE chat_sessions SET status = 'completed', ended_at = $2, grace_ends_at = NULL WHERE id = $1 AND status = 'closing'",
-            session_id, tx.now,
+            session_id,
+            tx.now,
         )  # fmt: skip
     )
 

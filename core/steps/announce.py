@@ -18,7 +18,9 @@ from core.sessions.views import Person
 from core.storage.database import Tx
 
 
-def _notice(recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]) -> Notice:
+def _notice(
+    recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]
+) -> Notice:
     return Notice(
         event_id=ids.new_id(),
         recipient_id=recipient_id,
@@ -48,7 +50,12 @@ async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime
     """Tell both parties that 180 s are left; each entry is (session, customer, mitra, expires_at)."""
     found = []
     for session_id, customer_id, mitra_id, expires_at in parties:
-        frame = {"type": "session_warning", "session_id": session_id, "seconds_left": 180, "expires_at": expires_at}
+        frame = {
+            "type": "session_warning",
+            "session_id": session_id,
+            "seconds_left": 180,
+            "expires_at": expires_at,
+        }
         found.append(_notice(customer_id, UserType.CUSTOMER, session_id, frame))
         found.append(_notice(mitra_id, UserType.MITRA, session_id, frame))
     await deliveries.add(tx, found)

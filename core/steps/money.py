@@ -47,13 +47,17 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
     )
 
 
-async def take(tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None) -> Case:
+async def take(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
+) -> Case:
     """Money has come in for a locked request that was not paid before: confirm it, or record why it can't become a chat.
 
     The caller holds the customer's account. Returns CONFIRMED, NOT_PAIRABLE or LATE.
     """
     if late:
-        cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
+        cause = (
+            CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
+        )
         await fail(tx, payment, cause, invoice_id=invoice_id)
         return Case.LATE
     if not payment.is_extension:

@@ -30,7 +30,9 @@ def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
     return dt.timedelta(days=runtime.settings.refresh_token_days)
 
 
-def with_access(runtime: Runtime, *, user_type: UserType, user_id: str, auth_session_id: str, refresh_token: str) -> Tokens:
+def with_access(
+    runtime: Runtime, *, user_type: UserType, user_id: str, auth_session_id: str, refresh_token: str
+) -> Tokens:
     """Put a fresh access token beside a refresh token."""
     access = runtime.tokens.make(
         user_type=user_type,
@@ -39,10 +41,14 @@ def with_access(runtime: Runtime, *, user_type: UserType, user_id: str, auth_ses
         now=runtime.now(),
         seconds=runtime.settings.access_token_seconds,
     )
-    return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
+    return Tokens(
+        access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds
+    )
 
 
-async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]) -> Tokens:
+async def issue(
+    runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]
+) -> Tokens:
     """Open an auth session for a device and return its tokens."""
     auth_session_id = ids.new_id()
     key = runtime.settings.jwt_secrets[0][1]

@@ -40,7 +40,9 @@ def plain_id(*, null: bool = True) -> UUID:
     return UUID(default=None, null=null)
 
 
-def reference(table: str, *, null: bool = False, on_delete: OnDelete = OnDelete.restrict, unique: bool = False) -> ForeignKey[Any]:
+def reference(
+    table: str, *, null: bool = False, on_delete: OnDelete = OnDelete.restrict, unique: bool = False
+) -> ForeignKey[Any]:
     """A foreign key, by the table class's name."""
     return ForeignKey(
         LazyTableReference(table, module_path=MODULES[table]),

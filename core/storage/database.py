@@ -56,7 +56,9 @@ def _encode_json(value: Any) -> str:
 
 async def set_up(connection: "asyncpg.Connection[Any]") -> None:
     """Let JSON columns come and go as Python values."""
-    await connection.set_type_codec("jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog")
+    await connection.set_type_codec(
+        "jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog"
+    )
 
 
 async def _reset(connection: "asyncpg.Connection[Any]") -> None:

@@ -1,0 +1,46 @@
+"""Real servers, real processes: one service at real speed, one where a minute passes each second."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.stack import Stack, World
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Tests run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """A service at real speed."""
+    made = Stack()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def fast_stack() -> Iterator[Stack]:
+    """A service at sixty times the speed; silence of mitras is not judged, unless a test asks for it."""
+    made = Stack(scale=60)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def world(stack: Stack) -> AsyncIterator[World]:
+    """The people of a test, at real speed."""
+    made = World(stack)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def fast_world(fast_stack: Stack) -> AsyncIterator[World]:
+    """The people of a test, at sixty times the speed."""
+    made = World(fast_stack)
+    await made.config("require_mitra_ping", False)
+    yield made
+    await made.close()

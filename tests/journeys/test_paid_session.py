@@ -1,0 +1,90 @@
+"""The main job: one paid session, from payment to goodbye, over the real processes."""
+
+import pytest
+
+from tests.stack import World
+from tools.client import Refused
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None:
+    world = fast_world
+    customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
+    desk, other_desk, search = (
+        await first.open("pairing"),
+        await second.open("pairing"),
+        await customer.open("pairing"),
+    )
+    phone, mitra_phone = await customer.open("chat"), await first.open("chat")
+
+    payment = await world.request(customer, topics=["work"])
+    assert (payment["status"], payment["amount"]) == ("pending", 12000)
+    status, answer = await world.webhook(payment)
+    assert (status, answer) == (200, {"received": True, "processing_result": "confirmed"})
+
+    asked = await desk.wait("chat_request")
+    session_id = asked["request"]["session_id"]
+    assert asked["request"]["topics"] == ["work"]
+    assert (await other_desk.wait("chat_request"))["request"]["session_id"] == session_id
+    assert (await search.wait("pairing_status"))["status"] == "searching"
+
+    await desk.send({"type": "accept", "session_id": session_id, "ref": "mine"})
+    accepted = await desk.wait("accepted")
+    assert (accepted["ref"], accepted["session"]["status"]) == ("mine", "active")
+    assert (await other_desk.wait("chat_request_closed"))["reason"] == "taken"
+    assert (await search.wait("pairing_status"))["mitra"]["display_name"] == "Ayu"
+    await phone.wait("session_started")
+    await mitra_phone.wait("session_started")
+
+    assert (await phone.say(session_id, "halo"))["seq"] == 1
+    assert (await mitra_phone.wait("message"))["message"]["content"] == "halo"
+    assert (await mitra_phone.say(session_id, "hai"))["seq"] == 2
+    await mitra_phone.send({"type": "read", "session_id": session_id, "up_to": 2})
+    read = await phone.wait("message_status", where=lambda frame: frame["status"] == "read")
+    assert read["up_to"] >= 1
+
+    assert (await phone.wait("session_warning"))["seconds_left"] == 180
+    expired = await phone.wait("session_expired")
+    assert expired["session"]["status"] == "expired"
+    refused = await phone.say(session_id, "too late")
+    assert refused["code"] == "SESSION_NOT_ACTIVE"
+
+    closing = await customer.post(
+        f"/api/shared/chat/sessions/{session_id}/closure", {"message": "terima kasih"}
+    )
+    assert (closing["status"], closing["ended_by"]) == ("closing", "customer")
+    done = await first.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sama-sama"})
+    assert done["status"] == "completed"
+    await phone.wait("session_completed")
+    await mitra_phone.wait("session_completed")
+
+    consumed = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+    assert (consumed["status"], consumed["session_id"]) == ("consumed", session_id)
+    messages = (await customer.get(f"/api/shared/chat/sessions/{session_id}/messages"))["items"]
+    assert [(m["seq"], m["content"]) for m in messages] == [(1, "halo"), (2, "hai")]
+    assert messages[0]["status"] == "read"
+    history = (await customer.get("/api/client/chat/history"))["items"]
+    assert [(row["display_name"], row["sessions_count"]) for row in history] == [("Ayu", 1)]
+
+
+async def test_without_goodbyes_the_grace_completes_the_session(fast_world: World) -> None:
+    world = fast_world
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    done = await world.until(
+        lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"),
+        lambda seen: seen["status"] == "completed",
+        timeout=30,
+    )
+    assert done["ended_by"] == "timer"
+
+
+async def test_nobody_else_sees_a_session(fast_world: World) -> None:
+    world = fast_world
+    customer, mitra, stranger = await world.customer(), await world.mitra(), await world.customer("Eka")
+    session_id = await world.session(customer, mitra)
+    for path in ("", "/messages"):
+        with pytest.raises(Refused) as refused:
+            await stranger.get(f"/api/shared/chat/sessions/{session_id}{path}")
+        assert (refused.value.status, refused.value.code) == (404, "NOT_FOUND")

@@ -1,0 +1,219 @@
+"""A small client of the public and internal interfaces: the demo and the journeys use it, nothing else of ours.
+
+It does what an app does: bearer, one refresh after a 401, sockets that authenticate, acknowledge and remember.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Self
+
+import aiohttp
+import attrs
+
+from core.base import ids
+
+HTTP_TIMEOUT_S = 15
+
+
+class Refused(Exception):
+    """The service said no: its status and its one error body."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        error = body.get("error", {}) if isinstance(body, dict) else {}
+        super().__init__(f"{status} {error.get('code')}: {error.get('message')}")
+        self.status = status
+        self.code = error.get("code")
+        self.body = body
+
+
+@attrs.frozen(kw_only=True)
+class Addresses:
+    """Where a service is."""
+
+    public: str
+    internal: str
+    realtime: str
+
+
+class Client:
+    """One device of one user."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self.addresses = addresses
+        self.access_token: str | None = None
+        self.refresh_token: str | None = None
+        self.user: dict[str, Any] = {}
+        self._refresh_path = "/api/shared/auth/refresh"
+        self._base = addresses.public
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S))
+        self._refreshing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    async def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Make a call and return the answer's JSON (None for 204). Raises Refused."""
+        before = self.access_token
+        status, answer = await self._once(method, path, body, **more)
+        if (
+            status == 401
+            and before is not None
+            and self.refresh_token is not None
+            and path != self._refresh_path
+        ):
+            async with self._refreshing:  # many calls at once make one refresh
+                if self.access_token == before:
+                    await self.refresh()
+            status, answer = await self._once(method, path, body, **more)
+        if status >= 400:
+            raise Refused(status, answer)
+        return answer
+
+    async def _once(self, method: str, path: str, body: Any, **more: Any) -> tuple[int, Any]:
+        headers = dict(more.pop("headers", {}))
+        if self.access_token is not None:
+            headers["Authorization"] = f"Bearer {self.access_token}"
+        url = path if path.startswith("http") else self._base + path
+        async with self._http.request(method, url, json=body, headers=headers, **more) as answer:
+            if answer.status == 204:
+                return 204, None
+            return answer.status, await answer.json(content_type=None)
+
+    async def get(self, path: str, **params: Any) -> Any:
+        """GET."""
+        return await self.call("GET", path, params=params)
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        """POST."""
+        return await self.call("POST", path, body)
+
+    async def refresh(self) -> None:
+        """Rotate the refresh token. Raises Refused."""
+        status, answer = await self._once("POST", self._refresh_path, {"refresh_token": self.refresh_token})
+        if status >= 400:
+            raise Refused(status, answer)
+        self._keep(answer)
+
+    def _keep(self, answer: dict[str, Any]) -> None:
+        self.access_token, self.refresh_token = answer["access_token"], answer["refresh_token"]
+        self.user = next(answer[kind] for kind in ("customer", "mitra", "operator") if kind in answer)
+
+    async def sign_in_anonymously(self, name: str) -> None:
+        """Become a new customer with a name."""
+        self._keep(await self.post("/api/shared/auth/anonymous"))
+        self.user = await self.call("PATCH", "/api/client/auth/profile", {"display_name": name})
+
+    async def sign_in_as_mitra(self, phone: str, code_of: Callable[[str], "asyncio.Future[str]"]) -> None:
+        """Sign a mitra in; `code_of` gives the code that was sent for a request."""
+        asked = await self.post("/api/mitra/auth/otp/request", {"phone": phone})
+        code = await code_of(asked["otp_request_id"])
+        body = {"otp_request_id": asked["otp_request_id"], "code": code}
+        self._keep(await self.post("/api/mitra/auth/otp/verify", body))
+
+    async def sign_in_as_operator(self, email: str, password: str) -> None:
+        """Sign an operator in, on the internal listener."""
+        self._base, self._refresh_path = self.addresses.internal, "/internal/auth/refresh"
+        self._keep(await self.post("/internal/auth/login", {"email": email, "password": password}))
+
+    async def open(self, path: str, *, ack: bool = True) -> "Socket":
+        """Open a socket (`chat` or `pairing`) and authenticate it."""
+        assert self.access_token is not None
+        ws = await self._http.ws_connect(
+            f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0
+        )
+        socket = Socket(ws, ack=ack)
+        await socket.send({"type": "auth", "token": self.access_token})
+        await socket.wait("auth_ok")
+        return socket
+
+
+class Socket:
+    """An authenticated socket that remembers every frame in order."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, *, ack: bool) -> None:
+        self._ws = ws
+        self._ack = ack
+        self.frames: list[dict[str, Any]] = []
+        self._taken: set[int] = set()
+        self._news = asyncio.Condition()
+        self._reader = asyncio.create_task(self._read())
+        self.closed = False
+
+    @property
+    def close_code(self) -> int | None:
+        """The code that the service closed with."""
+        return self._ws.close_code
+
+    async def _read(self) -> None:
+        try:
+            async for message in self._ws:
+                if message.type is not aiohttp.WSMsgType.TEXT:
+                    continue
+                frame = message.json()
+                if self._ack and "event_id" in frame:
+                    with contextlib.suppress(ConnectionError, RuntimeError):
+                        await self._ws.send_json({"type": "ack", "event_id": frame["event_id"]})
+                async with self._news:
+                    self.frames.append(frame)
+                    self._news.notify_all()
+        finally:
+            async with self._news:
+                self.closed = True
+                self._news.notify_all()
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        """Send a frame."""
+        await self._ws.send_json(frame)
+
+    async def say(
+        self, session_id: str, content: str, *, client_message_id: str | None = None
+    ) -> dict[str, Any]:
+        """Send a message and return its ack (or its error frame)."""
+        ref = ids.new_id()
+        await self.send(
+            {
+                "type": "send_message",
+                "ref": ref,
+                "session_id": session_id,
+                "client_message_id": client_message_id or ids.new_id(),
+                "content": content,
+            }
+        )
+        return await self.wait("message_ack", "error", where=lambda frame: frame.get("ref") == ref)
+
+    async def wait(
+        self, *types: str, where: Callable[[dict[str, Any]], bool] = lambda _: True, timeout: float = 20
+    ) -> dict[str, Any]:
+        """Return the first frame of these types that fits and was not returned before.
+
+        Raises TimeoutError after so many real seconds, ConnectionError when the socket has closed.
+        """
+        async with asyncio.timeout(timeout):
+            async with self._news:
+                while True:
+                    for n, frame in enumerate(self.frames):
+                        if n not in self._taken and frame["type"] in types and where(frame):
+                            self._taken.add(n)
+                            return frame
+                    if self.closed:
+                        raise ConnectionError(f"closed with {self.close_code} while waiting for {types}")
+                    await self._news.wait()
+
+    async def wait_closed(self, timeout: float = 20) -> int | None:
+        """Wait until the service has closed the socket; return its code."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: self.closed)
+        return self.close_code
+
+    async def close(self) -> None:
+        """Close the socket."""
+        await self._ws.close()
+        await asyncio.wait([self._reader])

@@ -1,0 +1,61 @@
+"""Plays the messaging provider: a small server that keeps the codes it is given, for the demo and the tests."""
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "inbox-token"
+WAIT_S = 15.0
+
+
+class CodeInbox:
+    """Takes codes over HTTP as the `http` sender posts them, and gives them to whoever waits."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, str] = {}
+        self.requests: list[dict[str, Any]] = []
+        self.fail = False  # answer 503, as a provider that is down
+        inbox = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                size = int(self.headers.get("Content-Length", 0))
+                call = json.loads(self.rfile.read(size))
+                right = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+                status = 503 if inbox.fail else 200 if right else 401
+                if status == 200:
+                    inbox.requests.append(call)
+                    inbox._codes[call["otp_request_id"]] = call["code"]
+                content = json.dumps({"reference": f"inbox-{call['otp_request_id']}"}).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings that make a service send its codes here."""
+        url = f"http://127.0.0.1:{self._server.server_address[1]}/otp"
+        return {"OTP_SENDER": "http", "OTP_HTTP_URL": url, "OTP_HTTP_TOKEN": TOKEN}
+
+    async def code_of(self, otp_request_id: str) -> str:
+        """Return the code that was sent for a request. Raises TimeoutError."""
+        async with asyncio.timeout(WAIT_S):
+            while otp_request_id not in self._codes:
+                await asyncio.sleep(0.02)
+        return self._codes[otp_request_id]
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.shutdown()
+        self._server.server_close()
