@@ -121,9 +121,7 @@ class Body(AbstractDTO[T], Generic[T]):
         """Likewise."""
 
     @classmethod
-    def create_openapi_schema(
-        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any
-    ) -> Any:
+    def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:
         """The class is the schema."""
         return schema_creator.for_field_definition(field_definition)
 
@@ -147,9 +145,7 @@ def text(low: int, high: int, **more: Any) -> Any:
 
 def optional_text(low: int, high: int) -> Any:
     """A string of so many characters, or nothing."""
-    return attrs.field(
-        default=None, validator=validators.optional([validators.min_len(low), validators.max_len(high)])
-    )
+    return attrs.field(default=None, validator=validators.optional([validators.min_len(low), validators.max_len(high)]))
 
 
 def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:

@@ -81,9 +81,7 @@ def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
         ]
         details = {"fields": fields or [{"field": "", "message": "is not valid"}]}
     metrics.REFUSALS.labels(code).inc()
-    return Response(
-        body(code, message, details=details), status_code=status, headers=dict(error.headers or {})
-    )
+    return Response(body(code, message, details=details), status_code=status, headers=dict(error.headers or {}))
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

@@ -74,11 +74,7 @@ class Gatekeeper:
         else:
             if body is None:
                 return
-            if (
-                b"\0" in scope.get("query_string", b"")
-                or "\0" in scope["path"]
-                or b"%00" in scope["query_string"]
-            ):
+            if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
                 await _plain(answer, *errors.raw(404, "NOT_FOUND", "There is no such thing here."))
             else:
                 await self._app(scope, _replay(body, receive), answer)

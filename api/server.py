@@ -36,9 +36,7 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise SettingsError(
-            f"{variable}: expected a free port, {host}:{port} is not ({error.strerror})"
-        ) from error
+        raise SettingsError(f"{variable}: expected a free port, {host}:{port} is not ({error.strerror})") from error
     sock.listen(2048)
     sock.setblocking(False)
     return sock

@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 
-from core.steps.tokens import Tokens
+from core.logins.issued import Tokens
 
 
 def token_answer(tokens: Tokens, **user: Any) -> dict[str, Any]:

@@ -15,9 +15,7 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
     async def readyz(_: web.Request) -> web.Response:
         ready, degraded, why = await runtime.ready()
         if not ready:
-            return web.json_response(
-                {"ready": False, "reason": why}, status=503, headers={"Retry-After": "1"}
-            )
+            return web.json_response({"ready": False, "reason": why}, status=503, headers={"Retry-After": "1"})
         return web.json_response({"ready": True, "degraded": degraded})
 
     async def prometheus(_: web.Request) -> web.Response:

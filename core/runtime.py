@@ -275,9 +275,7 @@ async def _open_clock(settings: Settings, db: Database) -> Clock:
     at, monotonic_at = await db.clock()
     anchor = await config_store.anchor(db, wanted or at)
     if wanted is not None and wanted != anchor:
-        raise SettingsError(
-            f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset"
-        )
+        raise SettingsError(f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset")
     clock = Clock(anchor=anchor, scale=settings.sesi_time_scale)
     clock.set_real(at, at_monotonic=monotonic_at)
     return clock

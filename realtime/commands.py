@@ -31,9 +31,7 @@ class Commands:
         try:
             if connection.actor.user_type is UserType.MITRA:
                 await self._beat(connection, connection.actor, wanted=isinstance(frame, frames.Heartbeat))
-            if isinstance(
-                frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync
-            ):
+            if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
                 await self._chat(connection, frame)
             elif isinstance(frame, frames.Accept | frames.Reject):
                 await self._answer(connection, connection.actor, frame)
@@ -42,7 +40,7 @@ class Commands:
             elif isinstance(frame, frames.Ping):
                 connection.answer("pong", frame.ref)
         except DomainError as error:
-            more = {} if error.details is None else {"details": error.details}
+            more: dict[str, Any] = {} if error.details is None else {"details": error.details}
             if error.retry_after_seconds is not None:
                 more["retry_after_seconds"] = error.retry_after_seconds
             connection.error(error.code, str(error), frame.ref, **more)
@@ -79,9 +77,7 @@ class Commands:
             self._batch.mark(connection, feed, read=isinstance(frame, frames.Read), up_to=frame.up_to)
 
     async def _sync(self, connection: Connection, feed: Feed, frame: frames.Sync) -> None:
-        found = await chats.messages_after(
-            self._hub.runtime, feed.id, after=frame.after, limit=SYNC_LIMIT + 1
-        )
+        found = await chats.messages_after(self._hub.runtime, feed.id, after=frame.after, limit=SYNC_LIMIT + 1)
         kept = found[:SYNC_LIMIT]
         last = max(feed.last_seq, kept[-1].seq if kept else 0)
         if not found[SYNC_LIMIT:]:
@@ -103,9 +99,7 @@ class Commands:
         passing = [Passing(recipient_id=other, frame=frame, skip=connection.id)]
         self._hub.runtime.tell(Envelope(origin=self._hub.runtime.node, passing=passing))
 
-    async def _answer(
-        self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject
-    ) -> None:
+    async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:
             raise Forbidden
         session_id = frame.session_id.lower()

@@ -228,9 +228,7 @@ class Hub:
             here = ("chat", message.customer_id) in self.users or ("chat", message.mitra_id) in self.users
             if not here:
                 return
-            feed = self.feeds[message.session_id] = Feed(
-                message.session_id, message.customer_id, message.mitra_id
-            )
+            feed = self.feeds[message.session_id] = Feed(message.session_id, message.customer_id, message.mitra_id)
         if message.seq > feed.last_seq:
             feed.last_seq = message.seq
         if message.seq == feed.sent + 1:

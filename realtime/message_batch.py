@@ -13,9 +13,9 @@ import attrs
 import msgspec
 
 from core.base import ids, logs, metrics
-from core.base.errors import Unavailable
 from core.base.actor import UserType
 from core.base.clock import real_sleep
+from core.base.errors import Unavailable
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.flows import message_send
 from core.messages.rules import Draft, Mark, Placed, check_message
@@ -112,9 +112,7 @@ class Partition:
     async def _turn(self, batch: list[Item], marked: dict[Feed, set[int]]) -> None:
         marks = {feed.id: _mark(feed, kinds) for feed, kinds in marked.items()}
         try:
-            at, answers = await message_send.commit_batch(
-                self._hub.runtime, [item.draft for item in batch], marks
-            )
+            at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
         except Unavailable:
             for feed, kinds in marked.items():  # given up: the marks are kept for the next batch
                 self._marked.setdefault(feed, set()).update(kinds)
@@ -179,9 +177,7 @@ class Partition:
             for kind in sorted(kinds):
                 status = "read" if kind & 1 else "delivered"
                 frame = message_send.status_frame(feed.id, status, feed.marks[kind], moment)
-                reader, writer = (
-                    (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
-                )
+                reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
                 passing.append(Passing(recipient_id=writer, frame=frame))
                 if status == "read":  # read on one device is read on the others
                     passing.append(Passing(recipient_id=reader, frame=frame))
@@ -190,9 +186,7 @@ class Partition:
 
 def _mark(feed: Feed, kinds: Iterable[int]) -> Mark:
     moved = [feed.marks[kind] if kind in kinds else 0 for kind in range(4)]
-    return Mark(
-        customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3]
-    )
+    return Mark(customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3])
 
 
 class MessageBatch:
@@ -207,9 +201,7 @@ class MessageBatch:
 
     def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
         """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
-        metadata = check_message(
-            message_type=frame.message_type, content=frame.content, metadata=frame.metadata
-        )
+        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
         draft = Draft(
             id=ids.new_id(),
             session_id=feed.id,
@@ -222,9 +214,7 @@ class MessageBatch:
         assert connection.actor is not None
         item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
         if not self._of(feed).add(item):
-            connection.error(
-                "UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1
-            )
+            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
 
     def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
         """Hand in a mark."""

@@ -44,7 +44,7 @@ class Sockets:
         transport = request.transport
         if transport is None:
             return ws
-        connection = Connection(self._hub, ws, transport, self._path)  # type: ignore[arg-type]
+        connection = Connection(self._hub, ws, transport, self._path)
         try:
             if await self._handshake(connection):
                 await self._read(connection)

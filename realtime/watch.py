@@ -6,8 +6,8 @@ import datetime as dt
 from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.flows import delivery, message_send
 from core.events.notices import Passing
+from core.flows import delivery, message_send
 from core.reads import chats
 from core.runtime import AWAY
 from realtime import close_codes

@@ -88,9 +88,7 @@ def _migrate(args: argparse.Namespace) -> int:
     url = environment.read().database_url
     if args.check:
         missing = asyncio.run(migrate.pending(url))
-        console.print(
-            "The database is up to date." if not missing else f"{len(missing)} to run: `sesi migrate`."
-        )
+        console.print("The database is up to date." if not missing else f"{len(missing)} to run: `sesi migrate`.")
         return 1 if missing else 0
     ran = asyncio.run(migrate.migrate(url))
 
@@ -268,26 +266,18 @@ def parser() -> argparse.ArgumentParser:
         "pay",
         _pay,
         "post the gateway's webhook for a payment request",
-        commands.add_parser("gateway", help="the development gateway").add_subparsers(
-            required=True, metavar="WHAT"
-        ),
+        commands.add_parser("gateway", help="the development gateway").add_subparsers(required=True, metavar="WHAT"),
     )
     pay.add_argument("payment_request_id", metavar="PAYMENT_REQUEST_ID")
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
     pay.add_argument("--repeat", type=_positive, default=1, metavar="N")
     pay.add_argument("--late", action="store_true", help="the money came in a day after")
-    demo = add(
-        "demo", _demo, "play a whole paid session through the public interfaces, live, and show the books"
-    )
+    demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
     demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs (60)")
-    demo.add_argument(
-        "--running", action="store_true", help="use the service that runs instead of a throw-away one"
-    )
+    demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
     add("audit", _audit, "check money and state invariants over the whole database")
     add("settings", _settings, "every setting, its default and its effective value, secrets masked")
-    add(
-        "doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, each with the mend"
-    )
+    add("doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, each with the mend")
     return root
 
 

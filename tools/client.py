@@ -63,12 +63,7 @@ class Client:
         """Make a call and return the answer's JSON (None for 204). Raises Refused."""
         before = self.access_token
         status, answer = await self._once(method, path, body, **more)
-        if (
-            status == 401
-            and before is not None
-            and self.refresh_token is not None
-            and path != self._refresh_path
-        ):
+        if status == 401 and before is not None and self.refresh_token is not None and path != self._refresh_path:
             async with self._refreshing:  # many calls at once make one refresh
                 if self.access_token == before:
                     await self.refresh()
@@ -126,9 +121,7 @@ class Client:
     async def open(self, path: str, *, ack: bool = True) -> "Socket":
         """Open a socket (`chat` or `pairing`) and authenticate it."""
         assert self.access_token is not None
-        ws = await self._http.ws_connect(
-            f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0
-        )
+        ws = await self._http.ws_connect(f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0)
         socket = Socket(ws, ack=ack)
         await socket.send({"type": "auth", "token": self.access_token})
         await socket.wait("auth_ok")
@@ -173,9 +166,7 @@ class Socket:
         """Send a frame."""
         await self._ws.send_json(frame)
 
-    async def say(
-        self, session_id: str, content: str, *, client_message_id: str | None = None
-    ) -> dict[str, Any]:
+    async def say(self, session_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
         """Send a message and return its ack (or its error frame)."""
         ref = ids.new_id()
         await self.send(

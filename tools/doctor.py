@@ -58,9 +58,7 @@ async def _bus(settings: Settings) -> Check:
 async def _migrations(settings: Settings) -> Check:
     missing = await migrate.pending(settings.database_url)
     return (
-        ("migrations", False, f"{len(missing)} to run: `sesi migrate`")
-        if missing
-        else ("migrations", True, "current")
+        ("migrations", False, f"{len(missing)} to run: `sesi migrate`") if missing else ("migrations", True, "current")
     )
 
 

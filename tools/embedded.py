@@ -108,9 +108,7 @@ class Embedded:
         """Note what to run. Not `durable` is faster, for tests: see FAST_SETTINGS."""
         self._data_dir = data_dir.resolve()
         self._durable = durable
-        self._settings = (
-            SETTINGS | {"max_connections": str(max_connections)} | ({} if durable else FAST_SETTINGS)
-        )
+        self._settings = SETTINGS | {"max_connections": str(max_connections)} | ({} if durable else FAST_SETTINGS)
         self._lock: IO[str] | None = None
         self._account: _Account | None = None
         self._binaries = pathlib.Path()
@@ -136,9 +134,7 @@ class Embedded:
         except BaseException as error:
             self.stop()
             if isinstance(error, OSError):
-                raise EmbeddedError(
-                    f"The embedded servers cannot run in {self._data_dir}: {error}"
-                ) from error
+                raise EmbeddedError(f"The embedded servers cannot run in {self._data_dir}: {error}") from error
             raise
 
     def _start(self) -> Servers:
@@ -270,9 +266,7 @@ class Embedded:
                         return process
                 if process.poll() is not None or time.monotonic() > deadline:
                     said = log_path.read_bytes()[log_start:][-2000:].decode(errors="replace").strip()
-                    raise EmbeddedError(
-                        f"The embedded {name} does not start. Its log, {log_path}, ends:\n{said}"
-                    )
+                    raise EmbeddedError(f"The embedded {name} does not start. Its log, {log_path}, ends:\n{said}")
                 time.sleep(POLL_S)
         except BaseException:
             process.kill()
@@ -336,9 +330,7 @@ def _lock(data_dir: pathlib.Path) -> IO[str]:
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = (data_dir / "owner.lock").open("a+")
     except OSError as error:
-        raise EmbeddedError(
-            f"{data_dir} is not ours to write ({error.strerror}): choose another folder."
-        ) from error
+        raise EmbeddedError(f"{data_dir} is not ours to write ({error.strerror}): choose another folder.") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -399,9 +391,7 @@ def _end_orphan(name: str, folder: pathlib.Path) -> None:
     except ProcessLookupError:
         return
     except PermissionError as error:
-        raise EmbeddedError(
-            f"Another user's {name} still runs in {folder}: stop it by `sudo kill {pid}`."
-        ) from error
+        raise EmbeddedError(f"Another user's {name} still runs in {folder}: stop it by `sudo kill {pid}`.") from error
 
 
 def _disown(pid_file: pathlib.Path) -> None:
@@ -446,9 +436,7 @@ def _place(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _A
     if home == outside and (status.st_uid != 0 or not stat.S_ISDIR(status.st_mode)):
         raise EmbeddedError(f"{home} should be root's, but someone else made it: look into it and remove it.")
     if not _may_enter(home, account):
-        raise EmbeddedError(
-            f"PostgreSQL runs as user {account.uid}, who may not enter {home}: let others search it."
-        )
+        raise EmbeddedError(f"PostgreSQL runs as user {account.uid}, who may not enter {home}: let others search it.")
     return home, account
 
 
@@ -460,9 +448,7 @@ def _account(home: pathlib.Path | None) -> _Account:
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
             return _Account(entry.pw_uid, entry.pw_gid)
-    raise EmbeddedError(
-        "PostgreSQL refuses root, and there is no user postgres or nobody: start as an ordinary user."
-    )
+    raise EmbeddedError("PostgreSQL refuses root, and there is no user postgres or nobody: start as an ordinary user.")
 
 
 def _may_enter(folder: pathlib.Path, account: _Account) -> bool:

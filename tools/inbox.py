@@ -35,7 +35,7 @@ class CodeInbox:
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -110,9 +110,7 @@ async def wait_ready(settings: Settings) -> None:
                 while not await ready(host, port, path):
                     await asyncio.sleep(0.05)
         except TimeoutError as error:
-            raise SettingsError(
-                f"{name} is not ready: see {settings.sesi_data_dir}/log/{name}.log"
-            ) from error
+            raise SettingsError(f"{name} is not ready: see {settings.sesi_data_dir}/log/{name}.log") from error
 
 
 def check_ports(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from litestar import Request, get, patch, post, put
 from litestar.params import Parameter
 
 from api.auth import anyone, device_of, operators
-from api.bodies import Body, Id, choice, optional_text, path_id, query_time, structure, text
+from api.bodies import Body, choice, optional_text, path_id, query_time, structure, text
 from api.wire import token_answer
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -132,24 +132,18 @@ async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
 
 
 @put("/internal/config/{key:str}", **operators("config", "write"))
-async def put_config(
-    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
-) -> configuration.ConfigRow:
+async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
 @patch("/internal/config/{key:str}", **operators("config", "write"))
-async def patch_config(
-    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
-) -> configuration.ConfigRow:
+async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
-async def _set_config(
-    runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]
-) -> configuration.ConfigRow:
+async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigRow:
     if key not in KEYS:
         raise NotFound
     if set(data) != {"value"}:
@@ -172,9 +166,7 @@ async def mitras(
     return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
 
-@post(
-    "/internal/mitras", status_code=201, dto=Body[MitraBody], return_dto=None, **operators("mitras", "write")
-)
+@post("/internal/mitras", status_code=201, dto=Body[MitraBody], return_dto=None, **operators("mitras", "write"))
 async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
@@ -190,15 +182,11 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
 
 
 @patch("/internal/mitras/{mitra_id:str}", **operators("mitras", "write"))
-async def change_mitra(
-    mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor
-) -> people.MitraRow:
+async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Change a mitra; a deactivated one goes offline."""
     found = path_id(mitra_id)
     if any(value is None for value in data.values()):
-        raise ValidationFailed.of(
-            next(name for name, value in data.items() if value is None), "can't be null"
-        )
+        raise ValidationFailed.of(next(name for name, value in data.items() if value is None), "can't be null")
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
     if await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change):
@@ -245,9 +233,7 @@ async def failed_pairings(
     return_dto=None,
     **operators("failed_pairings", "write"),
 )
-async def act_on_failure(
-    failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor
-) -> payments.FailedPairing:
+async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
     """Say what was done for the customer, once."""
     found = path_id(failure_id)
     action = OperatorAction(data.operator_action)

@@ -122,9 +122,7 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
 
 
 @get("/api/client/chat/history", **customers())
-async def history(
-    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items:
+async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
     """The mitras whom the caller has chatted with, one row each."""
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 

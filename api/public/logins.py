@@ -60,17 +60,13 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
 
 
 @post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone())
-async def ask_mitra_code(
-    data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime
-) -> login_otp.Asked:
+async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp.Asked:
     """Send a code to a mitra."""
     return await login_otp.ask_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post("/api/mitra/auth/otp/verify", status_code=200, dto=Body[CodeBody], return_dto=None, **anyone())
-async def verify_mitra_code(
-    data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime
-) -> dict[str, Any]:
+async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, Any]:
     """Sign a mitra in."""
     tokens, mitra = await login_otp.verify_code(
         runtime, otp_request_id=data.otp_request_id, code=data.code, device=device_of(request)

@@ -64,9 +64,7 @@ async def active_with_unread(runtime: Runtime, actor: Actor) -> Items:
 
 
 @get("/api/mitra/chat/history", **mitras())
-async def history(
-    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items:
+async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
     """The caller's sessions, newest first."""
     return await chats.mitra_history(runtime, actor, read_page(cursor, limit))
 

@@ -1,8 +1,9 @@
 """Prices and payment requests (contract 4)."""
 
+from typing import Any
+
 import attrs
 from litestar import Request, get, post
-from typing import Any
 
 from api.auth import customers
 from api.bodies import Body, Id, choice, optional_integer, path_id

@@ -10,13 +10,9 @@ REQUESTS = Counter(
 REQUEST_SECONDS = Histogram("sesi_http_request_seconds", "Time to answer.", ["listener"], registry=REGISTRY)
 REFUSALS = Counter("sesi_refusals_total", "Refusals by code.", ["code"], registry=REGISTRY)
 SOCKETS = Gauge("sesi_sockets", "Open sockets of this process.", ["path"], registry=REGISTRY)
-MESSAGES = Counter(
-    "sesi_messages_stored_total", "Chat messages committed by this process.", registry=REGISTRY
-)
+MESSAGES = Counter("sesi_messages_stored_total", "Chat messages committed by this process.", registry=REGISTRY)
 BATCHES = Counter("sesi_message_batches_total", "Chat batches committed by this process.", registry=REGISTRY)
-SIGNALS_DROPPED = Counter(
-    "sesi_signals_dropped_total", "Signals that the bus did not take.", registry=REGISTRY
-)
+SIGNALS_DROPPED = Counter("sesi_signals_dropped_total", "Signals that the bus did not take.", registry=REGISTRY)
 JOB_RUNS = Counter("sesi_job_runs_total", "Runs of each job.", ["job"], registry=REGISTRY)
 JOB_FAILURES = Counter("sesi_job_failures_total", "Failed runs of each job.", ["job"], registry=REGISTRY)
 JOB_LATE_SECONDS = Histogram(
@@ -26,9 +22,7 @@ JOB_LATE_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
     registry=REGISTRY,
 )
-CLOCK_OFFSET = Gauge(
-    "sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY
-)
+CLOCK_OFFSET = Gauge("sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY)
 
 
 def exposition() -> bytes:

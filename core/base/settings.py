@@ -111,9 +111,7 @@ class Settings:
     realtime_port: int = _setting("8010", PORT, "a port, 1 to 65535")
     jobs_host: str = _setting("127.0.0.1", str, "an address to listen on")
     jobs_port: int = _setting("8020", PORT, "a port, 1 to 65535")
-    trusted_proxies: tuple[str, ...] = _setting(
-        "127.0.0.1", _networks, "addresses or CIDR networks, comma separated"
-    )
+    trusted_proxies: tuple[str, ...] = _setting("127.0.0.1", _networks, "addresses or CIDR networks, comma separated")
     jwt_secrets: tuple[tuple[str, bytes], ...] = _setting(
         DEVELOPMENT_JWT_SECRETS,
         _secrets,
@@ -127,9 +125,7 @@ class Settings:
     gateway_enabled: bool = _setting("false", _flag, "true or false")
     gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
-    gateway_callback_token: str = _setting(
-        DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True
-    )
+    gateway_callback_token: str = _setting(DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True)
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
@@ -199,21 +195,15 @@ def read(environ: Mapping[str, str]) -> Settings:
 def _check_together(s: Settings) -> None:
     """What no single variable can tell."""
     if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
-        raise SettingsError(
-            "GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true"
-        )
+        raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
     if s.otp_sender == "http" and not s.otp_http_url:
         raise SettingsError("OTP_HTTP_URL: expected http(s)://…, because OTP_SENDER is http")
     if s.push_sender == "fcm" and not (s.fcm_project_id and s.fcm_credentials_file):
-        raise SettingsError(
-            "FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm"
-        )
+        raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
     if not s.production:
         return
     if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
-        raise SettingsError(
-            "JWT_SECRETS: expected secrets of your own in production, got the development one"
-        )
+        raise SettingsError("JWT_SECRETS: expected secrets of your own in production, got the development one")
     if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
         raise SettingsError(
             "GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one"

@@ -37,12 +37,8 @@ class Key:
     used: bool = True
 
 
-def _number(
-    name: str, default: int, bounds: tuple[int, int], unit: str, meaning: str, *, used: bool = True
-) -> Key:
-    return Key(
-        name=name, shape=Shape.NUMBER, default=default, bounds=bounds, unit=unit, meaning=meaning, used=used
-    )
+def _number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning: str, *, used: bool = True) -> Key:
+    return Key(name=name, shape=Shape.NUMBER, default=default, bounds=bounds, unit=unit, meaning=meaning, used=used)
 
 
 def _flag(name: str, meaning: str, *, default: bool, used: bool = True) -> Key:
@@ -74,9 +70,7 @@ KEYS: dict[str, Key] = {
         _number("cc_login_max_attempts", 5, LIMIT, "attempts", "Failed operator logins before a lockout."),
         _number("cc_login_lockout_minutes", 15, MINUTES, "minutes", "How long a lockout lasts."),
         _flag("require_mitra_ping", "Whether silent mitras are taken offline.", default=True),
-        _number(
-            "mitra_stale_after_seconds", 45, SECONDS, "seconds", "Silence after which a mitra is offline."
-        ),
+        _number("mitra_stale_after_seconds", 45, SECONDS, "seconds", "Silence after which a mitra is offline."),
         _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Vestigial.", used=False),
         _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
         _number(
@@ -87,9 +81,7 @@ KEYS: dict[str, Key] = {
             "A mitra's time to answer a returning customer.",
         ),
         _number("pairing_blast_timeout_seconds", 60, SECONDS, "seconds", "Length of one round of a blast."),
-        _number(
-            "extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."
-        ),
+        _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
         Key(
             name="extension_default_action_on_timeout",
             shape=Shape.CHOICE,

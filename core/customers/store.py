@@ -8,9 +8,7 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
 
-COLUMNS = (
-    """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
-)
+COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,9 +52,7 @@ async def set_display_name(tx: Tx, customer_id: str, name: str) -> Customer | No
 
 async def ids_of(reader: Reader, customer_id: str) -> tuple[str, ...]:
     """Return the caller's ids: the customer's own first, then those of anonymous rows merged into it (contract 3)."""
-    rows = await reader.fetch(
-        "SELECT id FROM customers WHERE account_belongs_to = $1 ORDER BY id", customer_id
-    )
+    rows = await reader.fetch("SELECT id FROM customers WHERE account_belongs_to = $1 ORDER BY id", customer_id)
     return (customer_id, *(str(row["id"]) for row in rows))
 
 
@@ -65,8 +61,6 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
 
     Returns all ids of that account.
     """
-    root = await tx.fetchval(
-        "SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1", customer_id
-    )
+    root = await tx.fetchval("SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1", customer_id)
     await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR UPDATE", root)
     return await ids_of(tx, root)

@@ -19,7 +19,5 @@ class SessionExtension(Table, tablename="session_extensions"):
     responded_at = columns.moment()
     payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
 
-    known_status = Check(
-        "status in ('pending', 'approved', 'auto_approved', 'rejected', 'safeguard_tripped')"
-    )
+    known_status = Check("status in ('pending', 'approved', 'auto_approved', 'rejected', 'safeguard_tripped')")
     answered_has_a_time = Check("(status = 'pending') = (responded_at is null)")

@@ -9,18 +9,16 @@ from typing import Any
 from core.base.actor import UserType
 from core.base.errors import DomainError
 from core.logins import passwords
+from core.logins.issued import Tokens
 from core.operators import rules
 from core.operators import store as operators
 from core.operators.rules import AccountLocked, LoginInvalid
 from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import tokens
-from core.steps.tokens import Tokens
 
 
-async def sign_in(
-    runtime: Runtime, *, email: str, password: str, device: dict[str, Any]
-) -> tuple[Tokens, Operator]:
+async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any]) -> tuple[Tokens, Operator]:
     """Open an operator's auth session.
 
     Raises LoginInvalid (also for an unknown e-mail, in the same time) or AccountLocked (likewise, right password or not).
@@ -29,6 +27,7 @@ async def sign_in(
         before = await operators.lock_by_email(tx, email)
     right = await passwords.verify(password, before.password_hash if before and not before.disabled else "")
     refusal: DomainError | None = None
+    issued: Tokens | None = None
     async with runtime.transaction() as tx:
         operator = await operators.lock_by_email(tx, email)
         if operator is not None:
@@ -53,9 +52,7 @@ async def sign_in(
                 await operators.set_unknown_failures(tx, email, count=count, lockout_until=until)
         else:
             await operators.set_failures(tx, operator.id, count=0, lockout_until=None)
-            issued = await tokens.issue(
-                runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device
-            )
-    if refusal is not None or operator is None:
+            issued = await tokens.issue(runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device)
+    if operator is None or issued is None:
         raise refusal or LoginInvalid
     return issued, operator

@@ -13,12 +13,12 @@ from core.base.actor import UserType
 from core.base.errors import DomainError
 from core.logins import otp
 from core.logins import store as logins
+from core.logins.issued import Tokens
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
 from core.outside.otp_sender import Code, OtpDeliveryFailed
 from core.runtime import Runtime
 from core.steps import tokens
-from core.steps.tokens import Tokens
 
 
 @attrs.frozen(kw_only=True)
@@ -104,6 +104,7 @@ async def verify_code(
     """
     limit = runtime.config.number("otp_verify_max_attempts")
     refusal: DomainError | None = None
+    issued: Tokens | None = None
     async with runtime.transaction() as tx:
         request = await logins.lock_otp(tx, otp_request_id)
         if request is None or request.user_type != UserType.MITRA.value:
@@ -122,9 +123,7 @@ async def verify_code(
             refusal = otp.OtpInvalid(details={"attempts_remaining": max(0, limit - request.attempts - 1)})
         else:
             await logins.use_otp(tx, request.id)
-            issued = await tokens.issue(
-                runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device
-            )
-    if refusal is not None or mitra is None:
+            issued = await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device)
+    if mitra is None or issued is None:
         raise refusal or otp.OtpInvalid
     return issued, mitra

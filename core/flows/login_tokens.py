@@ -6,10 +6,10 @@ from core.base.actor import Actor, UserType
 from core.events.signals import LoginsRevoked
 from core.logins import refresh
 from core.logins import store as logins
+from core.logins.issued import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
 from core.runtime import Runtime
 from core.steps import tokens
-from core.steps.tokens import Tokens
 
 
 @attrs.frozen(kw_only=True)

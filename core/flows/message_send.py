@@ -114,9 +114,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     bound = min(up_to, session.last_seq)
     mitra = actor.user_type is UserType.MITRA
     mark = (
-        Mark(mitra_delivered=bound, mitra_read=bound)
-        if mitra
-        else Mark(customer_delivered=bound, customer_read=bound)
+        Mark(mitra_delivered=bound, mitra_read=bound) if mitra else Mark(customer_delivered=bound, customer_read=bound)
     )
     at, _ = await _commit(runtime, [], {session_id: mark})
     if bound and session.mitra_id is not None:
@@ -125,9 +123,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
         runtime.tell(Envelope(origin=runtime.node, passing=both))
 
 
-async def _commit(
-    runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
-) -> tuple[Any, list[Placed | bool]]:
+async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:
     with away_is_unavailable():
         async with runtime.db.pool.acquire(timeout=4) as connection:
             return await store.commit(

@@ -6,7 +6,7 @@ import attrs
 
 from core.base import phones
 from core.base.actor import Actor
-from core.base.errors import Forbidden, DomainError, NotFound, ValidationFailed
+from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
 from core.config import store as config_store
 from core.config.keys import KEYS, check
 from core.events.signals import ConfigChanged, LoginsRevoked

@@ -20,11 +20,7 @@ async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
         async with runtime.transaction() as tx:
             session = await sessions.lock(tx, session_id)
-            if (
-                session is None
-                or session.status is not SessionStatus.SEARCHING
-                or session.round_ends_at is None
-            ):
+            if session is None or session.status is not SessionStatus.SEARCHING or session.round_ends_at is None:
                 continue
             if session.round_ends_at <= tx.now:
                 continue
@@ -68,9 +64,7 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session) -> None:
             tx, session.id, unanswered, "timeout", topic_sensitivity=session.topic_sensitivity
         )
         all_said_no = not over and rules.everybody_said_no(tally)
-        await search.give_up(
-            tx, session, CauseTag.ALL_MITRAS_REJECTED if all_said_no else CauseTag.NO_MITRA_AVAILABLE
-        )
+        await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED if all_said_no else CauseTag.NO_MITRA_AVAILABLE)
         return
     number = session.round_number + 1
     ends_at = rules.round_ends(
@@ -81,8 +75,6 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session) -> None:
     await sessions.begin_round(tx, session.id, round_number=number, round_ends_at=ends_at)
     asked = await pairing.invite(tx, session.id, limits, round_number=number, answer_by=ends_at)
     dropped = sorted(set(unanswered) - set(asked))
-    await announce.requests_closed(
-        tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity
-    )
+    await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)
     await announce.chat_requests(tx, session.id, asked)
     announce.deadline(tx, ends_at)

@@ -129,7 +129,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         )
         if session.targeted_mitra_id is not None:
             await search.give_up(tx, session, CauseTag.TARGETED_MITRA_REJECTED)
-        elif rules.everybody_said_no(
-            await pairing.tally(tx, session_id)
-        ) and not await pairing.anyone_eligible(tx, session_id, freedom(runtime.config), now=tx.now):
+        elif rules.everybody_said_no(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
+            tx, session_id, freedom(runtime.config), now=tx.now
+        ):
             await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED)

@@ -83,8 +83,6 @@ async def _ask(runtime: Runtime, tx: Tx, session: Session) -> None:
             await search.give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
             return
     assert session.round_ends_at is not None
-    asked = await pairing.invite(
-        tx, session.id, limits, round_number=1, answer_by=session.round_ends_at, only=only
-    )
+    asked = await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at, only=only)
     await announce.chat_requests(tx, session.id, asked)
     announce.deadline(tx, session.round_ends_at)

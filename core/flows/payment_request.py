@@ -83,9 +83,7 @@ async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
     if wish.first_session_discount:
         promotion = await pricing.first_session(tx)
         past = await pricing.past_of(tx, account, but_pending=True)
-        return pricing_rules.discounted(
-            promotion, past, mode=wish.mode, duration_minutes=wish.duration_minutes
-        )
+        return pricing_rules.discounted(promotion, past, mode=wish.mode, duration_minutes=wish.duration_minutes)
     if wish.duration_minutes is None:
         raise pricing_rules.TierNotFound
     price = await pricing.price_of(tx, mode=wish.mode, minutes=wish.duration_minutes)

@@ -63,11 +63,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
 
 def _status_now(session: Session, tx: Tx) -> SessionStatus:
     """The state as it is by the clock: the end of paid time never depends on a job being on time."""
-    if (
-        session.status is SessionStatus.ACTIVE
-        and session.expires_at is not None
-        and session.expires_at <= tx.now
-    ):
+    if session.status is SessionStatus.ACTIVE and session.expires_at is not None and session.expires_at <= tx.now:
         return SessionStatus.EXPIRED
     return session.status
 
@@ -77,7 +73,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
 
     Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists.
     """
-    if not 1 <= len(message.strip()) or len(message) > MAX_CLOSURE or "\0" in message:
+    if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
         raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
@@ -85,9 +81,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
         party_id = session.mitra_id if side is UserType.MITRA else session.customer_id
         assert party_id is not None
-        closures = await sessions.add_closure(
-            tx, session_id, user_type=side.value, user_id=party_id, message=message
-        )
+        closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists
         event = "session_closing"

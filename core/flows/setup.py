@@ -24,9 +24,7 @@ class TierSeed:
     tag: str | None = None
 
 
-PROMOTION = Promotion(
-    enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"]
-)
+PROMOTION = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
 TIERS = (
     TierSeed(mode="chat", minutes=12, price_idr=12000),
     TierSeed(mode="chat", minutes=30, price_idr=27000),
@@ -46,9 +44,7 @@ async def seed_defaults(runtime: Runtime) -> int:
         return await config_store.seed(tx)
 
 
-async def seed_prices(
-    runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None
-) -> list[str]:
+async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None) -> list[str]:
     """Add missing tiers and the promotion; return a line for each one added. What is there is never overwritten."""
     added = []
     async with runtime.transaction() as tx:
@@ -83,9 +79,7 @@ async def seed_demo(runtime: Runtime) -> list[str]:
     return added
 
 
-async def create_operator(
-    runtime: Runtime, *, email: str, display_name: str, role: str, password: str
-) -> str | None:
+async def create_operator(runtime: Runtime, *, email: str, display_name: str, role: str, password: str) -> str | None:
     """Add an operator with a role that exists; None when the e-mail is taken.
 
     Raises ValidationFailed for a bad password, LookupError for an unknown role.
@@ -96,9 +90,7 @@ async def create_operator(
         role_id = await operators.role_by_name(tx, role)
         if role_id is None:
             raise LookupError(role)
-        return await operators.create(
-            tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed
-        )
+        return await operators.create(tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed)
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:

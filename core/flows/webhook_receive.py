@@ -52,9 +52,7 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
         async with runtime.transaction() as tx:
             case, note = await _act(runtime, tx, call, body)
             if recorded:
-                await webhooks.stamp(
-                    tx, call.id, http_status=case.http_status, result=case.result, error=note
-                )
+                await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
     except Exception as error:
         if not isinstance(error, Unavailable):
             log.exception("a webhook call failed", webhook_log_id=call.id)
@@ -101,9 +99,7 @@ async def _record(runtime: Runtime, call: Received) -> bool:
             await webhooks.record(tx, call)
     except Exception as error:
         log.warning("the webhook log did not take a call", error=type(error).__name__)
-        await runtime.webhook_sink.write(
-            received_at=call.received_at, raw_body=call.raw_body, fields=call.fields()
-        )
+        await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
         return False
     return True
 

@@ -4,9 +4,7 @@ from core.base import ids
 from core.storage.database import Tx
 
 
-async def earn(
-    tx: Tx, *, customer_id: str, session_id: str, payment_request_id: str, kind: str, amount: int
-) -> None:
+async def earn(tx: Tx, *, customer_id: str, session_id: str, payment_request_id: str, kind: str, amount: int) -> None:
     """Insert the one transaction of a consumed payment request; `kind` is session or extension."""
     await tx.execute(
         """INSERT INTO customer_transactions (id, customer_id, session_id, payment_request_id, type, amount, created_at)

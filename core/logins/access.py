@@ -40,9 +40,7 @@ class AccessTokens:
         self._kid = secrets[0][0]
         self._seen: dict[str, Claims] = {}
 
-    def make(
-        self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int
-    ) -> str:
+    def make(self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int) -> str:
         """Return a token that is valid for so many seconds of service time."""
         issued = int(now.timestamp())
         claims = {

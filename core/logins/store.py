@@ -9,9 +9,7 @@ from core.logins.otp import Asked
 from core.storage.database import Tx
 from core.storage.records import one
 
-AUTH_COLUMNS = (
-    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
-)
+AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
 OTP_COLUMNS = "id, phone, user_type, code_hash, attempts, used_at, expires_at"
 
 
@@ -64,9 +62,7 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     """Read and lock a device."""
     return one(
         AuthSession,
-        await tx.fetchrow(
-            f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id
-        ),
+        await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id),
     )
 
 
@@ -81,7 +77,7 @@ async def rotate(tx: Tx, auth_session_id: str, *, before: str, after: str, expir
             after,
             tx.now,
             expires_at,
-        )  # fmt: skip
+        )
     )
 
 
@@ -112,9 +108,7 @@ async def asked(tx: Tx, *, phone: str, user_type: str, ip_address: str, since: d
         "SELECT created_at FROM otp_requests WHERE ip_address = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
         ip_address, since,
     )  # fmt: skip
-    return Asked(
-        by_phone=tuple(row["created_at"] for row in by_phone), by_ip=tuple(row["created_at"] for row in by_ip)
-    )
+    return Asked(by_phone=tuple(row["created_at"] for row in by_phone), by_ip=tuple(row["created_at"] for row in by_ip))
 
 
 async def create_otp(
@@ -152,6 +146,4 @@ async def count_attempt(tx: Tx, otp_request_id: str) -> None:
 
 async def use_otp(tx: Tx, otp_request_id: str) -> None:
     """Mark a code as used."""
-    await tx.execute(
-        "UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now
-    )
+    await tx.execute("UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now)

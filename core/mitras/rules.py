@@ -6,6 +6,7 @@ import datetime as dt
 import attrs
 
 from core.base.errors import DomainError
+from core.base.freedom import Freedom
 
 
 class MitraOffline(DomainError):
@@ -20,15 +21,6 @@ class MitraAtCapacity(DomainError):
 
     code = "MITRA_AT_CAPACITY"
     message = "The mitra has as many sessions as allowed."
-
-
-@attrs.frozen(kw_only=True)
-class Freedom:
-    """The configured limits that decide who is free."""
-
-    require_ping: bool
-    stale_after_seconds: int
-    capacity: int
 
 
 @attrs.frozen(kw_only=True)
@@ -49,9 +41,7 @@ def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -
     if presence is None or not (presence.is_active and presence.is_online):
         raise MitraOffline
     stale_after = dt.timedelta(seconds=freedom.stale_after_seconds)
-    if freedom.require_ping and (
-        presence.last_heartbeat_at is None or presence.last_heartbeat_at + stale_after <= now
-    ):
+    if freedom.require_ping and (presence.last_heartbeat_at is None or presence.last_heartbeat_at + stale_after <= now):
         raise MitraOffline
     if presence.active_session_count >= freedom.capacity:
         raise MitraAtCapacity

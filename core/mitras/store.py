@@ -5,7 +5,8 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.mitras.rules import Freedom, Presence
+from core.base.freedom import Freedom
+from core.mitras.rules import Presence
 from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
@@ -121,7 +122,7 @@ async def heartbeat(tx: Tx, mitra_id: str) -> bool:
                WHERE mitra_id = $1 AND is_online""",
             mitra_id,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 
@@ -144,7 +145,7 @@ async def still_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> boo
             mitra_id,
             tx.now,
             stale_after_seconds,
-        )  # fmt: skip
+        )
     )
 
 

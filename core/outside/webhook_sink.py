@@ -30,7 +30,7 @@ class WebhookSink:
         try:
             await asyncio.to_thread(self._append, received_at, msgspec.json.encode(line) + b"\n")
         except OSError as error:
-            log.error("the fallback file could not be written", error=error.strerror)
+            log.warning("the fallback file could not be written", error=error.strerror)
             return False
         return True
 

@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.mitras.rules import Freedom
+from core.base.freedom import Freedom
 from core.pairing.rules import Response, Tally
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -76,7 +76,7 @@ async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) ->
             mitra_id,
             response.value,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 
@@ -120,9 +120,7 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
     return [str(row["id"]) for row in rows]
 
 
-async def inviting_sessions(
-    reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None
-) -> list[str]:
+async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
     """Running blasts for which somebody is free and not yet asked."""
     rows = await reader.fetch(
         """SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1

@@ -34,13 +34,11 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
             action.value,
             operator_id,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 
 async def state(tx: Tx, failure_id: str) -> tuple[str | None, bool] | None:
     """Return (operator_action, superseded); None when there is no such failure."""
-    row = await tx.fetchrow(
-        "SELECT operator_action, superseded_at FROM pairing_failures WHERE id = $1", failure_id
-    )
+    row = await tx.fetchrow("SELECT operator_action, superseded_at FROM pairing_failures WHERE id = $1", failure_id)
     return None if row is None else (row["operator_action"], row["superseded_at"] is not None)

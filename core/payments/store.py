@@ -48,9 +48,7 @@ async def lock(tx: Tx, payment_request_id: str) -> PaymentRequest | None:
     """Read and lock a request."""
     return one(
         PaymentRequest,
-        await tx.fetchrow(
-            f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id
-        ),
+        await tx.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id),
     )
 
 
@@ -78,7 +76,7 @@ async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) ->
             payment_request_id,
             tx.now,
             invoice_id,
-        )  # fmt: skip
+        )
     )
 
 
@@ -89,13 +87,11 @@ async def consume(tx: Tx, payment_request_id: str) -> bool:
             "UPDATE payment_requests SET status = 'consumed', consumed_at = $2 WHERE id = $1 AND status = 'confirmed'",
             payment_request_id,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 
-async def fail(
-    tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None
-) -> bool:
+async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None) -> bool:
     """`before` -> failed_pairing; money that comes in with it gets its time."""
     return bool(
         await tx.execute(
@@ -106,7 +102,7 @@ async def fail(
             before.value,
             tx.now,
             invoice_id,
-        )  # fmt: skip
+        )
     )
 
 

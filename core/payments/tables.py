@@ -29,13 +29,9 @@ class PaymentRequest(Table, tablename="payment_requests"):
     gateway_invoice_url = columns.text(null=True)
 
     known_mode = Check("mode in ('chat', 'call')")
-    known_status = Check(
-        "status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')"
-    )
+    known_status = Check("status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')")
     sane = Check("amount >= 0 and duration_minutes > 0")
     extension_names_its_session = Check("is_extension = (extends_session_id is not null)")
-    paid_has_a_time = Check(
-        "(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)"
-    )
+    paid_has_a_time = Check("(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)")
     consumed_has_a_time = Check("(status = 'consumed') = (consumed_at is not null)")
     discount_is_for_sessions = Check("not (is_extension and is_first_session_discount)")

@@ -35,24 +35,15 @@ class Past:
     """What of a customer's past decides about the discount."""
 
     ever_paired: bool
-    other_discounted_request: (
-        bool  # pending, confirmed or consumed; a pending one that is replaced does not count
-    )
+    other_discounted_request: bool  # pending, confirmed or consumed; a pending one that is replaced does not count
 
 
 def eligible(promotion: Promotion | None, past: Past) -> bool:
     """Whether the customer could have the discount in some mode."""
-    return (
-        promotion is not None
-        and promotion.enabled
-        and not past.ever_paired
-        and not past.other_discounted_request
-    )
+    return promotion is not None and promotion.enabled and not past.ever_paired and not past.other_discounted_request
 
 
-def discounted(
-    promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None
-) -> tuple[int, int]:
+def discounted(promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None) -> tuple[int, int]:
     """Return (price, minutes) with the discount.
 
     Raises DiscountNotEligible.

@@ -50,9 +50,7 @@ async def first_session(reader: Reader) -> Promotion | None:
     )
 
 
-async def past_of(
-    reader: Reader, customer_ids: list[str], *, but_pending: bool, but: str | None = None
-) -> Past:
+async def past_of(reader: Reader, customer_ids: list[str], *, but_pending: bool, but: str | None = None) -> Past:
     """Read what decides about the discount. `but_pending` leaves out a pending request that is about to be replaced;
     `but` leaves out one request."""
     row = await reader.fetchrow(
@@ -64,9 +62,7 @@ async def past_of(
     return Past(**dict(row))
 
 
-async def seed_tier(
-    tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int
-) -> bool:
+async def seed_tier(tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int) -> bool:
     """Add a tier with its history row, unless (mode, minutes) is there: an operator's tier is never overwritten."""
     tier_id = ids.new_id()
     row = await tx.fetchrow(

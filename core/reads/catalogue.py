@@ -55,11 +55,7 @@ class Pricing:
 
 def _group(tiers: list[Tier], mode: str) -> TierGroup:
     return TierGroup(
-        tiers=[
-            TierView(id=t.id, minutes=t.minutes, price_idr=t.price_idr, tag=t.tag)
-            for t in tiers
-            if t.mode == mode
-        ]
+        tiers=[TierView(id=t.id, minutes=t.minutes, price_idr=t.price_idr, tag=t.tag) for t in tiers if t.mode == mode]
     )
 
 
@@ -96,8 +92,6 @@ class Availability:
             if monotonic() >= self._until:
                 started = monotonic()
                 with away_is_unavailable():
-                    self._count = await mitras.count_free(
-                        runtime.db, freedom(runtime.config), now=runtime.now()
-                    )
+                    self._count = await mitras.count_free(runtime.db, freedom(runtime.config), now=runtime.now())
                 self._until = started + FRESH_S
         return self._count

@@ -88,9 +88,7 @@ async def messages(
 async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
     """Read a message that was just stored."""
     with away_is_unavailable():
-        row = await runtime.db.fetchrow(
-            f"{MESSAGES} WHERE m.session_id = $1 AND m.id = $2", session_id, message_id
-        )
+        row = await runtime.db.fetchrow(f"{MESSAGES} WHERE m.session_id = $1 AND m.id = $2", session_id, message_id)
     if row is None:
         raise NotFound
     return MessageView(**as_dict(row))
@@ -127,9 +125,7 @@ class ChatRequest:
 async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
     """List the requests that are open to the calling mitra, newest first."""
     with away_is_unavailable():
-        rows = await runtime.db.fetch(
-            f"{REQUESTS} AND n.mitra_id = $1 ORDER BY n.notified_at DESC", actor.user_id
-        )
+        rows = await runtime.db.fetch(f"{REQUESTS} AND n.mitra_id = $1 ORDER BY n.notified_at DESC", actor.user_id)
     return [ChatRequest(**{k: v for k, v in as_dict(row).items() if k != "mitra_id"}) for row in rows]
 
 

@@ -115,9 +115,7 @@ def _failed_pairing(row: Any) -> FailedPairing:
     values = as_dict(row)
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     by, name = values.pop("actioned_by"), values.pop("operator_name")
-    return FailedPairing(
-        **values, customer=customer, actioned_by=Person(id=by, display_name=name) if by else None
-    )
+    return FailedPairing(**values, customer=customer, actioned_by=Person(id=by, display_name=name) if by else None)
 
 
 @attrs.frozen(kw_only=True)
@@ -194,8 +192,5 @@ async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> I
                ORDER BY received_at DESC, id DESC LIMIT $7""",
             which.q, which.since, which.until, which.processing_result, page.before_at, page.before_id, page.limit + 1,
         )  # fmt: skip
-    calls = [
-        WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")})
-        for row in rows
-    ]
+    calls = [WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")}) for row in rows]
     return cut(calls, page, at="received_at")

@@ -157,9 +157,7 @@ async def mitras_for_operator(
     runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
 ) -> Items:
     """List mitras, newest first; `q` is part of the name or phone."""
-    pattern = (
-        None if q is None else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-    )
+    pattern = None if q is None else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     with away_is_unavailable():
         rows = await runtime.db.fetch(
             f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone ILIKE $1)

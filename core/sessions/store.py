@@ -45,9 +45,7 @@ class Session:
 
 async def get(reader: Reader, session_id: str) -> Session | None:
     """Read a session."""
-    return one(
-        Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id)
-    )
+    return one(Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id))
 
 
 async def lock(tx: Tx, session_id: str) -> Session | None:
@@ -82,9 +80,7 @@ async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -
     )  # fmt: skip
 
 
-async def pair(
-    tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None
-) -> bool:
+async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
     """searching -> active, with the mitra who came first."""
     return bool(
         await tx.execute(
@@ -95,7 +91,7 @@ async def pair(
             tx.now,
             expires_at,
             warn_at,
-        )  # fmt: skip
+        )
     )
 
 
@@ -107,7 +103,7 @@ async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
             session_id,
             status.value,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 
@@ -146,16 +142,10 @@ async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
             tx.now, limit,
         ),
     )  # fmt: skip
-    return [
-        row
-        for row in rows
-        if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now
-    ]
+    return [row for row in rows if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now]
 
 
-async def begin_closing(
-    tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta
-) -> bool:
+async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> bool:
     """active or expired -> closing."""
     return bool(
         await tx.execute(
@@ -166,7 +156,7 @@ async def begin_closing(
             ended_by,
             tx.now,
             grace,
-        )  # fmt: skip
+        )
     )
 
 
@@ -177,7 +167,7 @@ async def complete(tx: Tx, session_id: str) -> bool:
             "UPDATE chat_sessions SET status = 'completed', ended_at = $2, grace_ends_at = NULL WHERE id = $1 AND status = 'closing'",
             session_id,
             tx.now,
-        )  # fmt: skip
+        )
     )
 
 

@@ -51,9 +51,7 @@ class ChatSession(Table, tablename="chat_sessions"):
     mitra_read_at = columns.moment()
 
     known_mode = Check("mode in ('chat', 'call')")
-    known_status = Check(
-        "status in ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')"
-    )
+    known_status = Check("status in ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')")
     known_ended_by = Check("ended_by in ('customer', 'mitra', 'timer')")
     known_sensitivity = Check("topic_sensitivity in ('regular', 'sensitive')")
     paired_is_whole = Check("(mitra_id is null) = (paired_at is null)")

@@ -86,18 +86,14 @@ async def by_ids(reader: Reader, session_ids: list[str]) -> list[TwoSided]:
     return [two_sided(row) for row in await reader.fetch(f"{VIEW} WHERE s.id = ANY($1)", session_ids)]
 
 
-async def one_of(
-    reader: Reader, session_id: str, *, party_ids: list[str], side: UserType
-) -> SessionView | None:
+async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side: UserType) -> SessionView | None:
     """Read a session as a party sees it; None for strangers. A customer sees her own in every state."""
     column = "s.mitra_id" if side is UserType.MITRA else "s.customer_id"
     row = await reader.fetchrow(f"{VIEW} WHERE s.id = $1 AND {column} = ANY($2)", session_id, party_ids)
     return None if row is None else two_sided(row).seen_by(side)
 
 
-async def open_of(
-    reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]
-) -> list[SessionView]:
+async def open_of(reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]) -> list[SessionView]:
     """Read a party's sessions in some states, newest first."""
     column = "s.mitra_id" if side is UserType.MITRA else "s.customer_id"
     rows = await reader.fetch(

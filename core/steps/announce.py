@@ -18,9 +18,7 @@ from core.sessions.views import Person
 from core.storage.database import Tx
 
 
-def _notice(
-    recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]
-) -> Notice:
+def _notice(recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]) -> Notice:
     return Notice(
         event_id=ids.new_id(),
         recipient_id=recipient_id,

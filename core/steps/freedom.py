@@ -1,7 +1,7 @@
 """The configured limits that decide which mitra is free."""
 
+from core.base.freedom import Freedom
 from core.config.cache import Config
-from core.mitras.rules import Freedom
 
 
 def freedom(config: Config) -> Freedom:

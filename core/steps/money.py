@@ -1,5 +1,6 @@
 """The only places where money moves. Each joins the caller's transaction; the database checks conservation at commit."""
 
+from core.base.machine import check_edge
 from core.events.signals import PaymentConfirmed
 from core.ledger import store as ledger
 from core.pairing.rules import CauseTag
@@ -9,7 +10,6 @@ from core.payments.rules import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
-from core.base.machine import check_edge
 from core.storage.database import Tx
 
 
@@ -55,9 +55,7 @@ async def take(
     The caller holds the customer's account. Returns CONFIRMED, NOT_PAIRABLE or LATE.
     """
     if late:
-        cause = (
-            CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
-        )
+        cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
         await fail(tx, payment, cause, invoice_id=invoice_id)
         return Case.LATE
     if not payment.is_extension:

@@ -3,24 +3,13 @@
 import datetime as dt
 from typing import Any
 
-import attrs
-
 from core.base import ids
 from core.base.actor import UserType
 from core.logins import refresh
 from core.logins import store as logins
+from core.logins.issued import Tokens
 from core.runtime import Runtime
 from core.storage.database import Tx
-
-
-@attrs.frozen(kw_only=True)
-class Tokens:
-    """The token response, without the user. `expires_in` is seconds of service time."""
-
-    access_token: str = attrs.field(repr=False)
-    refresh_token: str = attrs.field(repr=False)
-    token_type: str = "Bearer"  # noqa: S105 - the scheme's name
-    expires_in: int
 
 
 def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
@@ -41,14 +30,10 @@ def with_access(
         now=runtime.now(),
         seconds=runtime.settings.access_token_seconds,
     )
-    return Tokens(
-        access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds
-    )
+    return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
 
 
-async def issue(
-    runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]
-) -> Tokens:
+async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]) -> Tokens:
     """Open an auth session for a device and return its tokens."""
     auth_session_id = ids.new_id()
     key = runtime.settings.jwt_secrets[0][1]

@@ -3,13 +3,13 @@
 from typing import Any
 
 from piccolo.columns import (
+    JSONB,
     UUID,
     Array,
     Boolean,
     Bytea,
     ForeignKey,
     Integer,
-    JSONB,
     LazyTableReference,
     Text,
     Timestamptz,

@@ -54,14 +54,12 @@ def _encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-async def set_up(connection: "asyncpg.Connection[Any]") -> None:
+async def set_up(connection: asyncpg.Connection) -> None:
     """Let JSON columns come and go as Python values."""
-    await connection.set_type_codec(
-        "jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog"
-    )
+    await connection.set_type_codec("jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog")
 
 
-async def _reset(connection: "asyncpg.Connection[Any]") -> None:
+async def _reset(connection: asyncpg.Connection) -> None:
     """Give a connection back clean. We set nothing for a session, so only an open transaction could be left."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
@@ -102,7 +100,7 @@ class Tx:
 class Database:
     """The connections of one process."""
 
-    def __init__(self, pool: "asyncpg.Pool[Any]") -> None:
+    def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
 
     @classmethod

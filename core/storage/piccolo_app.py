@@ -4,10 +4,24 @@ import pathlib
 
 from piccolo.conf.apps import AppConfig, table_finder
 
-CONCEPTS = (
-    "config customers deliveries extensions idempotency ledger logins messages mitras operators pairing "
-    "pairing_failures payments pricing sessions webhooks"
-).split()
+CONCEPTS = [
+    "config",
+    "customers",
+    "deliveries",
+    "extensions",
+    "idempotency",
+    "ledger",
+    "logins",
+    "messages",
+    "mitras",
+    "operators",
+    "pairing",
+    "pairing_failures",
+    "payments",
+    "pricing",
+    "sessions",
+    "webhooks",
+]
 
 APP_CONFIG = AppConfig(
     app_name="sesi",

@@ -1,0 +1,13 @@
+"""What a sign-in gives."""
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Tokens:
+    """The token response of contract 3, without the user. `expires_in` is seconds of service time."""
+
+    access_token: str = attrs.field(repr=False)
+    refresh_token: str = attrs.field(repr=False)
+    token_type: str = "Bearer"  # noqa: S105 - the scheme's name
+    expires_in: int
