@@ -7,7 +7,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from core.base import logs, metrics
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Unavailable
+from core.runtime import AWAY
 
 STATUS = {
     Kind.MALFORMED: 400,
@@ -86,6 +87,8 @@ def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Answer what nobody foresaw: logged once, with its traceback; the client gets the request's id and nothing else."""
+    if isinstance(error, AWAY):
+        return refusal(request, Unavailable())
     request_id = request.scope.get("state", {}).get("request_id", "")
     log.error("unexpected", exc_info=error, path=request.scope.get("path"), request_id=request_id)
     return Response(

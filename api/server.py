@@ -53,7 +53,7 @@ def _server(app: Any, settings: Settings, *, proxied: bool) -> Server:
             date_header=True,
             proxy_headers=proxied,
             forwarded_allow_ips=list(settings.trusted_proxies) if proxied else None,
-            timeout_graceful_shutdown=settings.shutdown_grace_seconds,
+            timeout_graceful_shutdown=max(1, settings.shutdown_grace_seconds - 2),
             timeout_keep_alive=75,
         )
     )

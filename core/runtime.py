@@ -203,12 +203,12 @@ class Runtime:
     async def close(self) -> None:
         """Finish what follows from commits, send the last signals, close all connections."""
         if self._followers:
-            await asyncio.wait(self._followers, timeout=self.settings.shutdown_grace_seconds / 2)
+            await asyncio.wait(self._followers, timeout=min(2.0, self.settings.shutdown_grace_seconds / 2))
         await self.bus.drain()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+            await asyncio.wait(self._tasks, timeout=1)
         await self.bus.close()
         await self.db.close()
 

@@ -37,7 +37,7 @@ class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "hub", "id", "last_beat", "last_seen", "path",
+        "_closer", "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "hub", "id", "last_beat", "last_seen", "path",
         "pinged", "ready", "transport", "warned", "ws",
     )  # fmt: skip
 
@@ -55,6 +55,7 @@ class Connection:
         self.last_seen = monotonic()
         self.pinged = 0
         self.last_beat = 0.0
+        self._closer: asyncio.Task[None] | None = None
         self._waiting = 0
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen
@@ -116,7 +117,12 @@ class Connection:
             return
         self.flush()
         self.closing = True
-        self.hub.spawn(self._close(code))
+        self._closer = self.hub.spawn(self._close(code))
+
+    async def closed(self) -> None:
+        """Wait for a close that is under way: when a handler returns before it, aiohttp closes with 1000."""
+        if self._closer is not None:
+            await self._closer
 
     async def _close(self, code: int) -> None:
         with contextlib.suppress(TimeoutError, ConnectionError, RuntimeError):

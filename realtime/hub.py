@@ -83,11 +83,12 @@ class Hub:
         """The service time, as frames carry it."""
         return self.runtime.now().isoformat().replace("+00:00", "Z")
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something beside."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def wake(self, connection: Connection) -> None:
         """Write this connection's frames when the loop comes round."""
@@ -208,10 +209,18 @@ class Hub:
         self.sent_events[notice.event_id] = None
         if len(self.sent_events) > REMEMBER_EVENTS:
             self.sent_events.popitem(last=False)
-        tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
-        frame = (notice.payload[:-1] + tail).encode()
+        frame = self._event_frame(notice)
         for connection in tuple(mine.values()):
             connection.put(frame)
+
+    def repeat(self, connection: Connection, notice: Notice) -> None:
+        """Send an event to one connection that has just come (back): nobody has acknowledged it yet."""
+        if (notice.event in PAIRING_EVENTS) == (connection.path == "pairing"):
+            connection.put(self._event_frame(notice))
+
+    def _event_frame(self, notice: Notice) -> bytes:
+        tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
+        return (notice.payload[:-1] + tail).encode()
 
     def pass_on(self, passing: Passing) -> None:
         """Send a frame that nobody keeps."""
@@ -225,8 +234,9 @@ class Hub:
         """Hand a committed message on, in its turn."""
         feed = self.feeds.get(message.session_id)
         if feed is None:
-            here = ("chat", message.customer_id) in self.users or ("chat", message.mitra_id) in self.users
-            if not here:
+            # A connection that still waits for its snapshot finds the message there.
+            parties = (message.customer_id, message.mitra_id)
+            if not any(connection.ready for party in parties for connection in self.here("chat", party)):
                 return
             feed = self.feeds[message.session_id] = Feed(message.session_id, message.customer_id, message.mitra_id)
         if message.seq > feed.last_seq:

@@ -60,11 +60,11 @@ async def serve(settings: Settings) -> int:
     for sockets in paths:
         sockets.open = False
     await site.stop()
-    await batch.drained(settings.shutdown_grace_seconds)
+    await batch.drained(max(1.0, settings.shutdown_grace_seconds - 4.0))
     hub.close_all(close_codes.GOING_AWAY)
-    await hub.settled(3.0)
+    await hub.settled(2.5)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(2):
             await runner.cleanup()
     await runtime.close()
     log.info("realtime stopped")

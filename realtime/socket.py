@@ -9,6 +9,7 @@ from core.base import logs
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
+from core.flows import delivery
 from core.reads import chats, people
 from core.runtime import AWAY
 from realtime import close_codes, frames
@@ -53,6 +54,7 @@ class Sockets:
         finally:
             self._hub.unregister(connection)
             connection.closing = True
+        await connection.closed()
         return ws
 
     async def _handshake(self, connection: Connection) -> bool:
@@ -91,6 +93,7 @@ class Sockets:
         assert connection.actor is not None
         try:
             fields = await self._state(connection, connection.actor)
+            unheard = await delivery.unheard(self._hub.runtime, connection.actor)
         except (Unavailable, *AWAY):
             connection.close(close_codes.GOING_AWAY)
             return False
@@ -105,16 +108,17 @@ class Sockets:
         if ref is not None:
             frame["ref"] = ref
         connection.put_first(encode(frame))
+        for notice in unheard:
+            self._hub.repeat(connection, notice)
         return True
 
     async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
         if self._path == "chat":
-            views = await chats.open_sessions(runtime, actor)
-            if views:
-                for place in await chats.places(runtime, [view.id for view in views]):
-                    self._hub.remember(place)
-            return {"sessions": views}
+            # The feeds begin before the snapshot is read: what is committed in between is in both, never in neither.
+            for place in await chats.places_of(runtime, actor):
+                self._hub.remember(place)
+            return {"sessions": await chats.open_sessions(runtime, actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await chats.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}
@@ -125,10 +129,11 @@ class Sockets:
             connection.pinged = 0
             if message.type is WSMsgType.PING:
                 await connection.ws.pong(message.data)
+            elif message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.may_send():
+                connection.close(close_codes.TOO_FAST)
+            elif not self.open:
+                continue  # the process stops: what is not acknowledged is sent again, to another one
             elif message.type is WSMsgType.TEXT:
-                if not connection.may_send():
-                    connection.close(close_codes.TOO_FAST)
-                    return
                 await self._frame(connection, message.data)
             elif message.type is WSMsgType.BINARY:
                 connection.error("INVALID_FRAME", "Frames are text.")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import json
 import pathlib
 import sys
@@ -284,6 +285,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     args = parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what is shown live is live through a pipe, too
     try:
         return args.run(args)
     except (SettingsError, EmbeddedError, Failed, DomainError, RuntimeError) as error:

@@ -29,6 +29,7 @@ from tools.client import Addresses, Client, Refused, Socket
 from tools.inbox import CodeInbox
 
 PATIENCE_S = 90.0
+READING_S = 0.5  # so that a person can follow
 console = Console(highlight=False)
 
 
@@ -175,7 +176,7 @@ class Play:
         wish = {"duration_minutes": tier["minutes"], "topics": ["work"]}
         payment = await again(lambda: customer.post("/api/client/payment/requests", wish))
         payment_id = payment["payment_request_id"]
-        say("service", f"wants {rupiah(payment['amount'])}: {payment['gateway_invoice_url']}")
+        say("service", f"wants {rupiah(payment['amount'])} and gives the address where it is paid")
         await again(lambda: pay(payment["gateway_invoice_url"]))
         say("gateway", "calls: PAID", "green")
         path = f"/api/client/payment/requests/{payment_id}"
@@ -205,6 +206,7 @@ class Play:
         ):
             ack = await phone.say(session_id, text)
             self._stage.say(name, f"“{text}”  [dim]stored as {ack['seq']}[/]", "cyan")
+            await asyncio.sleep(READING_S)
         last = ack["seq"]
         await (await dewi.socket()).send({"type": "read", "session_id": session_id, "up_to": last})
         self._stage.say("Dewi", f"has read everything up to {last}")

@@ -62,5 +62,7 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     Returns all ids of that account.
     """
     root = await tx.fetchval("SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1", customer_id)
-    await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR UPDATE", root)
+    # NO KEY: a flow that holds a payment and inserts its session (a foreign key to this row) must not wait for us, who
+    # may wait for that payment.
+    await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", root)
     return await ids_of(tx, root)

@@ -10,6 +10,8 @@ from core.storage.reads import Reader
 ACK = "DELETE FROM deliveries WHERE id = ANY($1::uuid[]) AND recipient_id = ANY($2::uuid[])"
 WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
   WHERE created_at BETWEEN $1 AND clock_timestamp() - make_interval(secs => $2) ORDER BY created_at LIMIT 5000"""
+UNHEARD = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
+  WHERE recipient_id = ANY($1::uuid[]) AND created_at > clock_timestamp() - make_interval(secs => $2) ORDER BY created_at, id LIMIT 200"""
 PURGE = """DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries
   WHERE created_at < clock_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
 
@@ -35,6 +37,11 @@ async def acknowledge(db: Database, event_ids: list[str], recipient_ids: list[st
 async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
     """Deliveries since a moment (real time) that nobody has acknowledged for so long."""
     return [Notice(**dict(row)) for row in await reader.fetch(WAITING, since, older_than_s)]
+
+
+async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> list[Notice]:
+    """Deliveries of the last while that these recipients have not acknowledged, oldest first."""
+    return [Notice(**dict(row)) for row in await reader.fetch(UNHEARD, recipient_ids, within_s)]
 
 
 async def purge(tx: Tx, *, older_than_s: float) -> int:

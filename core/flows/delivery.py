@@ -7,6 +7,7 @@ from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.runtime import Runtime, away_is_unavailable
 
+UNHEARD_S = 60.0
 KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
 
 
@@ -19,6 +20,11 @@ async def acknowledge(runtime: Runtime, actor: Actor, event_ids: list[str]) -> N
 async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
     """Events since a moment (real time) that nobody has acknowledged for so many seconds."""
     return await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
+
+
+async def unheard(runtime: Runtime, actor: Actor) -> list[Notice]:
+    """Events of the last minute (real time) that the caller has not acknowledged: for a connection that comes back."""
+    return await deliveries.unheard(runtime.db, list(actor.ids), within_s=UNHEARD_S)
 
 
 async def purge(runtime: Runtime) -> int:

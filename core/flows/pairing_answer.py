@@ -48,6 +48,9 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
         if mitra is None or locked is None or not asked:
             raise NotFound
         if locked.mitra_id != mitra_id:
+            if locked.status is SessionStatus.SEARCHING and response == Response.IGNORED.value:
+                # Going offline closed it to her: that is what she is told, because she can mend it.
+                await _check_free(runtime, tx, locked, mitra_id)
             _refuse(locked, response)
             await _check_free(runtime, tx, locked, mitra_id)
             await _pair(tx, locked, Person(id=mitra.id, display_name=mitra.display_name))

@@ -21,6 +21,10 @@ from core.storage.database import Tx
 async def start(runtime: Runtime, *, payment_request_id: str) -> None:
     """Create the searching session and ask mitras, unless that has happened."""
     async with runtime.transaction() as tx:
+        asked_for = await payments.get(tx, payment_request_id)
+        if asked_for is not None and asked_for.targeted_mitra_id is not None:
+            # Mitras are locked before payments, everywhere. Her going offline waits for us, and then finds this request.
+            await mitras.lock(tx, asked_for.targeted_mitra_id)
         payment = await payments.lock(tx, payment_request_id)
         if payment is None or payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
             return

@@ -76,7 +76,8 @@ def _development_page(runtime: Runtime, payment_id: str) -> str | None:
     settings = runtime.settings
     if not settings.development_routes:
         return None
-    return f"http://{settings.public_host}:{settings.public_port}/dev/pay/{payment_id}"
+    host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
+    return f"http://{host}:{settings.public_port}/dev/pay/{payment_id}"
 
 
 async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:

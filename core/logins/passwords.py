@@ -9,7 +9,7 @@ from core.base.errors import ValidationFailed
 ROUNDS = 11  # 110 ms a check: slow for a guesser, bearable for a person
 _hasher = bcrypt.using(rounds=ROUNDS)
 # A hash of nothing anybody types: an unknown e-mail takes as long as a known one.
-_NOBODY = _hasher.hash("nobody has this password, and nobody is nobody")
+_NOBODY = _hasher.hash("nobody has this password, and nobody is nobody")  # pyright: ignore[reportAbstractUsage]
 _COMMON = frozenset(
     [
         "password1234",

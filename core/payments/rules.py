@@ -15,6 +15,7 @@ from core.payments.states import PaymentStatus
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
 CURRENCY = "IDR"
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
+UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # JSON may carry these, PostgreSQL takes neither
 
 
 class SessionInProgress(DomainError):
@@ -104,11 +105,12 @@ def whole_idr(value: Any) -> int | None:
     """Return an amount of whole IDR out of JSON; None for anything else. 12000.0 is 12000."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value == int(value) and abs(value) < 2**31 else None
+    # The bound comes first: JSON as Python reads it knows NaN and Infinity, which no int can hold.
+    return int(value) if abs(value) < 2**31 and value == int(value) else None
 
 
 def _text(value: Any, limit: int = 255) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= limit and "\0" not in value else None
+    return value if isinstance(value, str) and 0 < len(value) <= limit and not UNSTORABLE.search(value) else None
 
 
 def _time(value: Any) -> dt.datetime | None:
@@ -196,4 +198,4 @@ def plain_text(value: Any, limit: int = 255) -> str | None:
     """Return what a log column may hold of a foreign value."""
     if value is None or isinstance(value, dict | list):
         return None
-    return re.sub(r"[\0\ud800-\udfff]", "", str(value))[:limit]
+    return UNSTORABLE.sub("", str(value))[:limit]

@@ -220,6 +220,16 @@ PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_deliver
   FROM chat_sessions WHERE mitra_id IS NOT NULL AND"""
 
 
+async def places_of(runtime: Runtime, actor: Actor) -> list[Place]:
+    """Read where the caller's running chats have got."""
+    column = "mitra_id" if actor.user_type is UserType.MITRA else "customer_id"
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"{PLACES} {column} = ANY($1::uuid[]) AND status = ANY($2)", list(actor.ids), OPEN_STATES
+        )
+    return many(Place, rows)
+
+
 async def places(runtime: Runtime, session_ids: list[str]) -> list[Place]:
     """Read where chats have got."""
     return many(Place, await runtime.db.fetch(f"{PLACES} id = ANY($1::uuid[])", session_ids))

@@ -122,7 +122,7 @@ class Database:
     async def close(self) -> None:
         """Close all connections; those that do not answer are dropped."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.pool.close(), 3)
+            await asyncio.wait_for(self.pool.close(), 1.5)
             return
         self.pool.terminate()
 
@@ -132,6 +132,8 @@ class Database:
             try:
                 async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
                     return await connection.fetch(sql, *args)
+            except TimeoutError:
+                raise  # the server is frozen, not gone: asking again would only make the caller wait longer
             except LOST:
                 if attempt == 3:
                     raise
@@ -154,6 +156,10 @@ class Database:
             connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
             try:
                 await connection.execute("BEGIN")
+            except TimeoutError:
+                connection.terminate()
+                await self.pool.release(connection)
+                raise
             except LOST:
                 await self.pool.release(connection)
                 if attempt == 3:
@@ -174,6 +180,9 @@ class Database:
             tx = Tx(connection, now)
             try:
                 yield tx
+            except (TimeoutError, asyncio.CancelledError):
+                connection.terminate()  # the server rolls back; waiting for it to say so could take for ever
+                raise
             except BaseException:
                 with contextlib.suppress(*AWAY):
                     await connection.execute("ROLLBACK")

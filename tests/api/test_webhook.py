@@ -1,0 +1,519 @@
+"""The gateway's callback, row by row of the contract's table, and the log that keeps every call."""
+
+import asyncio
+import base64
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from tests.stack import CALLBACK_TOKEN, World, free_port, new_id
+from tools.client import Addresses, Client
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/api/shared/payment/webhooks/gateway"
+LOG_FIELDS = {
+    "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
+    "http_status", "processing_result", "processing_error", "replay_of",
+}  # fmt: skip
+
+
+async def log_rows(world: World, mark: str) -> list[dict[str, Any]]:
+    """The log's rows whose body holds a mark, newest first."""
+    operator = await world.operator()
+    newest = await operator.get("/internal/webhook-logs", limit=200)
+    return [row for row in newest["items"] if mark in row["raw_body"]]
+
+
+async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, str, dict[str, Any]]:
+    """Call the webhook with a JSON body; return status, result and the log's row, which must agree with each other."""
+    mark = new_id()
+    status, answer = await world.raw_webhook({**body, "mark": mark}, token=token)
+    assert set(answer) == {"received", "processing_result"}
+    assert answer["received"] is True
+    (row,) = await log_rows(world, mark)
+    assert (row["http_status"], row["processing_result"]) == (status, answer["processing_result"])
+    return status, answer["processing_result"], row
+
+
+def paid(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The body of a PAID call; None leaves a field out."""
+    body = {
+        "id": f"inv-{payment['payment_request_id']}",
+        "external_id": payment["payment_request_id"],
+        "status": "PAID",
+        "amount": payment["amount"],
+        "currency": "IDR",
+        "metadata": {"app": "sesi"},
+        **more,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def state(customer: Client, payment: dict[str, Any]) -> str:
+    """The payment request's status, as its customer sees it."""
+    return (await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"))["status"]
+
+
+async def a_pending_payment(world: World, **wish: Any) -> tuple[Client, dict[str, Any]]:
+    """A customer with a pending request."""
+    customer = await world.customer()
+    return customer, await world.request(customer, **wish)
+
+
+async def an_expired_payment(world: World) -> tuple[Client, dict[str, Any]]:
+    """A customer with a request that the gateway let expire."""
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, status="EXPIRED")))[:2] == (200, "expired")
+    return customer, payment
+
+
+async def failure_of(world: World, payment: dict[str, Any]) -> dict[str, Any]:
+    """The one live failure of a payment, as operators see it."""
+    operator = await world.operator()
+    rows = (await operator.get("/internal/failed-pairings", limit=200))["items"]
+    (row,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
+    return row
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", CALLBACK_TOKEN + "x", CALLBACK_TOKEN[:-1], "tok\u00e9n"])
+async def test_a_missing_or_wrong_token_is_401_is_logged_and_changes_nothing(world: World, token: str | None) -> None:
+    customer, payment = await a_pending_payment(world)
+    status, result, row = await call(world, paid(payment), token=token)
+    assert (status, result) == (401, "unauthorized")
+    assert row["external_id"] == payment["payment_request_id"]
+    assert await state(customer, payment) == "pending"
+
+
+async def test_a_token_is_never_stored_right_or_wrong(world: World) -> None:
+    _, payment = await a_pending_payment(world)
+    wrong = f"wrong-{new_id()}"
+    await call(world, paid(payment), token=wrong)
+    await call(world, paid(payment), token=CALLBACK_TOKEN)
+    rows = await world.stack.sql(
+        "SELECT token_valid, headers, w::text AS everything FROM webhook_logs w WHERE external_id = $1 ORDER BY received_at",
+        payment["payment_request_id"],
+    )
+    assert [row["token_valid"] for row in rows] == [False, True]
+    assert all(wrong not in row["everything"] and CALLBACK_TOKEN not in row["everything"] for row in rows)
+    assert all("user-agent" in row["headers"].lower() for row in rows)
+
+
+async def test_paid_confirms_a_pending_request_and_its_search_begins(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    status, result, row = await call(world, paid(payment, payment_method="QR_CODE"))
+    assert (status, result) == (200, "confirmed")
+    assert set(row) == LOG_FIELDS
+    assert (row["external_id"], row["gateway_invoice_id"]) == (
+        payment["payment_request_id"],
+        f"inv-{payment['payment_request_id']}",
+    )
+    assert (row["status"], row["amount"], row["app_tag"]) == ("PAID", "12000", "sesi")
+    assert (row["source_ip"], row["processing_error"], row["replay_of"]) == ("127.0.0.1", None, None)
+    seen = await world.until(
+        lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
+        lambda found: found["session_id"] is not None,
+    )
+    assert seen["status"] == "confirmed"
+    assert seen["confirmed_at"] is not None
+
+
+async def test_settled_confirms_too_and_after_paid_is_a_duplicate(world: World) -> None:
+    _, first = await a_pending_payment(world)
+    assert (await call(world, paid(first, status="SETTLED")))[:2] == (200, "confirmed")
+    _, second = await a_pending_payment(world)
+    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
+    assert (await call(world, paid(second, status="SETTLED")))[:2] == (200, "duplicate")
+
+
+async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    mark = new_id()
+    body = paid(payment, mark=mark)
+    answers: list[tuple[int, Any]] = []
+
+    async def one() -> None:
+        answers.append(await world.raw_webhook(body))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(one())
+    results = sorted((status, answer["processing_result"]) for status, answer in answers)
+    assert results == [(200, "confirmed")] + [(200, "duplicate")] * 49
+    rows = await log_rows(world, mark)
+    assert sorted((row["http_status"], row["processing_result"]) for row in rows) == results
+    await world.until(
+        lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
+        lambda found: found["session_id"] is not None,
+    )
+    (chats,) = await world.stack.sql(
+        "SELECT count(*) FROM chat_sessions WHERE payment_request_id = $1::text::uuid", payment["payment_request_id"]
+    )
+    assert chats[0] == 1
+
+
+async def test_paid_again_after_the_payment_failed_is_a_duplicate(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    await call(world, paid(payment))
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    assert await state(customer, payment) == "failed_pairing"
+    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+    assert await state(customer, payment) == "failed_pairing"
+
+
+async def test_paid_again_after_the_money_was_earned_is_a_duplicate(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.paid(customer)
+    await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
+    assert await state(customer, payment) == "consumed"
+    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+    assert await state(customer, payment) == "consumed"
+
+
+async def test_a_second_invoice_for_a_paid_request_is_a_conflict(world: World) -> None:
+    _, payment = await a_pending_payment(world)
+    await call(world, paid(payment))
+    assert (await call(world, paid(payment, id="another-invoice")))[:2] == (409, "conflict")
+    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": 11999},
+        {"amount": 0},
+        {"amount": -12000},
+        {"paid_amount": 11999},
+        {"amount": 11999, "paid_amount": 12000},
+        {"currency": "USD"},
+        {"currency": "idr "},
+    ],
+)
+async def test_too_little_or_other_money_is_a_conflict_without_effect(world: World, wrong: dict[str, Any]) -> None:
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, **wrong)))[:2] == (409, "conflict")
+    assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize("more", [{"amount": 12500}, {"paid_amount": 12500}])
+async def test_overpaid_is_confirmed_and_the_difference_is_noted(world: World, more: dict[str, Any]) -> None:
+    customer, payment = await a_pending_payment(world)
+    status, result, row = await call(world, paid(payment, **more))
+    assert (status, result) == (200, "confirmed")
+    assert "500" in row["processing_error"]
+    seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+    assert (seen["status"], seen["amount"]) == ("confirmed", 12000)
+
+
+@pytest.mark.parametrize("left_out", ["currency", "metadata"])
+async def test_currency_and_metadata_may_be_missing(world: World, left_out: str) -> None:
+    _, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, **{left_out: None})))[:2] == (200, "confirmed")
+
+
+@pytest.mark.parametrize("left_out", ["id", "external_id", "status", "amount"])
+async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str) -> None:
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, **{left_out: None})))[:2] == (400, "invalid_payload")
+    assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"amount": "12000"},
+        {"amount": True},
+        {"amount": 12000.5},
+        {"amount": int("9" * 400)},
+        {"amount": float("inf")},
+        {"amount": float("nan")},
+        {"amount": []},
+        {"paid_amount": "12000"},
+        {"paid_amount": float("-inf")},
+        {"id": 7},
+        {"id": ""},
+        {"id": "x" * 256},
+        {"id": "inv\0"},
+        {"id": "inv\ud800"},
+        {"id": {}},
+        {"status": 1},
+        {"status": []},
+        {"external_id": 5},
+        {"external_id": {}},
+        {"external_id": ""},
+    ],
+)
+async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, **odd)))[:2] == (400, "invalid_payload")
+    assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize(
+    "external_id", ["order-17", "0", "x" * 5000, "\0", "\ud800", "{%s}" % new_id(), new_id().replace("-", ""), "💸"]
+)
+async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, external_id: str) -> None:
+    status, result, _ = await call(world, {"id": "i", "external_id": external_id, "status": "PAID", "amount": 1})
+    assert (status, result) == (200, "ignored_non_uuid_external_id")
+
+
+async def test_a_uuid_in_capitals_is_the_same_uuid(world: World) -> None:
+    _, payment = await a_pending_payment(world)
+    body = paid(payment, external_id=payment["payment_request_id"].upper())
+    assert (await call(world, body))[:2] == (200, "confirmed")
+
+
+@pytest.mark.parametrize("app", ["sesi-v1", "", "SESI", 5, ["sesi"], "\ud800"])
+async def test_a_call_for_another_generation_is_ignored(world: World, app: Any) -> None:
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, metadata={"app": app})))[:2] == (200, "ignored_foreign_app")
+    assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize("metadata", [{}, {"app": None}, {"other": 1}, "sesi", 5, []])
+async def test_metadata_that_names_no_app_is_ours(world: World, metadata: Any) -> None:
+    _, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, metadata=metadata)))[:2] == (200, "confirmed")
+
+
+@pytest.mark.parametrize("status_word", ["PAID", "SETTLED", "EXPIRED", "REFUNDED"])
+async def test_money_for_nothing_we_know_is_noisy(world: World, status_word: str) -> None:
+    unknown = {"payment_request_id": new_id(), "amount": 12000}
+    assert (await call(world, paid(unknown, status=status_word)))[:2] == (404, "unknown_external_id")
+
+
+@pytest.mark.parametrize("status_word", ["PENDING", "FAILED", "REFUNDED", "PAID\0", "PAID\ud800", "ＰＡＩＤ"])
+async def test_any_other_status_is_ignored(world: World, status_word: str) -> None:
+    customer, payment = await a_pending_payment(world)
+    assert (await call(world, paid(payment, status=status_word)))[1] in ("ignored_status", "invalid_payload")
+    assert await state(customer, payment) == "pending"
+
+
+async def test_expired_expires_a_pending_request_once_and_never_a_paid_one(world: World) -> None:
+    customer, payment = await an_expired_payment(world)
+    assert await state(customer, payment) == "expired"
+    assert (await call(world, paid(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
+    payer, other = await a_pending_payment(world)
+    await call(world, paid(other))
+    assert (await call(world, paid(other, status="EXPIRED")))[:2] == (200, "ignored_status")
+    assert await state(payer, other) == "confirmed"
+
+
+async def test_paid_in_time_but_told_after_the_expiry_is_confirmed(world: World) -> None:
+    customer, payment = await an_expired_payment(world)
+    assert (await call(world, paid(payment)))[:2] == (200, "confirmed")
+    assert await state(customer, payment) == "confirmed"
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(60, "confirmed"), (61, "late_payment_recorded")])
+async def test_paid_at_decides_up_to_a_minute_after_the_expiry(world: World, seconds: int, result: str) -> None:
+    customer, payment = await an_expired_payment(world)
+    paid_at = dt.datetime.fromisoformat(payment["expires_at"]) + dt.timedelta(seconds=seconds)
+    assert (await call(world, paid(payment, paid_at=paid_at.isoformat())))[:2] == (200, result)
+    assert await state(customer, payment) == ("confirmed" if result == "confirmed" else "failed_pairing")
+
+
+async def test_an_unreadable_paid_at_counts_as_the_time_of_receipt(world: World) -> None:
+    for odd in ("yesterday", 17, "2020-01-01T00:00:00", {}, "\0"):
+        _, payment = await an_expired_payment(world)
+        assert (await call(world, paid(payment, paid_at=odd)))[:2] == (200, "confirmed")
+    for edge in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
+        _, payment = await an_expired_payment(world)
+        assert (await call(world, paid(payment, paid_at=edge)))[0] == 200
+
+
+async def test_after_the_sweep_only_paid_at_can_save_a_payment(fast_world: World) -> None:
+    world = fast_world
+    await world.config("payment_session_timeout_minutes", 1)
+    try:
+        in_time, payment = await a_pending_payment(world)
+        too_late, other = await a_pending_payment(world)
+    finally:
+        await world.config("payment_session_timeout_minutes", 20)
+    expires_at = dt.datetime.fromisoformat(other["expires_at"])
+
+    async def service_time() -> dt.datetime:
+        async with too_late._http.get(world.stack.addresses.public + "/healthz") as answer:
+            return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
+
+    await world.until(service_time, lambda now: now > expires_at + dt.timedelta(seconds=60))
+    for customer, request in ((in_time, payment), (too_late, other)):
+        await world.until(lambda c=customer, r=request: state(c, r), lambda seen: seen == "expired")
+    assert (await call(world, paid(payment, paid_at=payment["created_at"])))[:2] == (200, "confirmed")
+    assert (await call(world, paid(other)))[:2] == (200, "late_payment_recorded")
+    assert await state(too_late, other) == "failed_pairing"
+    failure = await failure_of(world, other)
+    assert (failure["cause_tag"], failure["amount"]) == ("payment_session_expired", other["amount"])
+    assert (await call(world, paid(other)))[:2] == (200, "duplicate")
+
+
+async def test_paid_for_an_abandoned_request_is_recorded_as_late(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
+    assert (await call(world, paid(payment, paid_at=payment["created_at"])))[:2] == (200, "late_payment_recorded")
+    seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+    assert (seen["status"], seen["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
+    assert seen["confirmed_at"] is not None
+    assert (await failure_of(world, payment))["amount"] == payment["amount"]
+
+
+async def test_paid_while_another_session_lives_is_paid_not_pairable(world: World) -> None:
+    """Both are EXPIRED first: an expired request does not stand in the way of a second one, and can still be paid."""
+    customer, first = await an_expired_payment(world)
+    second = await world.request(customer)
+    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
+    assert (await call(world, paid(first)))[:2] == (200, "paid_not_pairable")
+    assert await state(customer, first) == "failed_pairing"
+    assert (await failure_of(world, first))["cause_tag"] == "payment_session_expired"
+    assert (await call(world, paid(first)))[:2] == (200, "duplicate")
+    assert await state(customer, second) == "confirmed"
+
+
+async def test_a_discount_used_elsewhere_is_paid_not_pairable(world: World) -> None:
+    customer = await world.customer()
+    first = await world.request(customer, first_session_discount=True)
+    await call(world, paid(first, status="EXPIRED"))
+    second = await world.request(customer, first_session_discount=True)
+    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
+    assert (await call(world, paid(first)))[:2] == (200, "paid_not_pairable")
+    assert await state(customer, first) == "failed_pairing"
+
+
+UNREADABLE = {
+    "nothing": b"",
+    "no JSON": b"hello",
+    "half an object": b'{"id": "',
+    "array": b"[]",
+    "string": b'"x"',
+    "number": b"1",
+    "null": b"null",
+    "not a number": b"NaN",
+    "NUL bytes": b"\0\0\0",
+    "broken UTF-8": b'{"id": "\xff\xfe"}',
+    "a form": b"id=1&status=PAID",
+    "a picture": b"\x89PNG\r\n\x1a\n\0\0",
+    "deep arrays": b"[" * 30_000,
+    "deep objects": b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+    "a very long number": b'{"amount": ' + b"9" * 5_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE.keys())
+async def test_an_unreadable_body_is_invalid_and_kept_byte_by_byte(world: World, body: bytes) -> None:
+    assert await world.raw_webhook(body) == (400, {"received": True, "processing_result": "invalid_payload"})
+    (row,) = await world.stack.sql(
+        "SELECT raw_body, http_status, processing_result, truncated FROM webhook_logs ORDER BY received_at DESC, id DESC LIMIT 1"
+    )
+    assert tuple(row) == (body, 400, "invalid_payload", False)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/octet-stream", "odd", ""],
+)
+async def test_the_content_type_does_not_matter(world: World, content_type: str) -> None:
+    customer, payment = await a_pending_payment(world)
+    headers = {"X-Callback-Token": CALLBACK_TOKEN, "Content-Type": content_type}
+    url = world.stack.addresses.public + PATH
+    async with customer._http.post(url, data=json.dumps(paid(payment)).encode(), headers=headers) as answer:
+        assert (answer.status, (await answer.json())["processing_result"]) == (200, "confirmed")
+
+
+async def test_the_body_is_kept_verbatim_spacing_and_unknown_fields_included(world: World) -> None:
+    _, payment = await a_pending_payment(world)
+    body = (json.dumps(paid(payment, note="terima kasih \u00e9 \U0001f4b8"), indent=7) + "\r\n\t ").encode()
+    assert (await world.raw_webhook(body))[0] == 200
+    (row,) = await world.stack.sql(
+        "SELECT raw_body FROM webhook_logs WHERE external_id = $1", payment["payment_request_id"]
+    )
+    assert row["raw_body"] == body
+
+
+async def test_of_a_field_given_twice_the_last_counts(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    text = json.dumps(paid(payment))
+    assert (await world.raw_webhook((text[:-1] + ', "amount": 1}').encode()))[1]["processing_result"] == "conflict"
+    assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize("extra", [1, 10_000, 1_000_000])
+async def test_a_body_over_64_kib_is_cut_flagged_and_refused(world: World, extra: int) -> None:
+    customer, payment = await a_pending_payment(world)
+    bare = len(json.dumps(paid(payment, filler="")).encode())
+    body = json.dumps(paid(payment, filler="x" * (65_536 + extra - bare))).encode()
+    assert len(body) == 65_536 + extra
+    assert await world.raw_webhook(body) == (413, {"received": True, "processing_result": "invalid_payload"})
+    (row,) = await world.stack.sql(
+        "SELECT raw_body, truncated, http_status, token_valid FROM webhook_logs ORDER BY received_at DESC, id DESC LIMIT 1"
+    )
+    assert tuple(row) == (body[:65_536], True, 413, True)
+    assert await state(customer, payment) == "pending"
+
+
+async def test_a_body_of_64_kib_is_read(world: World) -> None:
+    _, payment = await a_pending_payment(world)
+    bare = len(json.dumps(paid(payment, filler="")).encode())
+    body = json.dumps(paid(payment, filler="x" * (65_536 - bare))).encode()
+    assert len(body) == 65_536
+    assert (await world.raw_webhook(body))[1]["processing_result"] == "confirmed"
+
+
+async def test_the_log_is_filtered_by_id_result_and_time(world: World) -> None:
+    operator = await world.operator()
+    _, payment = await a_pending_payment(world)
+    _, _, first = await call(world, paid(payment))
+    _, _, second = await call(world, paid(payment))
+    one, invoice = payment["payment_request_id"], f"inv-{payment['payment_request_id']}"
+
+    async def found(**query: Any) -> list[str]:
+        return [row["id"] for row in (await operator.get("/internal/webhook-logs", **query))["items"]]
+
+    assert await found(q=one) == await found(q=invoice) == [second["id"], first["id"]]
+    assert await found(q=one, processing_result="duplicate") == [second["id"]]
+    assert await found(q=one, **{"from": second["received_at"]}) == [second["id"]]
+    assert await found(q=one, to=second["received_at"]) == [first["id"]]
+    page = await operator.get("/internal/webhook-logs", q=one, limit=1)
+    assert [row["id"] for row in page["items"]] == [second["id"]]
+    assert await found(q=one, limit=1, cursor=page["next_cursor"]) == [first["id"]]
+
+
+async def test_a_call_that_the_log_does_not_take_goes_to_the_file_and_still_counts(world: World) -> None:
+    """A second api process with the sink on; the log's table is away for a moment."""
+    stack, public, internal = world.stack, free_port(), free_port()
+    folder = stack.root / "fallback"
+    stack.start(
+        "api", key="api-with-sink", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal),
+        WEBHOOK_FALLBACK_ENABLED="true", WEBHOOK_FALLBACK_DIR=str(folder), WEBHOOK_FALLBACK_NAME="kept",
+    )  # fmt: skip
+    try:
+        stack.wait_ready("api", port=internal)
+        customer, payment = await a_pending_payment(world)
+        body = json.dumps(paid(payment)).encode()
+        url = Addresses(public=f"http://127.0.0.1:{public}", internal="", realtime="").public + PATH
+        await stack.sql("ALTER TABLE webhook_logs RENAME TO webhook_logs_away")
+        try:
+            async with customer._http.post(url, data=body, headers={"X-Callback-Token": CALLBACK_TOKEN}) as answer:
+                assert (answer.status, (await answer.json())["processing_result"]) == (200, "confirmed")
+        finally:
+            await stack.sql("ALTER TABLE webhook_logs_away RENAME TO webhook_logs")
+    finally:
+        assert stack.stop("api-with-sink") == 0
+    (file,) = folder.iterdir()
+    assert file.name.startswith("kept-")
+    (line,) = file.read_text().splitlines()
+    kept = json.loads(line)
+    assert base64.b64decode(kept["raw_body"]) == body
+    assert (kept["external_id"], kept["token_valid"]) == (payment["payment_request_id"], True)
+    assert CALLBACK_TOKEN not in line
+    assert await state(customer, payment) == "confirmed"
+
+
+async def test_every_row_of_the_log_is_stamped(world: World) -> None:
+    (open_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE http_status IS NULL")
+    (errors,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE processing_result = 'error'")
+    (all_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs")
+    await call(world, {"id": "x"})
+    assert (open_rows[0], errors[0]) == (0, 0)
+    assert (await world.stack.sql("SELECT count(*) FROM webhook_logs"))[0][0] == all_rows[0] + 1

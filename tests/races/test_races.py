@@ -1,0 +1,361 @@
+"""Everything that may arrive at once, over the real processes: exactly one outcome, and the books are right."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from core.config.keys import KEYS
+from tests.stack import World
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+
+
+async def outcome(call: Awaitable[Any]) -> str:
+    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
+    try:
+        await call
+    except Refused as refused:
+        assert refused.status < 500, refused.body
+        return str(refused.code)
+    return "ok"
+
+
+async def at_once(*calls: Awaitable[Any]) -> list[str]:
+    """Let all calls go together; return their outcomes in order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(outcome(call)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+async def crowd(world: World, size: int) -> list[Client]:
+    """Many mitras online."""
+    operator = await world.operator()
+    assert operator.user
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(world.mitra(f"Mitra {n}")) for n in range(size)]
+    return [task.result() for task in tasks]
+
+
+def accepting(mitra: Client, session_id: str) -> Awaitable[Any]:
+    return mitra.post(f"/api/mitra/chat-requests/{session_id}/accept")
+
+
+def rejecting(mitra: Client, session_id: str) -> Awaitable[Any]:
+    return mitra.post(f"/api/mitra/chat-requests/{session_id}/reject")
+
+
+def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+
+
+async def asked(world: World, mitra: Client, session_id: str) -> None:
+    """Wait until a mitra has been asked."""
+    await world.until(
+        lambda: mitra.get("/api/mitra/chat-requests"),
+        lambda found: any(item["session_id"] == session_id for item in found["items"]),
+    )
+
+
+async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, dict[str, Any]]:
+    """A customer whose search has reached these mitras."""
+    customer = await world.customer()
+    payment = await world.paid(customer, **wish)
+    for mitra in mitras:
+        await asked(world, mitra, payment["session_id"])
+    return customer, payment
+
+
+async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+
+
+async def accepted_rows(world: World, session_id: str) -> int:
+    rows = await world.stack.sql(
+        "SELECT count(*) FROM chat_request_notifications WHERE session_id = $1 AND response = 'ACCEPTED'", session_id
+    )
+    return rows[0][0]
+
+
+async def is_settled(world: World, customer: Client, payment: dict[str, Any], *, won: bool, cause: str | None) -> None:
+    """The request is consumed and its session active, or failed with one cause; never both, never neither."""
+    view = await seen(customer, payment)
+    session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
+    transactions = await world.stack.sql(
+        "SELECT amount FROM customer_transactions WHERE payment_request_id = $1", payment["payment_request_id"]
+    )
+    if won:
+        assert (view["status"], session["status"], view["failure"]) == ("consumed", "active", None)
+        assert [row["amount"] for row in transactions] == [payment["amount"]]
+        assert await accepted_rows(world, payment["session_id"]) == 1
+    else:
+        assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": cause})
+        assert session["status"] == ("cancelled" if cause == "customer_cancelled" else "failed")
+        assert transactions == []
+        assert await accepted_rows(world, payment["session_id"]) == 0
+
+
+async def test_thirty_mitras_accept_one_request_and_one_wins(world: World) -> None:
+    mitras = await crowd(world, 30)
+    customer, payment = await a_search(world, mitras[0], mitras[-1])
+    outcomes = await at_once(*(accepting(mitra, payment["session_id"]) for mitra in mitras))
+    assert sorted(outcomes) == sorted(["ok"] + ["REQUEST_TAKEN"] * 29)
+    winner = mitras[outcomes.index("ok")]
+    session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
+    assert session["mitra"]["id"] == winner.user["id"]
+    rows = await world.stack.sql(
+        "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1", payment["session_id"]
+    )
+    others = {mitra.user["id"]: "MISSED" for mitra in mitras if mitra is not winner}
+    assert {row["mitra_id"]: row["response"] for row in rows} == {**others, winner.user["id"]: "ACCEPTED"}
+    await is_settled(world, customer, payment, won=True, cause=None)
+
+
+async def test_a_mitra_with_one_place_who_accepts_two_requests_at_once_gets_one(world: World) -> None:
+    await world.config("max_customers_per_mitra", 1)
+    try:
+        for _ in range(5):
+            mitra = await world.mitra()
+            searches = [await a_search(world, mitra) for _ in range(2)]
+            outcomes = await at_once(*(accepting(mitra, payment["session_id"]) for _, payment in searches))
+            assert sorted(outcomes) == ["MITRA_AT_CAPACITY", "ok"]
+            status = await mitra.get("/api/mitra/status")
+            assert (status["active_session_count"], status["max_sessions"]) == (1, 1)
+            await cancelling(*searches[outcomes.index("MITRA_AT_CAPACITY")])
+    finally:
+        await world.config("max_customers_per_mitra", KEYS["max_customers_per_mitra"].default)
+
+
+async def test_accept_against_cancel_has_one_outcome(world: World) -> None:
+    for n in range(15):
+        if n % 3 == 0:  # their three places are full by then
+            first, second = await world.mitra("Ayu"), await world.mitra("Bima")
+        customer, payment = await a_search(world, first, second)
+        session_id = payment["session_id"]
+        calls = [accepting(first, session_id), cancelling(customer, payment), accepting(second, session_id)]
+        turn = n % 3
+        outcomes = await at_once(*calls[turn:], *calls[:turn])
+        one, left, two = outcomes[3 - turn :] + outcomes[: 3 - turn]
+        if left == "ok":
+            assert {one, two} == {"REQUEST_CLOSED"}
+        else:
+            assert (left, sorted([one, two])) == ("SESSION_NOT_SEARCHING", ["REQUEST_TAKEN", "ok"])
+        await is_settled(world, customer, payment, won=left != "ok", cause="customer_cancelled")
+
+
+async def test_accept_against_reject_of_the_same_mitra_has_one_outcome(world: World) -> None:
+    for n in range(8):
+        mitra = await world.mitra()
+        customer, payment = await a_search(world, mitra)
+        session_id = payment["session_id"]
+        calls = [accepting(mitra, session_id), rejecting(mitra, session_id)]
+        outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
+        yes, no = outcomes if n % 2 else reversed(outcomes)
+        assert (yes, no) in {("ok", "REQUEST_TAKEN"), ("REQUEST_CLOSED", "ok")}
+        await is_settled(world, customer, payment, won=yes == "ok", cause="all_mitras_rejected")
+        await mitra.post("/api/mitra/status/offline")
+
+
+async def test_accept_against_going_offline_leaves_no_open_request(world: World) -> None:
+    for n in range(8):
+        mitra = await world.mitra()
+        customer, payment = await a_search(world, mitra)
+        session_id = payment["session_id"]
+        calls = [accepting(mitra, session_id), mitra.post("/api/mitra/status/offline")]
+        outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
+        yes, left = outcomes if n % 2 else reversed(outcomes)
+        assert left == "ok"
+        assert yes in {"ok", "REQUEST_CLOSED", "MITRA_OFFLINE"}
+        rows = await world.stack.sql(
+            "SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2",
+            session_id,
+            mitra.user["id"],
+        )
+        assert [row["response"] for row in rows] == ["ACCEPTED" if yes == "ok" else "IGNORED"]
+        if yes != "ok":
+            await cancelling(customer, payment)
+        await is_settled(world, customer, payment, won=yes == "ok", cause="customer_cancelled")
+
+
+async def test_accept_against_the_end_of_a_round_never_finds_a_gap(fast_world: World) -> None:
+    world = fast_world
+    await world.config("pairing_blast_timeout_seconds", 1)  # a new round every 17 ms
+    mitras = await crowd(world, 8)
+    try:
+        for n in range(12):
+            customer, payment = await a_search(world)
+            mitra = mitras[n % len(mitras)]
+            await asked(world, mitra, payment["session_id"])
+            assert await outcome(accepting(mitra, payment["session_id"])) == "ok"
+            await is_settled(world, customer, payment, won=True, cause=None)
+    finally:
+        await world.config("pairing_blast_timeout_seconds", KEYS["pairing_blast_timeout_seconds"].default)
+
+
+async def test_accept_against_the_end_of_the_search_has_one_outcome(fast_world: World) -> None:
+    world = fast_world
+    await world.config("searching_timeout_minutes", 1)  # one real second
+    mitras = await crowd(world, 8)
+    try:
+        searches = [await a_search(world, mitra) for mitra in mitras]
+        ends = {}
+        for row in await world.stack.sql(
+            "SELECT id::text, search_ends_at, created_at FROM chat_sessions WHERE id = ANY($1::uuid[])",
+            [payment["session_id"] for _, payment in searches],
+        ):
+            ends[row["id"]] = row["search_ends_at"]
+        assert len(ends) == 8
+
+        async def insist(mitra: Client, session_id: str) -> list[str]:
+            """Every mitra is invited to every search, so each keeps to her own and asks again until it is over."""
+            found = []
+            while True:
+                rows = await world.stack.sql("SELECT status FROM chat_sessions WHERE id = $1", session_id)
+                if rows[0]["status"] != "searching":
+                    return found
+                late = await world.stack.sql(
+                    "SELECT $2::timestamptz - (a.anchor + (clock_timestamp() - a.anchor) * 60) < interval '2 seconds' "
+                    "AS near FROM service_clock a, chat_sessions s WHERE s.id = $1",
+                    session_id,
+                    ends[session_id],
+                )
+                if late[0]["near"]:
+                    found.append(await outcome(accepting(mitra, session_id)))
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(insist(mitra, payment["session_id"]))
+                for mitra, (_, payment) in zip(mitras, searches, strict=True)
+            ]
+        for task, (customer, payment) in zip(tasks, searches, strict=True):
+            assert set(task.result()) <= {"ok", "REQUEST_CLOSED"}
+            won = "ok" in task.result()
+            await is_settled(world, customer, payment, won=won, cause="no_mitra_available")
+    finally:
+        await world.config("searching_timeout_minutes", KEYS["searching_timeout_minutes"].default)
+
+
+async def test_a_webhook_doubled_at_once_confirms_once(world: World) -> None:
+    for _ in range(4):
+        customer = await world.customer()
+        payment = await world.request(customer)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(world.webhook(payment)) for _ in range(12)]
+        answers = [(status, body["processing_result"]) for status, body in (task.result() for task in tasks)]
+        assert sorted(answers) == [(200, "confirmed")] + [(200, "duplicate")] * 11
+        begun = await world.until(lambda c=customer, p=payment: seen(c, p), lambda view: view["session_id"])
+        rows = await world.stack.sql(
+            "SELECT count(*) FROM chat_sessions WHERE payment_request_id = $1", payment["payment_request_id"]
+        )
+        assert (begun["status"], rows[0][0]) == ("confirmed", 1)
+        await cancelling(customer, payment)
+
+
+async def test_a_webhook_against_abandoning_never_loses_the_money(world: World) -> None:
+    for n in range(10):
+        customer = await world.customer()
+        payment = await world.request(customer)
+        path = f"/api/client/payment/requests/{payment['payment_request_id']}/abandon"
+        async with asyncio.TaskGroup() as group:
+            if n % 2:
+                left = group.create_task(outcome(customer.post(path)))
+            paid = group.create_task(world.webhook(payment))
+            if not n % 2:
+                left = group.create_task(outcome(customer.post(path)))
+        status, body = paid.result()
+        assert status == 200
+        result = (left.result(), body["processing_result"])
+        assert result in {("ok", "late_payment_recorded"), ("PAYMENT_NOT_PENDING", "confirmed")}
+        view = await seen(customer, payment)
+        if result[0] == "ok":
+            assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
+        else:
+            assert view["status"] == "confirmed"
+            await cancelling(customer, payment)
+
+
+async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search(fast_world: World) -> None:
+    world = fast_world
+    await world.config("payment_session_timeout_minutes", 1)
+    try:
+        customer = await world.customer()
+        first = await world.request(customer)
+        await world.until(lambda: seen(customer, first), lambda view: view["status"] == "expired")
+        await world.config("payment_session_timeout_minutes", 20)
+        second = await world.request(customer)
+    finally:
+        await world.config("payment_session_timeout_minutes", KEYS["payment_session_timeout_minutes"].default)
+    # The first one was paid in time and is told late, so both may be confirmed by themselves.
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(world.webhook(payment, paid_at=first["created_at"])) for payment in (first, second)
+        ]
+    answers = [task.result() for task in tasks]
+    assert sorted(body["processing_result"] for _, body in answers) == ["confirmed", "paid_not_pairable"]
+    views = [await seen(customer, payment) for payment in (first, second)]
+    assert sorted(view["status"] for view in views) == ["confirmed", "failed_pairing"]
+    failed = next(view for view in views if view["status"] == "failed_pairing")
+    assert failed["failure"] == {"cause_tag": "payment_session_expired"}
+    await cancelling(customer, next(view for view in views if view["status"] == "confirmed"))
+
+
+async def test_requests_made_at_once_leave_one_pending(world: World) -> None:
+    customer = await world.customer()
+    outcomes = await at_once(*(world.request(customer) for _ in range(12)))
+    assert outcomes == ["ok"] * 12
+    rows = await world.stack.sql(
+        "SELECT status, count(*) AS n FROM payment_requests WHERE customer_id = $1 GROUP BY status", customer.user["id"]
+    )
+    assert {row["status"]: row["n"] for row in rows} == {"pending": 1, "abandoned": 11}
+
+
+async def test_an_end_against_a_goodbye_has_one_order(world: World) -> None:
+    await world.config("early_end_customer_enabled", True)
+    try:
+        for n in range(6):
+            customer, mitra = await world.customer(), await world.mitra()
+            session_id = await world.session(customer, mitra)
+            path = f"/api/shared/chat/sessions/{session_id}"
+            calls = [customer.post(f"{path}/end"), mitra.post(f"{path}/closure", {"message": "sampai jumpa"})]
+            outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
+            ended, said = outcomes if n % 2 else reversed(outcomes)
+            assert ended == "ok"
+            assert said in {"ok", "SESSION_NOT_CLOSABLE"}
+            view = await mitra.get(path)
+            assert (view["status"], view["ended_by"]) == ("closing", "customer")
+            rows = await world.stack.sql("SELECT user_type FROM session_closures WHERE session_id = $1", session_id)
+            assert [row["user_type"] for row in rows] == (["mitra"] if said == "ok" else [])
+    finally:
+        await world.config("early_end_customer_enabled", False)
+
+
+async def test_two_goodbyes_at_once_complete_the_session_once(world: World) -> None:
+    await world.config("early_end_mitra_enabled", True)
+    try:
+        for _ in range(6):
+            customer, mitra = await world.customer(), await world.mitra()
+            session_id = await world.session(customer, mitra)
+            path = f"/api/shared/chat/sessions/{session_id}"
+            await mitra.post(f"{path}/end")
+            goodbye = {"message": "sampai jumpa"}
+            outcomes = await at_once(
+                customer.post(f"{path}/closure", goodbye),
+                mitra.post(f"{path}/closure", goodbye),
+                customer.post(f"{path}/closure", goodbye),
+            )
+            assert outcomes[1] == "ok"
+            assert "ok" in outcomes[::2]
+            assert set(outcomes[::2]) <= {"ok", "CLOSURE_EXISTS", "SESSION_NOT_CLOSABLE"}
+            assert outcomes.count("ok") == 2
+            view = await customer.get(path)
+            assert (view["status"], view["ended_by"]) == ("completed", "mitra")
+            told = await world.stack.sql(
+                "SELECT recipient_type, count(*) AS n FROM deliveries WHERE session_id = $1 AND event = 'session_completed' "
+                "GROUP BY recipient_type",
+                session_id,
+            )
+            assert all(row["n"] == 1 for row in told)
+    finally:
+        await world.config("early_end_mitra_enabled", False)

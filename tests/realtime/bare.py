@@ -1,0 +1,74 @@
+"""A socket without manners, for what an app would never do: it says what a test says, and nothing by itself."""
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import aiohttp
+import attrs
+import jwt
+
+from tests.stack import Stack
+from tools.client import Client
+
+
+class Bare:
+    """A WebSocket on which nothing has been said yet."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
+        self.ws = ws
+
+    async def say(self, frame: dict[str, Any]) -> None:
+        """Send a frame."""
+        await self.ws.send_json(frame)
+
+    async def hear(self, timeout: float = 15) -> dict[str, Any]:
+        """Return the next frame."""
+        async with asyncio.timeout(timeout):
+            return await self.ws.receive_json()
+
+    async def hear_kind(self, kind: str, timeout: float = 15) -> dict[str, Any]:
+        """Return the next frame of a type; others are passed over."""
+        async with asyncio.timeout(timeout):
+            while (frame := await self.ws.receive_json())["type"] != kind:
+                pass
+            return frame
+
+    async def code(self, timeout: float = 15) -> int | None:
+        """Wait for the close; return its code. What is said before it is passed over."""
+        async with asyncio.timeout(timeout):
+            while not self.ws.closed:
+                await self.ws.receive()
+        return self.ws.close_code
+
+
+async def bare(client: Client, path: str = "chat") -> Bare:
+    """Open a socket and say nothing. It closes with its client."""
+    return Bare(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0))
+
+
+async def bare_and_known(client: Client, path: str = "chat") -> tuple[Bare, dict[str, Any]]:
+    """Open a socket and authenticate it; return it and its `auth_ok`."""
+    socket = await bare(client, path)
+    await socket.say({"type": "auth", "token": client.access_token})
+    return socket, await socket.hear_kind("auth_ok")
+
+
+def at(client: Client, port: int) -> Client:
+    """Point a client's sockets at another realtime process."""
+    client.addresses = attrs.evolve(client.addresses, realtime=f"ws://127.0.0.1:{port}")
+    return client
+
+
+def token_like(stack: Stack, client: Client, *, key: str | None = None, **changed: Any) -> str:
+    """Return the client's access token with other claims, signed by the service's own key (or by `key`)."""
+    assert client.access_token is not None
+    kid, secret = stack.env["JWT_SECRETS"].split(":")
+    claims = jwt.decode(client.access_token, options={"verify_signature": False})
+    return jwt.encode({**claims, **changed}, key or secret, algorithm="HS256", headers={"kid": kid})
+
+
+def moment(text: str) -> dt.datetime:
+    """Read a time of the wire: ISO 8601, UTC, with Z."""
+    assert text.endswith("Z")
+    return dt.datetime.fromisoformat(text)
