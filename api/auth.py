@@ -3,6 +3,7 @@
 from typing import Any
 
 import attrs
+import structlog
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
@@ -68,6 +69,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     people.require_kind(actor, access.kinds)
     if access.area is not None:
         require(actor.permissions, access.area, access.level)
+    structlog.contextvars.bind_contextvars(user_type=actor.user_type.value, auth_session_id=actor.auth_session_id)
     connection.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
 
 

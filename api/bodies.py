@@ -4,30 +4,25 @@ A body is `dto=Body[X]` on the handler; validators on X say its bounds.
 """
 
 import datetime as dt
+import json
 import re
-from typing import Any, Generic, NewType, TypeVar
+from collections.abc import Iterator
+from typing import Any, Generic, NewType, TypeVar, get_origin
 
 import attrs
 import cattrs
 import msgspec
 from attrs import validators
+from cattrs.cols import list_structure_factory, mapping_structure_factory
 from cattrs.preconf.json import make_converter
 from litestar.dto import AbstractDTO, DTOConfig
 from litestar.typing import FieldDefinition
 
-from core.base.errors import DomainError, Kind, NotFound, ValidationFailed
+from core.base.errors import NotFound, ValidationFailed
 from core.base.ids import parse_id
 
 T = TypeVar("T")
 MAX_INT = 2**31 - 1
-
-
-class MalformedBody(DomainError):
-    """The body is not JSON."""
-
-    kind = Kind.INVALID
-    code = "VALIDATION_ERROR"
-    message = "The body is not a JSON object."
 
 
 # A UUID, in its canonical form.
@@ -59,6 +54,30 @@ def _id(value: Any, _: type) -> Id:
 
 
 converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
+
+
+def _exact_container(kind: type, factory: Any) -> Any:
+    """A list is a list: by itself cattrs takes whatever can be walked, a string's letters too."""
+
+    def make(target: Any, structurer: Any) -> Any:
+        inner = factory(target, structurer)
+
+        def hook(value: Any, into: Any) -> Any:
+            if type(value) is not kind:
+                raise TypeError(f"must be a {'list' if kind is list else 'JSON object'}")
+            return inner(value, into)
+
+        return hook
+
+    return make
+
+
+converter.register_structure_hook_factory(
+    lambda t: get_origin(t) is list, _exact_container(list, list_structure_factory)
+)
+converter.register_structure_hook_factory(
+    lambda t: get_origin(t) is dict, _exact_container(dict, mapping_structure_factory)
+)
 converter.register_structure_hook(str, _text)
 converter.register_structure_hook(int, _exact(int))
 converter.register_structure_hook(bool, _exact(bool))
@@ -67,7 +86,7 @@ converter.register_structure_hook_func(lambda kind: kind is Id, _id)
 
 def _reason(error: BaseException, _: type | None) -> str:
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
-        return "unknown field: " + ", ".join(sorted(map(str, error.extra_fields)))
+        return "unknown fields: " + json.dumps(sorted(map(str, error.extra_fields)))
     if isinstance(error, KeyError):
         return "is required"
     if isinstance(error, ValueError | TypeError):
@@ -80,23 +99,39 @@ def _fields(error: BaseException) -> list[dict[str, str]]:
     for line in cattrs.transform_error(error, path="$", format_exception=_reason):
         message, _, path = line.rpartition(" @ ")
         name = path.removeprefix("$").removeprefix(".")
-        if message.startswith("unknown field: "):
-            found += [{"field": unknown, "message": "is unknown"} for unknown in message[15:].split(", ")]
+        if message.startswith("unknown fields: "):
+            names = json.loads(message.removeprefix("unknown fields: "))
+            found += [{"field": unknown, "message": "is unknown"} for unknown in names]
         else:
             found.append({"field": name, "message": message})
     return found
 
 
+def _out_of_bounds(body: Any) -> Iterator[dict[str, str]]:
+    for field in attrs.fields(type(body)):
+        if field.validator is None:
+            continue
+        try:
+            field.validator(body, field, getattr(body, field.name))
+        except (ValueError, TypeError) as error:
+            yield {"field": field.name, "message": _reason(error, None)}
+
+
 def structure(value: Any, cls: type[T]) -> T:
     """Turn decoded JSON into a body. Raises ValidationFailed that names every bad field."""
     if not isinstance(value, dict):
-        raise MalformedBody(details={"fields": [{"field": "", "message": "must be a JSON object"}]})
+        raise ValidationFailed.of("", "must be a JSON object")
     try:
-        return converter.structure(value, cls)
+        # Bounds are checked below, field by field: an error out of __init__ would not say whose it is.
+        with validators.disabled():
+            body = converter.structure(value, cls)
     except cattrs.BaseValidationError as error:
         raise ValidationFailed(details={"fields": _fields(error)}) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValidationFailed.of("", str(error)[:200]) from error
+    if bad := list(_out_of_bounds(body)):
+        raise ValidationFailed(details={"fields": bad})
+    return body
 
 
 class Body(AbstractDTO[T], Generic[T]):
@@ -130,7 +165,7 @@ class Body(AbstractDTO[T], Generic[T]):
         try:
             decoded = msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            raise MalformedBody(details={"fields": [{"field": "", "message": "is not JSON"}]}) from error
+            raise ValidationFailed.of("", "is not JSON") from error
         return structure(decoded, self.model_type)
 
     def decode_builtins(self, value: dict[str, Any]) -> Any:
@@ -178,8 +213,8 @@ def query_time(name: str, value: str | None) -> dt.datetime | None:
     try:
         # A "+" that was not escaped arrives as a space.
         at = dt.datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", value))
-    except ValueError as error:
+        if at.tzinfo is None:
+            raise ValidationFailed.of(name, "must have a zone")
+        return at.astimezone(dt.UTC)
+    except (ValueError, OverflowError) as error:
         raise ValidationFailed.of(name, "must be an ISO 8601 time") from error
-    if at.tzinfo is None:
-        raise ValidationFailed.of(name, "must have a zone")
-    return at

@@ -82,7 +82,15 @@ def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
         ]
         details = {"fields": fields or [{"field": "", "message": "is not valid"}]}
     metrics.REFUSALS.labels(code).inc()
+    log.info("refused", code=code)
     return Response(body(code, message, details=details), status_code=status, headers=dict(error.headers or {}))
+
+
+def too_deep(_: Request[Any, Any, Any], __: RecursionError) -> Response[Any]:
+    """Answer a body that is nested deeper than any decoder goes."""
+    metrics.REFUSALS.labels("VALIDATION_ERROR").inc()
+    details = {"fields": [{"field": "", "message": "is nested too deeply"}]}
+    return Response(body("VALIDATION_ERROR", FRAMEWORK[422][1], details=details), status_code=422)
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -97,4 +105,9 @@ def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[An
     )
 
 
-HANDLERS: dict[Any, Any] = {DomainError: refusal, HTTPException: framework, Exception: unexpected}
+HANDLERS: dict[Any, Any] = {
+    DomainError: refusal,
+    HTTPException: framework,
+    RecursionError: too_deep,
+    Exception: unexpected,
+}

@@ -264,14 +264,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
 
 
 async def _open_clock(settings: Settings, db: Database) -> Clock:
-    wanted: dt.datetime | None = None
-    if settings.sesi_time_anchor:
-        try:
-            wanted = dt.datetime.fromisoformat(settings.sesi_time_anchor)
-        except ValueError:
-            wanted = None
-        if wanted is None or wanted.tzinfo is None:
-            raise SettingsError("SESI_TIME_ANCHOR: expected an ISO 8601 time with a zone")
+    wanted = settings.sesi_time_anchor
     at, monotonic_at = await db.clock()
     anchor = await config_store.anchor(db, wanted or at)
     if wanted is not None and wanted != anchor:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Forbidden, NotFound
 from core.events.notices import Envelope, Passing
@@ -15,6 +17,7 @@ from realtime.hub import Feed, Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
+SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
 HEARTBEAT_S = 10.0  # service seconds: at most one write in this time (contract 7)
 
 
@@ -78,12 +81,22 @@ class Commands:
 
     async def _sync(self, connection: Connection, feed: Feed, frame: frames.Sync) -> None:
         found = await chats.messages_after(self._hub.runtime, feed.id, after=frame.after, limit=SYNC_LIMIT + 1)
-        kept = found[:SYNC_LIMIT]
-        last = max(feed.last_seq, kept[-1].seq if kept else 0)
-        if not found[SYNC_LIMIT:]:
-            feed.last_seq = last
+        page: list[msgspec.Raw] = []
+        size = 0
+        for view in found[:SYNC_LIMIT]:
+            text = encode(view)
+            size += len(text)
+            if page and size > SYNC_BYTES:
+                break
+            page.append(msgspec.Raw(text))
+        feed.last_seq = max(feed.last_seq, found[-1].seq if found else 0)
         connection.answer(
-            "sync", frame.ref, session_id=feed.id, messages=kept, last_seq=last, more=len(found) > SYNC_LIMIT
+            "sync",
+            frame.ref,
+            session_id=feed.id,
+            messages=page,
+            last_seq=feed.last_seq,
+            more=len(found) > len(page),
         )
 
     def _typing(self, connection: Connection, feed: Feed, party: str, *, is_typing: bool) -> None:

@@ -5,7 +5,6 @@ They go to the transport directly, each one whole: many tasks waiting in one `se
 """
 
 import asyncio
-import contextlib
 from typing import Any
 
 import msgspec
@@ -33,11 +32,16 @@ def ws_frame(payload: bytes) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8, "big") + payload
 
 
+def close_frame(code: int) -> bytes:
+    """Return a close frame without a reason (RFC 6455, 5.5.1)."""
+    return b"\x88\x02" + code.to_bytes(2, "big")
+
+
 class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_closer", "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "hub", "id", "last_beat", "last_seen", "path",
+        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "gone", "hub", "id", "last_beat", "last_seen", "path",
         "pinged", "ready", "transport", "warned", "ws",
     )  # fmt: skip
 
@@ -51,11 +55,11 @@ class Connection:
         self.frames: list[bytes] = []
         self.ready = False  # until auth_ok has been put, everything else waits
         self.closing = False
+        self.gone = asyncio.Event()  # the reader has ended
         self.warned = False
         self.last_seen = monotonic()
         self.pinged = 0
         self.last_beat = 0.0
-        self._closer: asyncio.Task[None] | None = None
         self._waiting = 0
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen
@@ -117,16 +121,14 @@ class Connection:
             return
         self.flush()
         self.closing = True
-        self._closer = self.hub.spawn(self._close(code))
-
-    async def closed(self) -> None:
-        """Wait for a close that is under way: when a handler returns before it, aiohttp closes with 1000."""
-        if self._closer is not None:
-            await self._closer
-
-    async def _close(self, code: int) -> None:
-        with contextlib.suppress(TimeoutError, ConnectionError, RuntimeError):
-            async with asyncio.timeout(CLOSE_S):
-                await self.ws.close(code=code)
         if not self.transport.is_closing():
+            self.transport.write(close_frame(code))
+        self.hub.spawn(self._leave())
+
+    async def _leave(self) -> None:
+        """Let the peer answer: whoever hangs up first may take the close frame from him by a reset."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.gone.wait()
+        except TimeoutError:
             self.transport.abort()

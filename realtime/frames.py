@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import msgspec
 
 MAX_SEQ = 2**31 - 1
-Uuid = Annotated[
-    str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")
-]
+# The end is a look-ahead, because "$" lets a newline pass behind it.
+UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
+Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 Ref = Annotated[str, msgspec.Meta(max_length=200)]
 

@@ -35,6 +35,26 @@ log = logs.get("hub")
 encode = msgspec.json.encode
 
 
+class Person(msgspec.Struct):
+    """A party, as a session's view shows it."""
+
+    id: str
+
+
+class Session(msgspec.Struct):
+    """What a feed needs of a session's view."""
+
+    id: str
+    customer: Person
+    mitra: Person
+
+
+class Started(msgspec.Struct):
+    """The payload of `session_started`."""
+
+    session: Session
+
+
 class Feed:
     """One session's place in this process."""
 
@@ -114,6 +134,7 @@ class Hub:
         actor = connection.actor
         assert actor is not None
         self.connections.add(connection)
+        metrics.SOCKETS.labels(connection.path).inc()
         for user_id in actor.ids:
             self.users.setdefault((connection.path, user_id), {})[connection.id] = connection
         mine = self.users[(connection.path, actor.user_id)]
@@ -121,11 +142,12 @@ class Hub:
             oldest = next(iter(mine.values()))
             self.unregister(oldest)
             oldest.close(close_codes.TOO_MANY_SOCKETS)
-        metrics.SOCKETS.labels(connection.path).set(len(self.connections))
 
     def unregister(self, connection: Connection) -> None:
         """Forget a connection, and the sessions that nobody here takes part in any more."""
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            metrics.SOCKETS.labels(connection.path).dec()
         self._dirty.discard(connection)
         if connection.actor is None:
             return
@@ -136,7 +158,6 @@ class Hub:
                 mine.pop(connection.id, None)
                 if not mine:
                     del self.users[key]
-        metrics.SOCKETS.labels(connection.path).set(len(self.connections))
 
     def here(self, path: str, user_id: str) -> Iterable[Connection]:
         """A user's connections in this process."""
@@ -177,6 +198,8 @@ class Hub:
                 ):
                     return None
                 feed = self.remember(places[0])
+                if places[0].status == "active":
+                    feed.sent = 0  # it is in no snapshot of anybody here, so it began after them
         return feed if feed.party(connection) is not None else None
 
     # -- telling
@@ -209,9 +232,17 @@ class Hub:
         self.sent_events[notice.event_id] = None
         if len(self.sent_events) > REMEMBER_EVENTS:
             self.sent_events.popitem(last=False)
+        if notice.event == "session_started":
+            self._begin(notice)
         frame = self._event_frame(notice)
         for connection in tuple(mine.values()):
             connection.put(frame)
+
+    def _begin(self, notice: Notice) -> None:
+        """Open the feed of a session that began while a party was here: without it nobody would look for a lost message."""
+        session = msgspec.json.decode(notice.payload, type=Started).session
+        if session.id not in self.feeds:
+            self.feeds[session.id] = Feed(session.id, session.customer.id, session.mitra.id)
 
     def repeat(self, connection: Connection, notice: Notice) -> None:
         """Send an event to one connection that has just come (back): nobody has acknowledged it yet."""

@@ -19,7 +19,7 @@ from realtime.hub import Hub
 
 HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
 PING_S = 25
-MAX_FRAME = 16_384
+MAX_FRAME = 16_384  # contract 7; aiohttp refuses what reaches its limit, we what is beyond
 
 log = logs.get("socket")
 
@@ -37,7 +37,7 @@ class Sockets:
         """Run a socket from its upgrade to its close."""
         if not self.open:
             return web.Response(status=503, headers={"Retry-After": "1"})
-        ws = web.WebSocketResponse(compress=False, max_msg_size=MAX_FRAME, autoping=False, timeout=2.0)
+        ws = web.WebSocketResponse(compress=False, max_msg_size=MAX_FRAME + 1, autoping=False, timeout=2.0)
         if not ws.can_prepare(request):
             error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
             return web.json_response(error, status=400)
@@ -47,17 +47,17 @@ class Sockets:
             return ws
         connection = Connection(self._hub, ws, transport, self._path)
         try:
-            if await self._handshake(connection):
-                await self._read(connection)
+            await self._handshake(connection)
+            await self._read(connection)
         except ConnectionError:
             pass
         finally:
             self._hub.unregister(connection)
             connection.closing = True
-        await connection.closed()
+            connection.gone.set()
         return ws
 
-    async def _handshake(self, connection: Connection) -> bool:
+    async def _handshake(self, connection: Connection) -> None:
         """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it."""
         try:
             async with asyncio.timeout(HANDSHAKE_S):
@@ -66,16 +66,16 @@ class Sockets:
             message = None
         if message is None or message.type is not WSMsgType.TEXT:
             connection.close(close_codes.NOT_AUTHENTICATED)
-            return False
+            return
         try:
             frame = frames.read(self._path, message.data)
         except frames.Unreadable:
             frame = None
         if not isinstance(frame, frames.Auth) or not await self._authenticate(connection, frame):
             connection.close(close_codes.NOT_AUTHENTICATED)
-            return False
+            return
         self._hub.register(connection)
-        return await self._snapshot(connection, frame.ref)
+        await self._snapshot(connection, frame.ref)
 
     async def _authenticate(self, connection: Connection, frame: frames.Auth) -> bool:
         try:
@@ -89,14 +89,14 @@ class Sockets:
         connection.warned = False
         return True
 
-    async def _snapshot(self, connection: Connection, ref: str | None) -> bool:
+    async def _snapshot(self, connection: Connection, ref: str | None) -> None:
         assert connection.actor is not None
         try:
             fields = await self._state(connection, connection.actor)
             unheard = await delivery.unheard(self._hub.runtime, connection.actor)
         except (Unavailable, *AWAY):
             connection.close(close_codes.GOING_AWAY)
-            return False
+            return
         frame = {
             "type": "auth_ok",
             "user": {"id": connection.actor.user_id, "type": connection.actor.user_type.value},
@@ -110,7 +110,6 @@ class Sockets:
         connection.put_first(encode(frame))
         for notice in unheard:
             self._hub.repeat(connection, notice)
-        return True
 
     async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
@@ -125,6 +124,8 @@ class Sockets:
 
     async def _read(self, connection: Connection) -> None:
         async for message in connection.ws:
+            if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
+                continue
             connection.last_seen = monotonic()
             connection.pinged = 0
             if message.type is WSMsgType.PING:
@@ -138,8 +139,6 @@ class Sockets:
             elif message.type is WSMsgType.BINARY:
                 connection.error("INVALID_FRAME", "Frames are text.")
             elif message.type is WSMsgType.ERROR:
-                return
-            if connection.closing:
                 return
 
     async def _frame(self, connection: Connection, data: str) -> None:

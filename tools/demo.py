@@ -28,7 +28,8 @@ from tools import environment
 from tools.client import Addresses, Client, Refused, Socket
 from tools.inbox import CodeInbox
 
-PATIENCE_S = 90.0
+PATIENCE_S = 90.0  # real seconds for anything that should come at once
+WHOLE_S = 960.0  # service seconds: longer than the session that is played
 READING_S = 0.5  # so that a person can follow
 console = Console(highlight=False)
 
@@ -37,12 +38,12 @@ class Stage:
     """Prints what happens, with the service's time since the curtain rose."""
 
     def __init__(self, scale: float) -> None:
-        self._scale = scale
+        self.scale = scale
         self._began = time.monotonic()
 
     def say(self, who: str, what: str, style: str = "") -> None:
         """One line."""
-        seconds = int((time.monotonic() - self._began) * self._scale)
+        seconds = int((time.monotonic() - self._began) * self.scale)
         console.print(
             f"[dim]{seconds // 60:3d}:{seconds % 60:02d}[/]  [bold]{who:<9}[/] [{style or 'default'}]{what}[/]"
         )
@@ -66,9 +67,10 @@ async def again(work: Callable[[], Awaitable[Any]]) -> Any:
 class Phone:
     """One person's app: a socket that comes back, and the frames it has seen."""
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: Client, path: str, scale: float) -> None:
         self._client = client
         self._path = path
+        self._patience = PATIENCE_S + WHOLE_S / scale
         self._socket: Socket | None = None
 
     async def socket(self) -> Socket:
@@ -89,7 +91,7 @@ class Phone:
 
     async def see(self, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
         """Wait for an event, or until the truth says that it has happened; return whether the event itself was seen."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError, ConnectionError):
                 await (await self.socket()).wait(event, timeout=1.0)
@@ -142,8 +144,10 @@ class Play:
             await again(lambda client=client: client.post("/api/mitra/status/online"))
             say(name, "signs in with a code and goes online")
         beats = asyncio.create_task(self._heartbeats())
-        desks = [Phone(client, "pairing") for client in (ayu, bima)]
-        search, dewi, mitra = Phone(customer, "pairing"), Phone(customer, "chat"), Phone(ayu, "chat")
+        scale = self._stage.scale
+        desks = [Phone(client, "pairing", scale) for client in (ayu, bima)]
+        search, dewi = Phone(customer, "pairing", scale), Phone(customer, "chat", scale)
+        mitra = Phone(ayu, "chat", scale)
         for phone in (*desks, search, dewi, mitra):
             await phone.socket()
         try:
@@ -394,6 +398,8 @@ async def _against_running() -> int:
                         return json.loads(line)["code"]
                 await asyncio.sleep(0.1)
 
+    minutes = 12 / settings.sesi_time_scale
+    console.print(f"[dim]The running service's time is used: this takes {minutes:.3g} minutes.[/]\n")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tools.cli", "seed", "demo", stdout=asyncio.subprocess.DEVNULL
     )

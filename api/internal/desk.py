@@ -1,10 +1,10 @@
 """The operators' routes: sign-in, settings, mitras, customers, failed pairings, webhook calls, the books (contract 8)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 from litestar import Request, get, patch, post, put
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from api.auth import anyone, device_of, operators
 from api.bodies import Body, choice, optional_text, path_id, query_time, structure, text
@@ -245,7 +245,7 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
 async def webhook_logs(
     runtime: Runtime,
     q: str | None = None,
-    since: str | None = Parameter(query="from", default=None),
+    since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
     processing_result: str | None = None,
     cursor: str | None = None,

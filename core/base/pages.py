@@ -43,7 +43,8 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
         place = parse_id(id_text)
         if place is None or at.tzinfo is None:
             raise ValueError(cursor)
-    except (ValueError, UnicodeError) as error:
+        at = at.astimezone(dt.UTC)
+    except (ValueError, UnicodeError, OverflowError) as error:
         raise ValidationFailed.of("cursor", "is not a cursor of this list") from error
     return Page(limit=size, before_at=at, before_id=place)
 

@@ -1,5 +1,6 @@
 """Settings: the environment, read once, typed and checked, never changing while a process runs (contract 1)."""
 
+import datetime as dt
 import ipaddress
 import pathlib
 from collections.abc import Callable, Mapping
@@ -75,6 +76,15 @@ def _secrets(text: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(pairs)
 
 
+def _moment(text: str) -> dt.datetime | None:
+    if not text:
+        return None
+    at = dt.datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(text)
+    return at
+
+
 def _url(*schemes: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
@@ -88,9 +98,16 @@ PORT = _bounded(1, 65535)
 SECRET = {"secret": True}
 
 
-def _setting(default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False) -> Any:
-    """One variable: its default as text (None: unset), how it is read, and what to say when it can't be."""
-    return attrs.field(metadata={"default": default, "read": read, "expected": expected, "secret": secret})
+def _setting(
+    default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False, blank: bool = False
+) -> Any:
+    """One variable: its default as text (None: unset), how it is read, and what to say when it can't be.
+
+    A blank one counts as unset, unless `blank` says that it means something.
+    """
+    return attrs.field(
+        metadata={"default": default, "read": read, "expected": expected, "secret": secret, "blank": blank}
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +142,9 @@ class Settings:
     gateway_enabled: bool = _setting("false", _flag, "true or false")
     gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
-    gateway_callback_token: str = _setting(DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True)
+    gateway_callback_token: str = _setting(
+        DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True, blank=True
+    )
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
@@ -153,7 +172,7 @@ class Settings:
     ws_frames_burst: int = _setting("200", _bounded(1, 1_000_000), "frames, 1 to 1000000")
     shutdown_grace_seconds: int = _setting("10", _bounded(1, 300), "seconds, 1 to 300")
     sesi_time_scale: float = _setting("1", _scale, "a number from 0.01 to 10000")
-    sesi_time_anchor: str = _setting("", str, "an ISO 8601 time with a zone")
+    sesi_time_anchor: dt.datetime | None = _setting("", _moment, "an ISO 8601 time with a zone")
 
     @property
     def production(self) -> bool:
@@ -180,7 +199,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     for field in variables():
         name = field.name.upper()
         text = environ.get(name)
-        if text is None or (text == "" and field.metadata["default"] not in (None, "")):
+        if text is None or (text == "" and not field.metadata["blank"]):
             text = field.metadata["default"] or ""
         try:
             values[field.name] = field.metadata["read"](text)
@@ -238,5 +257,7 @@ def shown(s: Settings) -> list[tuple[str, str, str]]:
             value = ",".join(value)
         elif isinstance(value, bool):
             value = str(value).lower()
+        elif value is None:
+            value = ""
         rows.append((field.name.upper(), default or "", str(value)))
     return rows

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from core.base.errors import ValidationFailed
+from core.base.plain_json import has_nul
 
 LIMIT = (0, 1_000_000)
 SECONDS = (1, 3_600)
@@ -113,9 +114,7 @@ def stored(key: Key, value: Any) -> Any:
 
 def loaded(key: Key, row: Any) -> Any:
     """Return the value that a row holds; a row that somebody broke by hand counts as the default."""
-    if key.shape is Shape.DOCUMENT:
-        return row
-    value = row.get("value") if isinstance(row, dict) else None
+    value = row if key.shape is Shape.DOCUMENT else row.get("value") if isinstance(row, dict) else None
     try:
         check(key, value)
     except ValidationFailed:
@@ -148,6 +147,8 @@ def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
 
 
 def _check_document(key: Key, value: Any) -> None:
+    if has_nul(value):
+        raise ValidationFailed.of("value", "has no NUL character")
     if key.name == "support_handles":
         handles = value if isinstance(value, dict) else {}
         good = set(handles) == {"primary", "secondary"} and all(

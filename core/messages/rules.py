@@ -7,6 +7,7 @@ import attrs
 import msgspec
 
 from core.base.errors import ValidationFailed
+from core.base.plain_json import has_nul
 
 MAX_CONTENT = 4000  # characters
 MAX_METADATA = 4096  # bytes of JSON
@@ -63,8 +64,8 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
         text = msgspec.json.encode(metadata).decode()
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValidationFailed.of("metadata", "can't be stored as JSON") from error
-    if len(text) > MAX_METADATA:
+    if len(text.encode()) > MAX_METADATA:
         raise ValidationFailed.of("metadata", f"has at most {MAX_METADATA} bytes of JSON")
-    if "\\u0000" in text:
+    if has_nul(metadata):
         raise ValidationFailed.of("metadata", "has no NUL character")
     return text

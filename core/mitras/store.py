@@ -65,8 +65,11 @@ async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_act
 
 
 async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
-    """Lock a mitra: whatever adds to her load waits here, one after the other."""
-    return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR UPDATE", mitra_id))
+    """Lock a mitra: whatever adds to her load waits here, one after the other.
+
+    NO KEY: who holds a search and asks her (a foreign key to this row) must not wait for us, who may wait for that search.
+    """
+    return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR NO KEY UPDATE", mitra_id))
 
 
 async def presence(reader: Reader, mitra_id: str) -> Presence | None:

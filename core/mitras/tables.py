@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class Mitra(Table, tablename="mitras"):
-    """A supporter who chats. Locked FOR UPDATE by everything that adds to her load."""
+    """A supporter who chats. Locked by everything that adds to her load."""
 
     id = columns.identifier()
     legacy_uid = columns.string(255, null=True, unique=True)

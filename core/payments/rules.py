@@ -145,10 +145,12 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         status=status.upper(),
         amount=whole_idr(body.get("amount")),
         paid_amount=whole_idr(body.get("paid_amount")),
-        currency=_text(body.get("currency"), 10),
+        currency=_text(body.get("currency")),
         paid_at=_time(body.get("paid_at")),
         app_tag=app,
     )
+    if body.get("currency") is not None and call.currency is None:
+        return Case.INVALID_PAYLOAD
     odd_paid_amount = body.get("paid_amount") is not None and call.paid_amount is None
     if call.status in PAID_STATUSES and (call.amount is None or odd_paid_amount):
         return Case.INVALID_PAYLOAD

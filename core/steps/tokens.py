@@ -3,13 +3,15 @@
 import datetime as dt
 from typing import Any
 
-from core.base import ids
+from core.base import ids, logs
 from core.base.actor import UserType
 from core.logins import refresh
 from core.logins import store as logins
 from core.logins.issued import Tokens
 from core.runtime import Runtime
 from core.storage.database import Tx
+
+log = logs.get("logins")
 
 
 def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
@@ -47,6 +49,7 @@ async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, 
         device_info=device,
         expires_at=tx.now + lifetime(runtime, user_type),
     )
+    log.info("signed in", user_type=user_type.value, user_id=user_id, auth_session_id=auth_session_id)
     return with_access(
         runtime, user_type=user_type, user_id=user_id, auth_session_id=auth_session_id, refresh_token=token
     )

@@ -18,7 +18,8 @@ async def outcome(call: Awaitable[Any]) -> str:
     try:
         await call
     except Refused as refused:
-        assert refused.status < 500, refused.body
+        if refused.status >= 500:
+            raise
         return str(refused.code)
     return "ok"
 
@@ -32,8 +33,7 @@ async def at_once(*calls: Awaitable[Any]) -> list[str]:
 
 async def crowd(world: World, size: int) -> list[Client]:
     """Many mitras online."""
-    operator = await world.operator()
-    assert operator.user
+    await world.operator()  # signed in before all of them ask for it
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(world.mitra(f"Mitra {n}")) for n in range(size)]
     return [task.result() for task in tasks]
@@ -289,9 +289,7 @@ async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search
         await world.config("payment_session_timeout_minutes", KEYS["payment_session_timeout_minutes"].default)
     # The first one was paid in time and is told late, so both may be confirmed by themselves.
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(world.webhook(payment, paid_at=first["created_at"])) for payment in (first, second)
-        ]
+        tasks = [group.create_task(world.webhook(payment, paid_at=first["created_at"])) for payment in (first, second)]
     answers = [task.result() for task in tasks]
     assert sorted(body["processing_result"] for _, body in answers) == ["confirmed", "paid_not_pairable"]
     views = [await seen(customer, payment) for payment in (first, second)]
@@ -356,6 +354,6 @@ async def test_two_goodbyes_at_once_complete_the_session_once(world: World) -> N
                 "GROUP BY recipient_type",
                 session_id,
             )
-            assert all(row["n"] == 1 for row in told)
+            assert {row["recipient_type"]: row["n"] for row in told} == {"customer": 1, "mitra": 1}
     finally:
         await world.config("early_end_mitra_enabled", False)

@@ -8,7 +8,7 @@ import aiohttp
 import attrs
 import jwt
 
-from tests.stack import Stack
+from tests.stack import Stack, World
 from tools.client import Client
 
 
@@ -66,6 +66,19 @@ def token_like(stack: Stack, client: Client, *, key: str | None = None, **change
     kid, secret = stack.env["JWT_SECRETS"].split(":")
     claims = jwt.decode(client.access_token, options={"verify_signature": False})
     return jwt.encode({**claims, **changed}, key or secret, algorithm="HS256", headers={"kid": kid})
+
+
+async def end_early(world: World, client: Client, session_id: str) -> None:
+    """End an active session as one of its parties."""
+    for side in ("customer", "mitra"):
+        await world.config(f"early_end_{side}_enabled", True)
+    ended = await world.until(
+        lambda: client._once("POST", f"/api/shared/chat/sessions/{session_id}/end", None),
+        lambda answer: answer[0] != 403,  # the switch is known everywhere within a second
+    )
+    for side in ("customer", "mitra"):
+        await world.config(f"early_end_{side}_enabled", False)
+    assert (ended[0], ended[1]["status"]) == (200, "closing")
 
 
 def moment(text: str) -> dt.datetime:

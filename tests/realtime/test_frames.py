@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.realtime.bare import bare_and_known, moment
+from tests.realtime.bare import bare_and_known, end_early, moment
 from tests.stack import World, new_id
 
 pytestmark = pytest.mark.anyio
@@ -57,21 +57,21 @@ async def test_what_is_no_frame_is_refused_by_name_and_the_socket_stays(world: W
         ('{"ref": "a"}', "INVALID_FRAME", "a"),
         ('{"type": 5, "ref": "b"}', "INVALID_FRAME", "b"),
         ('{"type": "dance", "ref": "c"}', "UNKNOWN_TYPE", "c"),
-        ('{"type": "accept", "session_id": "%s", "ref": "d"}' % some, "UNKNOWN_TYPE", "d"),
+        ('{"type": "accept", "session_id": "<id>", "ref": "d"}', "UNKNOWN_TYPE", "d"),
         ('{"type": "ping", "more": 1, "ref": "e"}', "INVALID_FRAME", "e"),
-        ('{"type": "typing", "session_id": "%s", "is_typing": "yes", "ref": "f"}' % some, "INVALID_FRAME", "f"),
+        ('{"type": "typing", "session_id": "<id>", "is_typing": "yes", "ref": "f"}', "INVALID_FRAME", "f"),
         ('{"type": "sync", "session_id": "nobody", "after": 0, "ref": "g"}', "INVALID_FRAME", "g"),
-        ('{"type": "sync", "session_id": "%s", "after": -1, "ref": "h"}' % some, "INVALID_FRAME", "h"),
-        ('{"type": "read", "session_id": "%s", "up_to": 1e99, "ref": "i"}' % some, "INVALID_FRAME", "i"),
-        ('{"type": "read", "session_id": "{%s}", "up_to": 1, "ref": "j"}' % some, "INVALID_FRAME", "j"),
+        ('{"type": "sync", "session_id": "<id>", "after": -1, "ref": "h"}', "INVALID_FRAME", "h"),
+        ('{"type": "read", "session_id": "<id>", "up_to": 1e99, "ref": "i"}', "INVALID_FRAME", "i"),
+        ('{"type": "read", "session_id": "{<id>}", "up_to": 1, "ref": "j"}', "INVALID_FRAME", "j"),
         ('{"type": "ping", "ref": 7}', "INVALID_FRAME", None),
         ('{"type": "ack", "event_id": "x", "ref": "k"}', "INVALID_FRAME", "k"),
         ("[" * 5000, "INVALID_FRAME", None),
-        ('{"type": "sync", "session_id": "%s", "after": 0, "ref": "l"}' % some, "NOT_FOUND", "l"),
-        ('{"type": "read", "session_id": "%s", "up_to": 1, "ref": "m"}' % some, "NOT_FOUND", "m"),
+        ('{"type": "sync", "session_id": "<id>", "after": 0, "ref": "l"}', "NOT_FOUND", "l"),
+        ('{"type": "read", "session_id": "<id>", "up_to": 1, "ref": "m"}', "NOT_FOUND", "m"),
     ]
     for text, code, ref in wrong:
-        await socket.ws.send_str(text)
+        await socket.ws.send_str(text.replace("<id>", some))
         answer = await socket.hear()
         assert (answer["type"], answer["code"], answer.get("ref")) == ("error", code, ref), text[:60]
         assert answer["message"]
@@ -105,7 +105,7 @@ async def test_every_server_frame_has_a_time_and_every_event_an_id(world: World)
     await phone.wait("typing")
     await phone.send({"type": "sync", "session_id": session_id, "after": 0, "ref": "s"})
     await phone.wait("sync")
-    await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
+    await end_early(world, customer, session_id)
     await phone.wait("session_closing")
     for client in (customer, mitra):
         await client.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "bye"})

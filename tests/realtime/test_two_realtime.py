@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.realtime.bare import at
+from tests.realtime.bare import at, end_early
 from tests.stack import Stack, World, free_port, new_id
 from tools.client import Socket
 
@@ -83,7 +83,7 @@ async def test_everything_crosses_between_processes(world: World, second_port: i
     assert (await phone.wait("message_status", where=lambda f: f["status"] == "read"))["up_to"] == 1
     await other.say(session_id, "hai")
     assert (await phone.wait("message"))["message"]["seq"] == 2
-    await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
+    await end_early(world, mitra, session_id)
     for socket in (phone, other):
         assert (await socket.wait("session_closing"))["session"]["ended_by"] == "mitra"
 

@@ -157,9 +157,7 @@ def test_a_new_owner_takes_over_what_a_killed_one_left(embedded: Embedded, data_
     assert answers(servers)
 
 
-def test_a_new_owner_starts_over_servers_that_were_killed_too(
-    embedded: Embedded, data_dir: pathlib.Path
-) -> None:
+def test_a_new_owner_starts_over_servers_that_were_killed_too(embedded: Embedded, data_dir: pathlib.Path) -> None:
     left = killed_owner(data_dir)
     execute(left, "CREATE TABLE kept AS SELECT 42 AS number")
     os.kill(left.postgres_pid, signal.SIGKILL)
@@ -170,9 +168,7 @@ def test_a_new_owner_starts_over_servers_that_were_killed_too(
 
 
 @pytest.mark.parametrize("name", ["postgres", "valkey"])
-def test_a_killed_server_comes_back_where_it_was(
-    durable: Embedded, data_dir: pathlib.Path, name: str
-) -> None:
+def test_a_killed_server_comes_back_where_it_was(durable: Embedded, data_dir: pathlib.Path, name: str) -> None:
     first = durable.start()
     execute(first, "CREATE TABLE kept AS SELECT 42 AS number")
     assert durable.watch() == []
@@ -228,9 +224,7 @@ def account(embedded: Embedded) -> int | None:
     return (embedded.postgres_dir / "cluster").stat().st_uid if os.geteuid() == 0 else None
 
 
-def test_a_server_that_cannot_start_says_why_and_leaves_nothing(
-    embedded: Embedded, data_dir: pathlib.Path
-) -> None:
+def test_a_server_that_cannot_start_says_why_and_leaves_nothing(embedded: Embedded, data_dir: pathlib.Path) -> None:
     embedded.start()
     embedded.stop()
     (embedded.postgres_dir / "cluster" / "PG_VERSION").write_text("9.6\n")

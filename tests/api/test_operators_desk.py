@@ -1,0 +1,473 @@
+"""The control center's routes: settings, mitras, customers, failed pairings, the books; every write leaves its audit row."""
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+import pytest
+
+from tests.stack import World, new_id
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+
+CONFIG_FIELDS = {"key", "value", "default", "unit", "min", "max", "used", "updated_at", "updated_by"}
+MITRA_FIELDS = {"id", "phone", "display_name", "is_active"}
+FAILURE_FIELDS = {
+    "id", "payment_request_id", "customer", "targeted_mitra_id", "cause_tag", "amount", "operator_action",
+    "actioned_by", "actioned_at", "superseded_at", "created_at",
+}  # fmt: skip
+
+
+async def refused(call: Any, status: int, code: str) -> Any:
+    """The call is refused with this status and code; returns the error."""
+    with pytest.raises(Refused) as caught:
+        await call
+    assert (caught.value.status, caught.value.code) == (status, code)
+    return caught.value.body["error"]
+
+
+async def audit_rows(world: World, object_id: str) -> list[dict[str, Any]]:
+    """What operators did to an object, oldest first."""
+    rows = await world.stack.sql(
+        """SELECT action, operator_id::text, before, after FROM operator_audit_log WHERE object_id = $1
+           ORDER BY created_at, id""",
+        object_id,
+    )
+    return [{**row, "before": json.loads(row["before"] or "null"), "after": json.loads(row["after"])} for row in rows]
+
+
+def a_number() -> str:
+    """A phone number that nobody has."""
+    return f"+62815{secrets.randbelow(10**8):08d}"
+
+
+async def a_mitra(operator: Client, **more: Any) -> dict[str, Any]:
+    """A mitra that an operator added."""
+    body = {"phone": a_number(), "display_name": "Ayu", "is_active": True, **more}
+    return await operator.post("/internal/mitras", body)
+
+
+async def a_failure(world: World) -> dict[str, Any]:
+    """An open failed pairing: the customer paid and left."""
+    customer = await world.customer()
+    payment = await world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    rows = (await (await world.operator()).get("/internal/failed-pairings", limit=200))["items"]
+    (row,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
+    return row
+
+
+# -- configuration
+
+
+async def test_every_row_shows_its_value_bounds_and_last_change(world: World) -> None:
+    operator = await world.operator()
+    rows = {row["key"]: row for row in (await operator.get("/internal/config"))["items"]}
+    assert all(set(row) >= CONFIG_FIELDS for row in rows.values())
+    assert (rows["pairing_blast_timeout_seconds"]["min"], rows["pairing_blast_timeout_seconds"]["max"]) == (1, 3600)
+    assert (rows["searching_timeout_minutes"]["min"], rows["searching_timeout_minutes"]["max"]) == (1, 1440)
+    assert (rows["max_customers_per_mitra"]["min"], rows["max_customers_per_mitra"]["max"]) == (0, 1_000_000)
+    assert rows["mitra_stale_after_seconds"]["min"] == 30
+    assert rows["free_trial_enabled"]["used"] is False
+    assert await operator.get("/internal/config/searching_timeout_minutes") == rows["searching_timeout_minutes"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_a_row_is_set_is_read_back_and_leaves_an_audit_row(world: World, method: str) -> None:
+    operator = await world.operator()
+    path = "/internal/config/extension_timeout_seconds"
+    try:
+        for value in (1, 3600, 45):
+            row = await operator.call(method, path, {"value": value})
+            assert (row["value"], row["default"], row["updated_by"]["id"]) == (value, 60, operator.user["id"])
+            assert await operator.get(path) == row
+            last = (await audit_rows(world, "extension_timeout_seconds"))[-1]
+            assert (last["operator_id"], last["after"]) == (operator.user["id"], {"value": value})
+        assert last["before"] == {"value": 3600}
+    finally:
+        await operator.call("PUT", path, {"value": 60})
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "rule"),
+    [
+        ("pairing_blast_timeout_seconds", [0, 3601, -1, "60", 1.5, True, None, [], 10**400], "1 to 3600 seconds"),
+        ("searching_timeout_minutes", [0, 1441, False], "1 to 1440 minutes"),
+        ("max_customers_per_mitra", [-1, 1_000_001], "0 to 1000000"),
+        ("mitra_stale_after_seconds", [29, 3601], "30 to 3600 seconds"),
+        ("require_mitra_ping", [0, 1, "true", None, {}], "true or false"),
+        ("extension_default_action_on_timeout", ["maybe", "", None, 5, [], {}], "auto_approve, reject"),
+        ("support_handles", [None, [], {}, {"primary": {"label": "x", "deeplink": "https://x"}}], "primary"),
+    ],
+)
+async def test_a_value_out_of_bounds_is_422_and_names_the_rule(
+    world: World, key: str, values: list[Any], rule: str
+) -> None:
+    operator = await world.operator()
+    before = (await operator.get(f"/internal/config/{key}"), len(await audit_rows(world, key)))
+    for value in values:
+        for method in ("PUT", "PATCH"):
+            call = operator.call(method, f"/internal/config/{key}", {"value": value})
+            error = await refused(call, 422, "VALIDATION_ERROR")
+            assert rule in error["details"]["fields"][0]["message"]
+    assert (await operator.get(f"/internal/config/{key}"), len(await audit_rows(world, key))) == before
+
+
+async def test_support_handles_are_a_label_and_a_link_each(world: World) -> None:
+    operator = await world.operator()
+    path = "/internal/config/support_handles"
+    before = (await operator.get(path))["value"]
+    handles = {name: {"label": "Bantuan é", "deeplink": f"https://wa.me/{name}"} for name in ("primary", "secondary")}
+    try:
+        assert (await operator.call("PUT", path, {"value": handles}))["value"] == handles
+        bad = {**handles, "primary": {"label": "x", "deeplink": "no link"}}
+        await refused(operator.call("PUT", path, {"value": bad}), 422, "VALIDATION_ERROR")
+        nul = {**handles, "primary": {"label": "\0", "deeplink": "https://x"}}
+        await refused(operator.call("PUT", path, {"value": nul}), 422, "VALIDATION_ERROR")
+    finally:
+        await operator.call("PUT", path, {"value": before})
+
+
+async def test_an_unknown_key_does_not_exist(world: World) -> None:
+    operator = await world.operator()
+    for key in ("nothing", "MAX_CUSTOMERS_PER_MITRA", "é", "a" * 2000):
+        await refused(operator.get(f"/internal/config/{key}"), 404, "NOT_FOUND")
+        for method in ("PUT", "PATCH"):
+            await refused(operator.call(method, f"/internal/config/{key}", {"value": 1}), 404, "NOT_FOUND")
+
+
+async def test_a_body_is_a_value_and_nothing_else(world: World) -> None:
+    operator = await world.operator()
+    for body in ({}, {"value": 60, "more": 1}, {"Value": 60}):
+        call = operator.call("PUT", "/internal/config/extension_timeout_seconds", body)
+        await refused(call, 422, "VALIDATION_ERROR")
+
+
+async def test_mitra_ping_is_read_and_changed_in_parts(world: World) -> None:
+    operator = await world.operator()
+    path = "/internal/config/mitra-ping"
+    before = await operator.get(path)
+    assert set(before) == {"require_ping", "stale_after_seconds", "heartbeat_cadence_seconds"}
+    assert before["heartbeat_cadence_seconds"] == 30
+    try:
+        assert await operator.call("PATCH", path, {"stale_after_seconds": 30}) == {**before, "stale_after_seconds": 30}
+        changed = await operator.call("PATCH", path, {"require_ping": False, "stale_after_seconds": 90})
+        assert (changed["require_ping"], changed["stale_after_seconds"]) == (False, 90)
+        assert await operator.call("PATCH", path, {}) == changed
+        assert (await operator.get("/internal/config/mitra_stale_after_seconds"))["value"] == 90
+        assert (await audit_rows(world, "require_mitra_ping"))[-1]["after"] == {"value": False}
+    finally:
+        restored = {name: before[name] for name in ("require_ping", "stale_after_seconds")}
+        assert await operator.call("PATCH", path, restored) == before
+
+
+async def test_a_stale_threshold_below_the_cadence_is_422_and_changes_nothing(world: World) -> None:
+    operator = await world.operator()
+    path = "/internal/config/mitra-ping"
+    before = await operator.get(path)
+    for threshold in (29, 0, -1, 3601, "45", 45.0, True, None, 10**400):
+        call = operator.call("PATCH", path, {"require_ping": False, "stale_after_seconds": threshold})
+        error = await refused(call, 422, "VALIDATION_ERROR")
+        assert "30" in json.dumps(error)
+        assert error["details"]["fields"][0]["field"] == "stale_after_seconds"
+    for flag in (None, 0, "no"):
+        await refused(operator.call("PATCH", path, {"require_ping": flag}), 422, "VALIDATION_ERROR")
+    for body in ({"heartbeat_cadence_seconds": 5}, {"other": 1}):
+        await refused(operator.call("PATCH", path, body), 422, "VALIDATION_ERROR")
+    assert await operator.get(path) == before
+
+
+# -- mitras
+
+
+async def test_a_mitra_is_added_read_and_changed_with_audit_rows(world: World) -> None:
+    operator = await world.operator()
+    number, other = a_number(), a_number()
+    made = await operator.post(
+        "/internal/mitras", {"phone": "0" + number[3:], "display_name": "  Ayu  ", "is_active": True}
+    )
+    assert set(made) >= MITRA_FIELDS
+    assert (made["phone"], made["display_name"], made["is_active"], made["is_online"]) == (number, "Ayu", True, False)
+    path = f"/internal/mitras/{made['id']}"
+    assert await operator.get(path) == made
+    changed = await operator.call("PATCH", path, {"display_name": "Bima", "phone": other})
+    assert changed == {**made, "display_name": "Bima", "phone": other}
+    assert await operator.get(path) == changed
+    rows = await audit_rows(world, made["id"])
+    assert [row["action"] for row in rows] == ["mitra.created", "mitra.changed"]
+    assert [row["operator_id"] for row in rows] == [operator.user["id"]] * 2
+    assert (rows[0]["before"], rows[1]["before"]["display_name"], rows[1]["after"]["display_name"]) == (
+        None,
+        "Ayu",
+        "Bima",
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("phone", {"phone": "12"}),
+        ("phone", {"phone": "\0" * 10}),
+        ("phone", {"phone": None}),
+        ("phone", {"phone": 5}),
+        ("display_name", {"display_name": ""}),
+        ("display_name", {"display_name": "   "}),
+        ("display_name", {"display_name": "x" * 101}),
+        ("display_name", {"display_name": None}),
+        ("is_active", {"is_active": "yes"}),
+        ("is_active", {"is_active": None}),
+        ("role", {"role": "mitra"}),
+    ],
+)
+async def test_a_bad_field_of_a_mitra_is_named(world: World, field: str, change: dict[str, Any]) -> None:
+    operator = await world.operator()
+    made = await a_mitra(operator)
+    body = {"phone": a_number(), "display_name": "Ayu", **change}
+    for call in (
+        operator.post("/internal/mitras", body),
+        operator.call("PATCH", f"/internal/mitras/{made['id']}", change),
+    ):
+        error = await refused(call, 422, "VALIDATION_ERROR")
+        assert [item["field"] for item in error["details"]["fields"]] == [field]
+    assert await operator.get(f"/internal/mitras/{made['id']}") == made
+
+
+async def test_two_mitras_never_share_a_phone_even_at_once(world: World) -> None:
+    operator = await world.operator()
+    number = a_number()
+
+    async def add() -> int:
+        try:
+            await operator.post("/internal/mitras", {"phone": number, "display_name": "Ayu"})
+        except Refused as no:
+            return no.status
+        return 201
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(add()) for _ in range(10)]
+    assert sorted(task.result() for task in tasks) == [201] + [409] * 9
+    other = await a_mitra(operator)
+    await refused(operator.call("PATCH", f"/internal/mitras/{other['id']}", {"phone": number}), 409, "PHONE_TAKEN")
+
+
+async def test_mitras_are_searched_filtered_and_paged_newest_first(world: World) -> None:
+    operator = await world.operator()
+    name = f"Zul_{secrets.token_hex(4)}%"
+    made = [await a_mitra(operator, display_name=f"{name} {n}", is_active=n != 1) for n in range(3)]
+    ids = [row["id"] for row in reversed(made)]
+
+    async def found(**query: Any) -> list[str]:
+        return [row["id"] for row in (await operator.get("/internal/mitras", **query))["items"]]
+
+    assert await found(q=name) == await found(q=name.lower()) == ids
+    assert await found(q=made[0]["phone"]) == [made[0]["id"]]
+    assert await found(q=name, is_active="true") == [ids[0], ids[2]]
+    assert await found(q=name, is_active="false") == [ids[1]]
+    assert await found(q=name, is_online="true") == []
+    assert await found(q=name.replace("_", "x")) == []  # % and _ are letters here
+    page = await operator.get("/internal/mitras", q=name, limit=2)
+    assert [row["id"] for row in page["items"]] == ids[:2]
+    last = await operator.get("/internal/mitras", q=name, limit=2, cursor=page["next_cursor"])
+    assert ([row["id"] for row in last["items"]], last["next_cursor"]) == (ids[2:], None)
+
+
+async def test_forcing_a_mitra_offline_is_seen_by_both_and_audited(world: World) -> None:
+    operator, mitra = await world.operator(), await world.mitra()
+    path = f"/internal/mitras/{mitra.user['id']}"
+    assert (await operator.get(path))["is_online"] is True
+    for _ in range(2):
+        assert (await operator.post(f"{path}/force-offline"))["is_online"] is False
+    assert (await mitra.get("/api/mitra/status"))["is_online"] is False
+    last = (await audit_rows(world, mitra.user["id"]))[-1]
+    assert (last["action"], last["after"]) == ("mitra.forced_offline", {"is_online": False})
+    await mitra.post("/api/mitra/status/online")
+    assert (await operator.get(path))["is_online"] is True
+
+
+async def test_deactivating_a_mitra_takes_her_offline_and_ends_her_tokens(world: World) -> None:
+    operator, mitra = await world.operator(), await world.mitra()
+    refresh_token, mitra.refresh_token = mitra.refresh_token, None
+    changed = await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+    assert (changed["is_active"], changed["is_online"]) == (False, False)
+
+    async def status() -> int:
+        return (await mitra._once("GET", "/api/mitra/status", None))[0]
+
+    await world.until(status, lambda seen: seen == 401, timeout=1)
+    device = world.client()
+    body = {"refresh_token": refresh_token}
+    await refused(device.post("/api/shared/auth/refresh", body), 401, "REFRESH_INVALID")
+
+
+async def test_deactivating_a_mitra_ignores_her_open_requests(world: World) -> None:
+    operator, mitra, customer = await world.operator(), await world.mitra(), await world.customer()
+    payment = await world.paid(customer)
+    await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+    rows = await world.stack.sql(
+        "SELECT response FROM chat_request_notifications WHERE session_id = $1::text::uuid", payment["session_id"]
+    )
+    assert [row["response"] for row in rows] == ["IGNORED"]
+
+
+async def test_what_does_not_exist_is_404_for_operators_too(world: World) -> None:
+    operator = await world.operator()
+    for one in (new_id(), "nonsense", "é", "0"):
+        for method, path, body in (
+            ("GET", f"/internal/mitras/{one}", None),
+            ("PATCH", f"/internal/mitras/{one}", {"display_name": "x"}),
+            ("POST", f"/internal/mitras/{one}/force-offline", None),
+            ("GET", f"/internal/customers/{one}", None),
+            ("PATCH", f"/internal/failed-pairings/{one}", {"operator_action": "refunded"}),
+        ):
+            await refused(operator.call(method, path, body), 404, "NOT_FOUND")
+
+
+async def test_an_operator_reads_a_customer_by_id(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer("Dewi")
+    assert await operator.get(f"/internal/customers/{customer.user['id']}") == customer.user
+
+
+# -- failed pairings
+
+
+async def test_a_failed_pairing_has_the_fields_of_the_contract_and_is_found_by_its_cause(world: World) -> None:
+    operator = await world.operator()
+    failure = await a_failure(world)
+    assert set(failure) == FAILURE_FIELDS
+    assert (failure["cause_tag"], failure["amount"], failure["operator_action"]) == ("customer_cancelled", 12000, None)
+    assert failure["customer"]["display_name"] == "Dewi"
+
+    async def listed(**query: Any) -> bool:
+        rows = (await operator.get("/internal/failed-pairings", limit=200, **query))["items"]
+        return failure["id"] in [row["id"] for row in rows]
+
+    assert await listed(cause_tag="customer_cancelled")
+    assert not await listed(cause_tag="no_mitra_available")
+    assert await listed(operator_action="none")
+    assert not await listed(operator_action="refunded")
+    assert not await listed(superseded="true")
+    for query in ({"cause_tag": "odd"}, {"operator_action": "odd"}, {"limit": 0}, {"limit": 201}, {"cursor": "odd"}):
+        await refused(operator.get("/internal/failed-pairings", **query), 422, "VALIDATION_ERROR")
+
+
+async def test_failed_pairings_are_paged_newest_first(world: World) -> None:
+    operator = await world.operator()
+    older, newer = await a_failure(world), await a_failure(world)
+    page = await operator.get("/internal/failed-pairings", limit=1)
+    assert [row["id"] for row in page["items"]] == [newer["id"]]
+    following = await operator.get("/internal/failed-pairings", limit=1, cursor=page["next_cursor"])
+    assert [row["id"] for row in following["items"]] == [older["id"]]
+
+
+async def test_of_twenty_actions_at_once_one_counts(world: World) -> None:
+    operator = await world.operator()
+    failure = await a_failure(world)
+    path = f"/internal/failed-pairings/{failure['id']}"
+    wishes = ["refunded", "credited", "no_action", "refunded"] * 5
+
+    async def act(wish: str) -> dict[str, Any] | None:
+        try:
+            return await operator.call("PATCH", path, {"operator_action": wish})
+        except Refused as no:
+            assert (no.status, no.code) == (409, "ALREADY_ACTIONED")
+            return None
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(act(wish)) for wish in wishes]
+    (done,) = [task.result() for task in tasks if task.result() is not None]
+    assert set(done) == FAILURE_FIELDS
+    assert (done["actioned_by"]["id"], done["operator_action"]) == (operator.user["id"], done["operator_action"])
+    assert done["actioned_at"] is not None
+    (row,) = await audit_rows(world, failure["id"])
+    assert (row["action"], row["after"]["operator_action"]) == ("failed_pairing.actioned", done["operator_action"])
+    same = (await operator.get("/internal/failed-pairings", operator_action=done["operator_action"]))["items"][0]
+    assert same == done
+
+
+async def test_an_unknown_action_is_422_and_leaves_the_failure_open(world: World) -> None:
+    operator = await world.operator()
+    failure = await a_failure(world)
+    path = f"/internal/failed-pairings/{failure['id']}"
+    for body in ({"operator_action": "none"}, {"operator_action": None}, {}, {"operator_action": ["refunded"]}):
+        error = await refused(operator.call("PATCH", path, body), 422, "VALIDATION_ERROR")
+        assert [item["field"] for item in error["details"]["fields"]] == ["operator_action"]
+    done = await operator.call("PATCH", path, {"operator_action": "refunded"})
+    assert done["operator_action"] == "refunded"
+
+
+# -- the books
+
+
+async def test_the_books_count_sessions_and_payments(world: World) -> None:
+    operator = await world.operator()
+    before = await operator.get("/internal/ledger/audit")
+    assert set(before) == {"sessions", "payments", "violations"}
+    customer = await world.customer()
+    await world.paid(customer)
+    after = await operator.get("/internal/ledger/audit")
+    assert (after["sessions"], after["payments"]) == (before["sessions"] + 1, before["payments"] + 1)
+    assert after["violations"] == []
+
+
+async def test_the_books_show_what_was_changed_by_hand(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    session_id = (await world.paid(customer))["session_id"]
+    write = "UPDATE chat_sessions SET last_seq = $2 WHERE id = $1::text::uuid"
+    await world.stack.sql(write, session_id, 3)
+    try:
+        (violation,) = (await operator.get("/internal/ledger/audit"))["violations"]
+    finally:
+        await world.stack.sql(write, session_id, 0)
+    assert (set(violation), violation["id"]) == ({"rule", "id", "detail"}, session_id)
+    assert (await operator.get("/internal/ledger/audit"))["violations"] == []
+
+
+# -- who may
+
+
+async def test_strangers_see_nothing_of_the_desk(world: World) -> None:
+    stranger = world.client()
+    base = world.stack.addresses.internal
+    for path in ("/internal/config", "/internal/mitras", "/internal/failed-pairings", "/internal/webhook-logs",
+                 "/internal/ledger/audit", "/internal/auth/me", f"/internal/customers/{new_id()}"):  # fmt: skip
+        await refused(stranger.get(base + path), 401, "UNAUTHENTICATED")
+
+
+async def test_an_operator_has_only_the_permissions_of_the_role(world: World) -> None:
+    """Roles come with a later issue's routes, so this one is put into the database."""
+    role, email = f"reader-{secrets.token_hex(4)}", f"reader-{secrets.token_hex(4)}@example.test"
+    await world.stack.sql(
+        "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1::text::uuid, $2, $3::text::jsonb, now())",
+        new_id(), role, json.dumps({"mitras": "read", "config": "write"}),
+    )  # fmt: skip
+    password = "quite a long password 7"
+    world.stack.command(
+        "operator",
+        "create",
+        "--email",
+        email,
+        "--display-name",
+        "R",
+        "--role",
+        role,
+        "--password-stdin",
+        stdin=password,
+    )
+    reader = world.client()
+    await reader.sign_in_as_operator(email, password)
+    assert "items" in await reader.get("/internal/mitras")
+    assert "items" in await reader.get("/internal/config")
+    assert await reader.call("PATCH", "/internal/config/mitra-ping", {})
+    for method, path, body in (
+        ("POST", "/internal/mitras", {"phone": a_number(), "display_name": "x"}),
+        ("POST", f"/internal/mitras/{new_id()}/force-offline", None),
+        ("GET", f"/internal/customers/{new_id()}", None),
+        ("GET", "/internal/failed-pairings", None),
+        ("PATCH", f"/internal/failed-pairings/{new_id()}", {"operator_action": "refunded"}),
+        ("GET", "/internal/webhook-logs", None),
+        ("GET", "/internal/ledger/audit", None),
+    ):
+        await refused(reader.call(method, path, body), 403, "FORBIDDEN")

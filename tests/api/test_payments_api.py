@@ -1,0 +1,277 @@
+"""Prices and payment requests, over the public listener."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.stack import World, new_id
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+
+REQUEST_FIELDS = {
+    "payment_request_id", "status", "mode", "amount", "duration_minutes", "is_first_session_discount", "is_extension",
+    "targeted_mitra_id", "gateway_invoice_url", "expires_at", "created_at", "confirmed_at", "consumed_at",
+    "session_id", "failure",
+}  # fmt: skip
+REQUESTS = "/api/client/payment/requests"
+
+
+async def refused(call: Any, status: int, code: str) -> Any:
+    """The call is refused with this status and code; returns the error."""
+    with pytest.raises(Refused) as caught:
+        await call
+    assert (caught.value.status, caught.value.code) == (status, code)
+    return caught.value.body["error"]
+
+
+async def read(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    """The request as it is now."""
+    return await customer.get(f"{REQUESTS}/{payment['payment_request_id']}")
+
+
+async def test_prices_are_in_two_groups_with_the_callers_discount(world: World) -> None:
+    customer = await world.customer()
+    pricing = await customer.get("/api/client/chat/pricing")
+    assert await customer.get("/api/client/chat-pricing") == pricing
+    assert set(pricing) == {"chat", "call", "first_session_discount"}
+    for mode, prices in (("chat", {12: 12000, 30: 27000, 60: 48000}), ("call", {12: 18000, 30: 40000, 60: 72000})):
+        tiers = pricing[mode]["tiers"]
+        assert all(set(tier) == {"id", "minutes", "price_idr", "tag"} for tier in tiers)
+        assert {tier["minutes"]: tier["price_idr"] for tier in tiers} == prices
+    assert pricing["first_session_discount"] == {
+        "enabled": True,
+        "eligible": True,
+        "price_idr": 2000,
+        "gimmick_price_idr": 12000,
+        "duration_minutes": 12,
+        "modes": ["chat"],
+    }
+
+
+async def test_a_request_has_exactly_the_fields_of_the_contract(world: World) -> None:
+    customer = await world.customer()
+    made = await customer.post(REQUESTS, {"duration_minutes": 30, "topics": ["work", "family"]})
+    assert set(made) == REQUEST_FIELDS
+    assert (made["status"], made["mode"], made["amount"], made["duration_minutes"]) == ("pending", "chat", 27000, 30)
+    nothing_yet = ("targeted_mitra_id", "confirmed_at", "consumed_at", "session_id", "failure")
+    assert [made[name] for name in nothing_yet] == [None] * 5
+    assert (made["is_first_session_discount"], made["is_extension"]) == (False, False)
+    assert made["created_at"].endswith("Z")
+    assert await read(customer, made) == made
+
+
+@pytest.mark.parametrize(
+    ("mode", "minutes", "price"), [("chat", 12, 12000), ("chat", 60, 48000), ("call", 12, 18000), ("call", 60, 72000)]
+)
+async def test_the_price_is_the_tiers(world: World, mode: str, minutes: int, price: int) -> None:
+    made = await world.request(await world.customer(), mode=mode, duration_minutes=minutes)
+    assert (made["mode"], made["duration_minutes"], made["amount"]) == (mode, minutes, price)
+
+
+async def test_the_price_is_never_the_clients_to_say(world: World) -> None:
+    customer = await world.customer()
+    for field in ("amount", "price", "price_idr"):
+        await refused(customer.post(REQUESTS, {"duration_minutes": 12, field: 1}), 422, "VALIDATION_ERROR")
+
+
+async def test_without_a_tier_there_is_no_request(world: World) -> None:
+    customer = await world.customer()
+    for wish in ({"duration_minutes": 13}, {"mode": "call", "duration_minutes": 1440}):
+        await refused(customer.post(REQUESTS, wish), 409, "TIER_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("field", "wish"),
+    [
+        ("mode", {"mode": "video"}),
+        ("duration_minutes", {"duration_minutes": 0}),
+        ("duration_minutes", {"duration_minutes": 12.5}),
+        ("duration_minutes", {"duration_minutes": True}),
+        ("duration_minutes", {"duration_minutes": "12"}),
+        ("topics", {"topics": ["x"] * 13}),
+        ("topics", {"topics": ["x" * 65]}),
+        ("targeted_mitra_id", {"targeted_mitra_id": "somebody"}),
+        ("first_session_discount", {"first_session_discount": 1}),
+    ],
+)
+async def test_a_field_out_of_bounds_is_named(world: World, field: str, wish: dict[str, Any]) -> None:
+    customer = await world.customer()
+    error = await refused(customer.post(REQUESTS, {"duration_minutes": 12, **wish}), 422, "VALIDATION_ERROR")
+    assert [item["field"].split("[")[0] for item in error["details"]["fields"]] == [field]
+
+
+async def test_twelve_topics_of_64_characters_are_fine(world: World) -> None:
+    assert (await world.request(await world.customer(), topics=["ä" * 64] * 12))["status"] == "pending"
+
+
+async def test_the_discount_costs_2000_for_12_minutes_which_may_be_left_out(world: World) -> None:
+    for wish in ({}, {"duration_minutes": 12}):
+        customer = await world.customer()
+        made = await customer.post(REQUESTS, {"first_session_discount": True, **wish})
+        assert (made["amount"], made["duration_minutes"], made["is_first_session_discount"]) == (2000, 12, True)
+
+
+@pytest.mark.parametrize("wish", [{"duration_minutes": 30}, {"mode": "call"}, {"mode": "call", "duration_minutes": 12}])
+async def test_the_discount_is_for_its_mode_and_minutes_only(world: World, wish: dict[str, Any]) -> None:
+    customer = await world.customer()
+    await refused(customer.post(REQUESTS, {"first_session_discount": True, **wish}), 409, "DISCOUNT_NOT_ELIGIBLE")
+
+
+async def test_a_pending_discount_that_is_replaced_does_not_count(world: World) -> None:
+    customer = await world.customer()
+    first = await customer.post(REQUESTS, {"first_session_discount": True})
+    second = await customer.post(REQUESTS, {"first_session_discount": True})
+    assert ((await read(customer, first))["status"], second["amount"]) == ("abandoned", 2000)
+
+
+async def test_the_right_to_the_discount_ends_with_a_chat_and_comes_back_after_a_failure(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+
+    async def eligible() -> bool:
+        return (await customer.get("/api/client/chat/pricing"))["first_session_discount"]["eligible"]
+
+    payment = await world.paid(customer, first_session_discount=True)
+    assert await eligible() is False
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    assert (await read(customer, payment))["failure"] == {"cause_tag": "customer_cancelled"}
+    assert await eligible() is True
+    session_id = await world.session(customer, mitra, first_session_discount=True)
+    assert await eligible() is False
+    await world.config("early_end_customer_enabled", True)
+    try:
+        await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
+    finally:
+        await world.config("early_end_customer_enabled", False)
+    await refused(customer.post(REQUESTS, {"first_session_discount": True}), 409, "DISCOUNT_NOT_ELIGIBLE")
+    assert (await world.request(customer))["amount"] == 12000
+
+
+async def test_a_new_request_abandons_the_older_one(world: World) -> None:
+    customer = await world.customer()
+    first, second = await world.request(customer), await world.request(customer)
+    assert (await read(customer, first))["status"] == "abandoned"
+    assert (await read(customer, second))["status"] == "pending"
+
+
+async def test_a_refused_request_leaves_the_pending_one_alone(world: World) -> None:
+    customer = await world.customer()
+    first = await world.request(customer)
+    await refused(customer.post(REQUESTS, {"duration_minutes": 13}), 409, "TIER_NOT_FOUND")
+    assert (await read(customer, first))["status"] == "pending"
+
+
+async def test_fifty_requests_at_once_leave_one_pending(world: World) -> None:
+    customer = await world.customer()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(world.request(customer)) for _ in range(50)]
+    made = [task.result() for task in tasks]
+    assert len({request["payment_request_id"] for request in made}) == 50
+    statuses = [(await read(customer, request))["status"] for request in made]
+    assert sorted(statuses) == ["abandoned"] * 49 + ["pending"]
+
+
+async def test_a_live_session_stands_in_the_way_and_is_named(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.paid(customer)
+    for wish in ({"duration_minutes": 12}, {"first_session_discount": True}):
+        error = await refused(customer.post(REQUESTS, wish), 409, "SESSION_IN_PROGRESS")
+        assert error["details"]["session_id"] == payment["session_id"]
+    await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
+    error = await refused(customer.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
+    assert error["details"]["session_id"] == payment["session_id"]
+
+
+async def test_a_pending_request_is_abandoned_and_abandoning_again_changes_nothing(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    path = f"{REQUESTS}/{payment['payment_request_id']}/abandon"
+    first = await customer.post(path)
+    assert (set(first), first["status"]) == (REQUEST_FIELDS, "abandoned")
+    assert await customer.post(path) == first
+
+
+async def test_a_paid_or_expired_request_is_not_abandoned(world: World) -> None:
+    customer, other = await world.customer(), await world.customer()
+    paid = await world.paid(customer)
+    expired = await world.request(other)
+    await world.webhook(expired, status="EXPIRED")
+    for who, payment in ((customer, paid), (other, expired)):
+        path = f"{REQUESTS}/{payment['payment_request_id']}/abandon"
+        await refused(who.post(path), 409, "PAYMENT_NOT_PENDING")
+
+
+async def test_the_legacy_addresses_answer_alike(world: World) -> None:
+    customer = await world.customer()
+    made = await customer.post("/api/client/payment/sessions", {"duration_minutes": 12})
+    assert set(made) == REQUEST_FIELDS
+    legacy = f"/api/client/payment/sessions/{made['payment_request_id']}"
+    assert await customer.get(legacy) == await read(customer, made)
+    assert (await customer.post(f"{legacy}/abandon"))["status"] == "abandoned"
+
+
+async def test_somebody_elses_request_does_not_exist(world: World) -> None:
+    customer, stranger = await world.customer(), await world.customer("Eka")
+    payment = await world.request(customer)
+    for request_id in (payment["payment_request_id"], new_id(), "nonsense"):
+        await refused(stranger.get(f"{REQUESTS}/{request_id}"), 404, "NOT_FOUND")
+        await refused(stranger.post(f"{REQUESTS}/{request_id}/abandon"), 404, "NOT_FOUND")
+    assert (await read(customer, payment))["status"] == "pending"
+
+
+async def test_mitras_and_strangers_can_not_pay(world: World) -> None:
+    mitra, stranger = await world.mitra(online=False), world.client()
+    await refused(mitra.post(REQUESTS, {"duration_minutes": 12}), 403, "FORBIDDEN")
+    await refused(mitra.get("/api/client/chat/pricing"), 403, "FORBIDDEN")
+    await refused(stranger.post(REQUESTS, {"duration_minutes": 12}), 401, "UNAUTHENTICATED")
+
+
+async def test_the_development_page_pays_as_the_gateway_would(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    url = payment["gateway_invoice_url"]
+    assert url == f"{world.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
+    async with customer._http.get(url) as page:
+        assert (page.status, page.content_type) == (200, "text/html")
+        assert "12.000" in await page.text()
+    for _ in range(2):
+        async with customer._http.post(url) as page:
+            assert page.status == 200
+            assert "confirmed" in await page.text()
+    assert (await read(customer, payment))["status"] == "confirmed"
+    operator = await world.operator()
+    calls = (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
+    assert [row["processing_result"] for row in calls] == ["duplicate", "confirmed"]
+
+
+async def test_only_a_previous_mitra_can_be_asked_for(world: World) -> None:
+    customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
+    target = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"]}
+    for mitra_id in (mitra.user["id"], new_id()):
+        wish = {**target, "targeted_mitra_id": mitra_id}
+        await refused(customer.post(REQUESTS, wish), 403, "NOT_PREVIOUS_MITRA")
+    await world.config("early_end_customer_enabled", True)
+    try:
+        session_id = await world.session(customer, mitra)
+        await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
+    finally:
+        await world.config("early_end_customer_enabled", False)
+    assert (await customer.post(REQUESTS, target))["targeted_mitra_id"] == mitra.user["id"]
+    wish = {**target, "targeted_mitra_id": other.user["id"]}
+    await refused(customer.post(REQUESTS, wish), 403, "NOT_PREVIOUS_MITRA")
+    await mitra.post("/api/mitra/status/offline")
+    await refused(customer.post(REQUESTS, target), 409, "MITRA_OFFLINE")
+
+
+async def test_availability_counts_free_mitras_and_is_soon_up_to_date(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+
+    async def available() -> int:
+        answer = await customer.get("/api/client/mitras/availability")
+        assert set(answer) == {"available"}
+        return answer["available"]
+
+    assert await world.until(available, lambda n: n == 1, timeout=4) == 1
+    await mitra.post("/api/mitra/status/offline")
+    assert await world.until(available, lambda n: n == 0, timeout=4) == 0

@@ -1,0 +1,84 @@
+"""Flows in the test's own process, over real servers: no edges, no jobs, no luck with time."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor, UserType
+from core.base.settings import read
+from core.customers import store as customers
+from core.flows import setup
+from core.mitras import store as mitras
+from core.runtime import Runtime, open_runtime
+from tools.embedded import Embedded, Servers
+from tools.migrate import migrate
+
+CALLBACK_TOKEN = "a-callback-token-for-the-flows"
+
+
+@attrs.define(kw_only=True)
+class Stage:
+    """A runtime and the one event loop in which all its work happens."""
+
+    runtime: Runtime
+    loop: asyncio.AbstractEventLoop
+    people: int = 0
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do something in the loop."""
+        return self.loop.run_until_complete(work)
+
+    async def customer(self) -> Actor:
+        """A new customer."""
+        async with self.runtime.transaction() as tx:
+            made = await customers.create_anonymous(tx, ids.new_id())
+        return _actor(UserType.CUSTOMER, made.id)
+
+    async def mitra(self) -> Actor:
+        """A new mitra, offline."""
+        self.people += 1
+        async with self.runtime.transaction() as tx:
+            made = await mitras.create(
+                tx, phone=f"+628{self.people:09d}", display_name=f"Mitra {self.people}", is_active=True
+            )
+        assert made is not None
+        return _actor(UserType.MITRA, made.id)
+
+
+def _actor(user_type: UserType, user_id: str) -> Actor:
+    return Actor(user_type=user_type, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**40, ids=(user_id,))
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A migrated and seeded database of our own, and a runtime over it that does nothing by itself."""
+    servers, loop = Embedded(tmp_path_factory.mktemp("flows"), durable=False), asyncio.new_event_loop()
+    try:
+        made = Stage(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
+        yield made
+        made.run(made.runtime.close())
+    finally:
+        servers.stop()
+        loop.close()
+
+
+async def _open(found: Servers) -> Runtime:
+    await migrate(found.database_url)
+    runtime = await open_runtime(
+        read(
+            {
+                "ENVIRONMENT": "test",
+                "DATABASE_URL": found.database_url,
+                "REDIS_URL": found.redis_url,
+                "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+            }
+        )
+    )
+    await setup.seed_defaults(runtime)
+    await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
+    await runtime.refresh_config()
+    return runtime

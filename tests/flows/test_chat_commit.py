@@ -1,0 +1,304 @@
+"""The message path on a real PostgreSQL: several writers at once, and what a session's log looks like afterwards."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Coroutine
+from typing import Any
+
+import attrs
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor
+from core.base.errors import DomainError, NotFound
+from core.flows import (
+    message_send,
+    mitra_status,
+    pairing_answer,
+    pairing_start,
+    payment_request,
+    session_end,
+    session_timers,
+    webhook_receive,
+)
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
+from core.messages.rules import Draft, Mark, Placed
+from core.sessions.rules import SessionNotActive
+from tests.flows.conftest import CALLBACK_TOKEN, Stage
+
+
+@attrs.frozen(kw_only=True)
+class Chat:
+    """An active session and its parties."""
+
+    stage: Stage
+    id: str
+    customer: Actor
+    mitra: Actor
+
+    def draft(self, sender: Actor, content: str = "halo", *, client_message_id: str | None = None) -> Draft:
+        """A message of somebody's."""
+        return Draft(
+            id=ids.new_id(),
+            session_id=self.id,
+            sender_id=sender.user_id,
+            client_message_id=client_message_id or ids.new_id(),
+            type="text",
+            content=content,
+            metadata=None,
+        )
+
+    def commit(self, *drafts: Draft, mark: Mark | None = None) -> Coroutine[Any, Any, list[Placed | bool]]:
+        """Commit a batch; return its answers."""
+        return self._commit(list(drafts), {} if mark is None else {self.id: mark})
+
+    async def _commit(self, drafts: list[Draft], marks: dict[str, Mark]) -> list[Placed | bool]:
+        return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
+
+    async def row(self, sql: str) -> Any:
+        """A row about the session."""
+        return await self.stage.runtime.db.fetchrow(sql, self.id)
+
+    async def log(self) -> list[Any]:
+        """The stored messages, by seq."""
+        return await self.stage.runtime.db.fetch(
+            "SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY seq", self.id
+        )
+
+    async def is_whole(self) -> int:
+        """Check that the log is gapless and agrees with the session; return its length."""
+        stored = await self.log()
+        last = await self.row("SELECT last_seq FROM chat_sessions WHERE id = $1")
+        assert [row["seq"] for row in stored] == list(range(1, last["last_seq"] + 1))
+        assert len({row["client_message_id"] for row in stored}) == len(stored)
+        assert [row["created_at"] for row in stored] == sorted(row["created_at"] for row in stored)
+        return len(stored)
+
+
+@pytest.fixture
+def chat(stage: Stage) -> Chat:
+    return stage.run(_a_chat(stage))
+
+
+async def _a_chat(stage: Stage) -> Chat:
+    runtime, customer, mitra = stage.runtime, await stage.customer(), await stage.mitra()
+    wish = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
+    await mitra_status.go_online(runtime, mitra)
+    payment = await payment_request.request_payment(runtime, customer, wish)
+    call = f'{{"id": "inv-{payment.id}", "external_id": "{payment.id}", "status": "PAID", "amount": 12000}}'
+    headers = {"x-callback-token": CALLBACK_TOKEN}
+    await webhook_receive.receive(runtime, Incoming(body=call.encode(), headers=headers, source_ip="127.0.0.1"))
+    await pairing_start.start(runtime, payment_request_id=payment.id)
+    found = await runtime.db.fetchval("SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.id)
+    await pairing_answer.accept(runtime, mitra, session_id=found)
+    await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+    return Chat(stage=stage, id=found, customer=customer, mitra=mitra)
+
+
+async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one) for one in work]
+    return [task.result() for task in tasks]
+
+
+def test_two_writers_make_one_gapless_log_in_each_senders_order(chat: Chat) -> None:
+    async def write(sender: Actor) -> list[Placed | bool]:
+        placed = []
+        for n in range(30):
+            batch = [chat.draft(sender, f"{n}-{m}") for m in range(1 + n % 4)]
+            placed += await chat.commit(*batch)
+        return placed
+
+    async def play() -> None:
+        hers, theirs = await together(write(chat.customer), write(chat.mitra))
+        total = await chat.is_whole()
+        assert total == len(hers) + len(theirs) == 2 * sum(1 + n % 4 for n in range(30))
+        for answers, sender in ((hers, "customer"), (theirs, "mitra")):
+            assert [placed.seq for placed in answers] == sorted(placed.seq for placed in answers)
+            stored = {row["seq"]: row for row in await chat.log() if row["sender_type"] == sender}
+            assert [str(stored[placed.seq]["id"]) for placed in answers] == [placed.id for placed in answers]
+            assert [row["content"] for row in stored.values()] == [
+                f"{n}-{m}" for n in range(30) for m in range(1 + n % 4)
+            ]
+
+    chat.stage.run(play())
+
+
+def test_a_message_that_several_writers_send_is_stored_once_and_answered_alike(chat: Chat) -> None:
+    async def play() -> None:
+        keys = [ids.new_id() for _ in range(20)]
+
+        async def write() -> list[Placed | bool]:
+            answers = []
+            for key in keys:
+                answers += await chat.commit(
+                    chat.draft(chat.customer, client_message_id=key), chat.draft(chat.customer, "other")
+                )
+            return answers[::2]
+
+        runs = await together(*(write() for _ in range(4)))
+        assert await chat.is_whole() == len(keys) + 4 * len(keys)
+        for answers in zip(*runs, strict=True):
+            assert len({(placed.id, placed.seq, placed.created_at) for placed in answers}) == 1
+            assert [placed.repeated for placed in answers].count(False) == 1
+
+    chat.stage.run(play())
+
+
+def test_the_same_client_id_of_the_other_party_is_another_message(chat: Chat) -> None:
+    async def play() -> None:
+        key = ids.new_id()
+        hers, theirs = await together(
+            chat.commit(chat.draft(chat.customer, client_message_id=key)),
+            chat.commit(chat.draft(chat.mitra, client_message_id=key)),
+        )
+        assert sorted((hers[0].seq, theirs[0].seq)) == [1, 2]
+        assert not hers[0].repeated
+        assert not theirs[0].repeated
+
+    chat.stage.run(play())
+
+
+def test_a_stranger_in_a_batch_is_refused_and_the_others_are_stored(chat: Chat) -> None:
+    async def play() -> None:
+        stranger = await chat.stage.customer()
+        unknown = attrs.evolve(chat.draft(chat.customer), session_id=ids.new_id())
+        answers = await chat.commit(
+            chat.draft(chat.customer), chat.draft(stranger), unknown, chat.draft(chat.mitra), chat.draft(stranger)
+        )
+        assert [answer if isinstance(answer, bool) else answer.seq for answer in answers] == [1, False, False, 2, False]
+        assert await chat.is_whole() == 2
+        with pytest.raises(NotFound):
+            await message_send.send_one(chat.stage.runtime, stranger, chat.draft(stranger))
+
+    chat.stage.run(play())
+
+
+async def _write_until_refused(chat: Chat, sender: Actor) -> list[Placed]:
+    stored: list[Placed] = []
+    while True:
+        try:
+            stored.append(await message_send.send_one(chat.stage.runtime, sender, chat.draft(sender)))
+        except SessionNotActive:
+            return stored
+
+
+async def _from_inside(chat: Chat, change: Coroutine[Any, Any, Any]) -> Any:
+    """Make a change as soon as some messages are stored."""
+    while (await chat.row("SELECT last_seq FROM chat_sessions WHERE id = $1"))["last_seq"] < 10:
+        pass
+    return await change
+
+
+async def _expire_soon(chat: Chat) -> None:
+    """Give the session 0.1 s; a job records its end a little later."""
+    runtime = chat.stage.runtime
+    ends_at = runtime.now() + dt.timedelta(seconds=0.1)
+    await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, ends_at)
+    await runtime.clock.sleep(0.15)
+    await session_timers.expire(runtime)
+
+
+@pytest.mark.parametrize("ending", ["by time", "by the customer"])
+def test_nothing_is_stored_after_the_end_and_what_was_acknowledged_stays(chat: Chat, ending: str) -> None:
+    runtime = chat.stage.runtime
+
+    async def play() -> None:
+        if ending == "by time":
+            change = _expire_soon(chat)
+        else:
+            runtime.config.values["early_end_customer_enabled"] = True
+            change = session_end.end(runtime, chat.customer, session_id=chat.id)
+        hers, theirs, _ = await together(
+            _write_until_refused(chat, chat.customer),
+            _write_until_refused(chat, chat.mitra),
+            _from_inside(chat, change),
+        )
+        assert await chat.is_whole() == len(hers) + len(theirs) >= 10
+        row = await chat.row("SELECT status, expires_at, ended_at FROM chat_sessions WHERE id = $1")
+        assert row["status"] == ("expired" if ending == "by time" else "closing")
+        assert (await chat.log())[-1]["created_at"] <= row["expires_at"]
+        # Sent again after the end, a stored message still gets its first answer; a new one does not get in.
+        first = (await chat.log())[0]
+        sender = chat.customer if first["sender_type"] == "customer" else chat.mitra
+        again = chat.draft(sender, client_message_id=str(first["client_message_id"]))
+        answers = await chat.commit(chat.draft(chat.customer), again, chat.draft(chat.mitra))
+        assert (answers[0], answers[2]) == (True, True)
+        assert isinstance(answers[1], Placed)
+        assert (answers[1].seq, answers[1].id, answers[1].repeated) == (1, str(first["id"]), True)
+        assert await chat.is_whole() == len(hers) + len(theirs)
+
+    try:
+        chat.stage.run(play())
+    finally:
+        runtime.config.values["early_end_customer_enabled"] = False
+
+
+MARKS = """SELECT customer_delivered_seq, customer_read_seq, mitra_delivered_seq, mitra_read_seq, last_seq
+  FROM chat_sessions WHERE id = $1"""
+
+
+def test_marks_never_go_back_and_never_pass_the_messages(chat: Chat) -> None:
+    async def play() -> None:
+        done = asyncio.Event()
+
+        async def write() -> None:
+            for _ in range(40):
+                await chat.commit(chat.draft(chat.mitra))
+            done.set()
+
+        async def mark(bounds: list[int]) -> None:
+            for bound in bounds:
+                await chat.commit(mark=Mark(customer_delivered=bound, customer_read=bound))
+
+        async def watch() -> None:
+            before = (0, 0)
+            while not done.is_set():
+                row = await chat.row(MARKS)
+                now = (row["customer_delivered_seq"], row["customer_read_seq"])
+                assert all(new >= old for new, old in zip(now, before, strict=True))
+                assert max(now) <= row["last_seq"]
+                before = now
+
+        up, down = list(range(1, 41)), list(range(40, 0, -1))
+        await together(write(), mark(up), mark(down), mark([2**31 - 1] * 10), watch())
+        await chat.commit(mark=Mark(customer_read=7, customer_delivered=7))
+        await chat.commit(mark=Mark(customer_read=40, customer_delivered=40))
+        await chat.commit(mark=Mark(customer_read=7, customer_delivered=7))
+        assert dict(await chat.row(MARKS)) == {
+            "customer_delivered_seq": 40,
+            "customer_read_seq": 40,
+            "mitra_delivered_seq": 0,
+            "mitra_read_seq": 0,
+            "last_seq": 40,
+        }
+
+    chat.stage.run(play())
+
+
+def test_a_mark_beyond_the_messages_does_not_block_later_ones(chat: Chat) -> None:
+    async def play() -> None:
+        await chat.commit(chat.draft(chat.mitra))
+        await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2**31 - 1)
+        assert (await chat.row(MARKS))["customer_read_seq"] == 1
+        await chat.commit(chat.draft(chat.mitra), mark=Mark(mitra_delivered=2**31 - 1, mitra_read=2**31 - 1))
+        assert (await chat.row(MARKS))["customer_read_seq"] == 1
+        await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2)
+        row = await chat.row(MARKS)
+        assert (row["customer_read_seq"], row["customer_delivered_seq"], row["last_seq"]) == (2, 2, 2)
+        assert (await chat.row("SELECT mitra_read_seq AS n FROM chat_sessions WHERE id = $1"))["n"] <= 2
+
+    chat.stage.run(play())
+
+
+def test_a_stranger_cannot_move_a_mark(chat: Chat) -> None:
+    async def play() -> None:
+        await chat.commit(chat.draft(chat.mitra))
+        stranger = await chat.stage.customer()
+        with pytest.raises(DomainError) as refused:
+            await message_send.mark_read(chat.stage.runtime, stranger, session_id=chat.id, up_to=1)
+        assert refused.value.code == "NOT_FOUND"
+        assert (await chat.row(MARKS))["customer_read_seq"] == 0
+
+    chat.stage.run(play())

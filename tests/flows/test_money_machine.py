@@ -1,0 +1,582 @@
+"""Money under every order of events: random walks over the flows, with a clock that is moved by hand.
+
+Before each step a plain model says, from the contract alone, what every payment request will be after it. After each
+step the rows must agree with it, and the books must have no violation.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+import attrs
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from core.base.actor import Actor
+from core.base.errors import DomainError
+from core.flows import (
+    mitra_status,
+    pairing_advance,
+    pairing_answer,
+    pairing_leave,
+    pairing_start,
+    payment_request,
+    session_end,
+    session_timers,
+    webhook_receive,
+)
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
+from core.reads import ledger
+from tests.clock import HandClock
+from tests.flows.conftest import CALLBACK_TOKEN, Stage
+
+CAPACITY = 1  # so that two customers are enough to fill a mitra
+LIVE = {"searching", "active", "expired"}
+HELD = {"active", "expired"}
+# Contract 4 and 5, typed in from its tables.
+PAYMENT_EDGES = {
+    ("pending", "confirmed"), ("pending", "abandoned"), ("pending", "expired"), ("pending", "failed_pairing"),
+    ("confirmed", "consumed"), ("confirmed", "failed_pairing"),
+    ("expired", "confirmed"), ("expired", "failed_pairing"), ("abandoned", "failed_pairing"),
+}  # fmt: skip
+SESSION_EDGES = {
+    ("searching", "active"), ("searching", "cancelled"), ("searching", "failed"), ("active", "expired"),
+    ("active", "closing"), ("expired", "closing"), ("expired", "completed"), ("closing", "completed"),
+}  # fmt: skip
+
+
+@attrs.define(kw_only=True)
+class Seen:
+    """Everything that the model looks at, as it is in the database."""
+
+    payments: dict[str, Any]
+    sessions: dict[str, Any]
+    requests: list[Any]  # to mitras, oldest first
+    online: set[str]
+
+    def session_of(self, payment_id: str) -> Any:
+        """The newest session of a payment request."""
+        found = [s for s in self.sessions.values() if s["payment_request_id"] == payment_id]
+        return max(found, key=lambda s: s["id"], default=None)
+
+    def blocked(self, customer_id: str, *, but: str | None) -> bool:
+        """Whether the customer has a live session or a confirmed request besides `but`."""
+        return any(
+            s["customer_id"] == customer_id and s["status"] in LIVE and s["payment_request_id"] != but
+            for s in self.sessions.values()
+        ) or any(
+            p["customer_id"] == customer_id and p["status"] == "confirmed" and p["id"] != but
+            for p in self.payments.values()
+        )
+
+    def discount_used(self, customer_id: str, *, but: str | None, states: set[str]) -> bool:
+        """Whether the first-session discount is gone."""
+        return any(
+            s["customer_id"] == customer_id and s["mitra_id"] is not None for s in self.sessions.values()
+        ) or any(
+            p["customer_id"] == customer_id
+            and p["is_first_session_discount"]
+            and p["status"] in states
+            and p["id"] != but
+            for p in self.payments.values()
+        )
+
+    def load(self, mitra_id: str) -> int:
+        """How many places of a mitra are taken."""
+        return sum(s["mitra_id"] == mitra_id and s["status"] in HELD for s in self.sessions.values())
+
+    def unfree(self, mitra_id: str) -> str | None:
+        """Why a mitra can't take a session."""
+        if mitra_id not in self.online:
+            return "MITRA_OFFLINE"
+        return "MITRA_AT_CAPACITY" if self.load(mitra_id) >= CAPACITY else None
+
+    def responses(self, session_id: str, mitra_id: str) -> list[str | None]:
+        """How a mitra answered a session's requests, oldest first."""
+        return [r["response"] for r in self.requests if (r["session_id"], r["mitra_id"]) == (session_id, mitra_id)]
+
+    def askable(self, session_id: str, *, round_over: bool = False) -> bool:
+        """Whether somebody is free for a session who has not rejected it, and (in a round) is not being asked."""
+        barred = {"REJECTED"} if round_over else {"REJECTED", None}
+        return any(
+            self.unfree(mitra_id) is None and not barred & set(self.responses(session_id, mitra_id))
+            for mitra_id in self.online
+        )
+
+    def all_said_no(self, session_id: str) -> bool:
+        """Whether everybody who was ever asked has rejected."""
+        asked = {r["mitra_id"] for r in self.requests if r["session_id"] == session_id}
+        return bool(asked) and all("REJECTED" in self.responses(session_id, mitra_id) for mitra_id in asked)
+
+
+class MoneyMachine(RuleBasedStateMachine):
+    """Two customers, two mitras, a gateway, and time."""
+
+    stage: Stage
+
+    # -- the stage
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = self.stage.runtime.clock
+        assert isinstance(self.clock, HandClock)
+        self.run(self._clear())
+        self.customers = [self.run(self.stage.customer()) for _ in range(2)]
+        self.mitras = [self.run(self.stage.mitra()) for _ in range(2)]
+        self.seen = self.run(self._look())
+        self.goes_online(mitra=0)
+
+    async def _clear(self) -> None:
+        await self.stage.runtime.db.fetch(
+            "TRUNCATE customers, mitras, payment_requests, chat_sessions, deliveries CASCADE"
+        )
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.stage.run(work)
+
+    async def _look(self) -> Seen:
+        async def rows(sql: str) -> list[dict[str, Any]]:
+            found = await self.stage.runtime.db.fetch(sql)
+            return [
+                {name: str(value) if name.endswith("id") and value else value for name, value in row.items()}
+                for row in found
+            ]
+
+        payments = await rows("SELECT * FROM payment_requests ORDER BY id")
+        sessions = await rows("SELECT * FROM chat_sessions ORDER BY id")
+        online = await rows("SELECT mitra_id FROM mitra_online_status WHERE is_online")
+        return Seen(
+            payments={row["id"]: row for row in payments},
+            sessions={row["id"]: row for row in sessions},
+            requests=await rows("SELECT * FROM chat_request_notifications ORDER BY round_number, notified_at, id"),
+            online={row["mitra_id"] for row in online},
+        )
+
+    def act(
+        self, work: Coroutine[Any, Any, Any], *, become: dict[str, str], error: str | None = None, new: int = 0
+    ) -> Any:
+        """Take a step; the requests in `become` get that state, `new` ones are pending, all others stay.
+
+        `error` is the code of the refusal that is expected; refused, a step changes nothing.
+        """
+        before, refused, result = self.seen, None, None
+        try:
+            result = self.run(work)
+        except DomainError as refusal:
+            refused = refusal.code
+        assert refused == error
+        self.seen = after = self.run(self._look())
+        expected = {payment_id: row["status"] for payment_id, row in before.payments.items()}
+        assert {(expected[payment_id], state) for payment_id, state in become.items()} <= PAYMENT_EDGES
+        expected |= become
+        made = {payment_id: row["status"] for payment_id, row in after.payments.items() if payment_id not in expected}
+        assert list(made.values()) == ["pending"] * new
+        assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
+        self._check_sessions(before, after)
+        audit = self.run(ledger.audit(self.stage.runtime))
+        assert audit.violations == []
+        assert (audit.payments, audit.sessions) == (len(after.payments), len(after.sessions))
+        return result
+
+    def _check_sessions(self, before: Seen, after: Seen) -> None:
+        for session_id, old in before.sessions.items():
+            new = after.sessions[session_id]
+            assert new["status"] == old["status"] or (old["status"], new["status"]) in SESSION_EDGES
+            assert old["mitra_id"] in (None, new["mitra_id"])
+        assert all(after.load(mitra.user_id) <= CAPACITY for mitra in self.mitras)
+
+    def _payment(self, n: int) -> str:
+        known = sorted(self.seen.payments)
+        return known[-1 - n % len(known)]
+
+    def _session(self, n: int) -> str:
+        known = sorted(self.seen.sessions)
+        return known[-1 - n % len(known)]
+
+    def _owner(self, customer_id: str) -> Actor:
+        return next(actor for actor in self.customers if actor.user_id == customer_id)
+
+    def some_payment(self) -> bool:
+        return bool(self.seen.payments)
+
+    def some_session(self) -> bool:
+        return bool(self.seen.sessions)
+
+    # -- the customer pays
+
+    @rule(who=st.integers(0, 1), discount=st.booleans(), to=st.sampled_from([None, None, None, 0, 1]))
+    def asks_to_pay(self, who: int, discount: bool, to: int | None) -> None:
+        actor, seen = self.customers[who], self.seen
+        error = None
+        if seen.blocked(actor.user_id, but=None):
+            error = "SESSION_IN_PROGRESS"
+        elif to is not None and not any(
+            (s["customer_id"], s["mitra_id"]) == (actor.user_id, self.mitras[to].user_id)
+            for s in seen.sessions.values()
+        ):
+            error = "NOT_PREVIOUS_MITRA"
+        elif to is not None and seen.unfree(self.mitras[to].user_id):
+            error = seen.unfree(self.mitras[to].user_id)
+        elif discount and seen.discount_used(actor.user_id, but=None, states={"confirmed", "consumed"}):
+            error = "DISCOUNT_NOT_ELIGIBLE"
+        wish = Wish(
+            mode="chat",
+            duration_minutes=12,
+            first_session_discount=discount,
+            targeted_mitra_id=None if to is None else self.mitras[to].user_id,
+            topics=None,
+        )
+        replaced = {} if error else self._pending_of(actor.user_id)
+        work = payment_request.request_payment(self.stage.runtime, actor, wish)
+        made = self.act(work, become=replaced, error=error, new=0 if error else 1)
+        if made is not None:
+            assert made.amount == (2000 if discount else 12000)
+
+    def _pending_of(self, customer_id: str) -> dict[str, str]:
+        return {
+            p["id"]: "abandoned"
+            for p in self.seen.payments.values()
+            if (p["customer_id"], p["status"]) == (customer_id, "pending")
+        }
+
+    async def _call(self, payment_id: str, **more: Any) -> str:
+        body = {
+            "id": f"inv-{payment_id}",
+            "external_id": payment_id,
+            "status": "PAID",
+            "amount": self.seen.payments[payment_id]["amount"],
+            **more,
+        }
+        headers = {"x-callback-token": CALLBACK_TOKEN}
+        incoming = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
+        return (await webhook_receive.receive(self.stage.runtime, incoming)).processing_result
+
+    def _paid_now(self, payment: Any, *, paid_at: dt.datetime) -> tuple[str, str | None]:
+        """What a right call is, and what the request becomes."""
+        if payment["confirmed_at"] is not None:
+            return "duplicate", None
+        in_time = paid_at <= payment["expires_at"] + dt.timedelta(seconds=60)
+        if payment["status"] == "abandoned" or (payment["status"] == "expired" and not in_time):
+            return "late_payment_recorded", "failed_pairing"
+        customer_id = payment["customer_id"]
+        states = {"pending", "confirmed", "consumed"}
+        if self.seen.blocked(customer_id, but=payment["id"]) or (
+            payment["is_first_session_discount"]
+            and self.seen.discount_used(customer_id, but=payment["id"], states=states)
+        ):
+            return "paid_not_pairable", "failed_pairing"
+        return "confirmed", "confirmed"
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3), times=st.integers(1, 3), told_late=st.booleans())
+    def gateway_says_paid(self, n: int, times: int, told_late: bool) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        paid_at = payment["created_at"] if told_late else self.clock.now()
+        more = {"paid_at": paid_at.isoformat()} if told_late else {}
+        result, state = self._paid_now(payment, paid_at=paid_at)
+        work = self._call(payment["id"], **more)
+        assert self.act(work, become={payment["id"]: state} if state else {}) == result
+        for _ in range(times - 1):
+            assert self.act(self._call(payment["id"], **more), become={}) == "duplicate"
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3), wrong=st.sampled_from(["amount", "paid_amount", "currency", "id"]))
+    def gateway_says_something_wrong(self, n: int, wrong: str) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        paid = payment["confirmed_at"] is not None
+        less = payment["amount"] - 1
+        if wrong == "id":
+            if paid:
+                assert self.act(self._call(payment["id"], id="inv-other"), become={}) == "conflict"
+            return
+        more = {wrong: "USD" if wrong == "currency" else less}
+        expected = "duplicate" if paid else "conflict"
+        assert self.act(self._call(payment["id"], **more), become={}) == expected
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def gateway_says_expired(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        pending = payment["status"] == "pending"
+        result = self.act(
+            self._call(payment["id"], status="EXPIRED"), become={payment["id"]: "expired"} if pending else {}
+        )
+        assert result == ("expired" if pending else "ignored_status")
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def customer_abandons(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        error = None if payment["status"] in ("pending", "abandoned") else "PAYMENT_NOT_PENDING"
+        work = payment_request.abandon(
+            self.stage.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
+        )
+        become = {payment["id"]: "abandoned"} if payment["status"] == "pending" else {}
+        self.act(work, become=become, error=error)
+
+    @rule()
+    def stale_payments_are_swept(self) -> None:
+        due = {
+            p["id"]: "expired"
+            for p in self.seen.payments.values()
+            if p["status"] == "pending" and p["expires_at"] <= self.clock.now()
+        }
+        self.act(payment_request.expire_stale(self.stage.runtime), become=due)
+
+    # -- the search
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 1))
+    def search_starts(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        target = payment["targeted_mitra_id"]
+        begins = payment["status"] == "confirmed" and self.seen.session_of(payment["id"]) is None
+        gone = begins and target is not None and self.seen.unfree(target) is not None
+        work = pairing_start.start(self.stage.runtime, payment_request_id=payment["id"])
+        free = {m for m in self.seen.online if self.seen.unfree(m) is None and target in (None, m)}
+        self.act(work, become={payment["id"]: "failed_pairing"} if gone else {})
+        if begins:
+            session = self.seen.session_of(payment["id"])
+            assert session["status"] == ("failed" if gone else "searching")
+            assert {r["mitra_id"] for r in self.seen.requests if r["session_id"] == session["id"]} == free
+
+    def _answer_error(self, session: Any, mitra_id: str) -> str | None:
+        responses = self.seen.responses(session["id"], mitra_id)
+        if not responses:
+            return "NOT_FOUND"
+        if session["mitra_id"] is not None:
+            return "REQUEST_TAKEN"
+        return "REQUEST_CLOSED" if session["status"] != "searching" else None
+
+    @precondition(some_session)
+    @rule(n=st.integers(0, 1), mitra=st.integers(0, 1))
+    def mitra_accepts(self, n: int, mitra: int) -> None:
+        session, actor = self.seen.sessions[self._session(n)], self.mitras[mitra]
+        error = self._answer_error(session, actor.user_id)
+        won = session["mitra_id"] == actor.user_id
+        if won:
+            error = None
+        elif error is None:
+            last = self.seen.responses(session["id"], actor.user_id)[-1]
+            until = session["round_ends_at"] if session["targeted_mitra_id"] else session["search_ends_at"]
+            if last not in (None, "IGNORED") or self.clock.now() >= until:
+                error = "REQUEST_CLOSED"
+            else:
+                error = self.seen.unfree(actor.user_id) or ("REQUEST_CLOSED" if last else None)
+        taken = error is None and not won
+        become = {session["payment_request_id"]: "consumed"} if taken else {}
+        work = pairing_answer.accept(self.stage.runtime, actor, session_id=session["id"])
+        self.act(work, become=become, error=error)
+        if taken:
+            assert self.seen.sessions[session["id"]]["expires_at"] == self.clock.now() + dt.timedelta(minutes=12)
+
+    @precondition(some_session)
+    @rule(n=st.integers(0, 1), mitra=st.integers(0, 1))
+    def mitra_rejects(self, n: int, mitra: int) -> None:
+        session, actor = self.seen.sessions[self._session(n)], self.mitras[mitra]
+        responses = self.seen.responses(session["id"], actor.user_id)
+        error = self._answer_error(session, actor.user_id)
+        become = {}
+        if responses and responses[-1] == "REJECTED":
+            error = None
+        elif error is None and responses[-1] is not None:
+            error = "REQUEST_CLOSED"
+        elif error is None:
+            row = next(
+                r
+                for r in self.seen.requests
+                if (r["session_id"], r["mitra_id"], r["response"]) == (session["id"], actor.user_id, None)
+            )
+            row["response"] = "REJECTED"  # in the model's copy, to see what follows
+            hopeless = self.seen.all_said_no(session["id"]) and not self.seen.askable(session["id"])
+            if session["targeted_mitra_id"] or hopeless:
+                become = {session["payment_request_id"]: "failed_pairing"}
+        work = pairing_answer.reject(self.stage.runtime, actor, session_id=session["id"])
+        self.act(work, become=become, error=error)
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def customer_cancels(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        become = {"pending": "abandoned", "confirmed": "failed_pairing"}.get(payment["status"])
+        work = pairing_leave.cancel(
+            self.stage.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
+        )
+        error = "SESSION_NOT_SEARCHING" if payment["status"] == "consumed" else None
+        self.act(work, become={payment["id"]: become} if become else {}, error=error)
+        session = self.seen.session_of(payment["id"])
+        if payment["status"] == "confirmed" and session is not None:
+            assert session["status"] == "cancelled"
+
+    @rule(mitra=st.integers(0, 1))
+    def goes_online(self, mitra: int) -> None:
+        actor = self.mitras[mitra]
+        self.act(mitra_status.go_online(self.stage.runtime, actor), become={})
+        self.act(pairing_advance.invite_free(self.stage.runtime, mitra_ids=[actor.user_id]), become={})
+        for session in self.seen.sessions.values():
+            running = session["status"] == "searching" and self.clock.now() < session["round_ends_at"]
+            if running and session["targeted_mitra_id"] is None and self.seen.unfree(actor.user_id) is None:
+                assert {None, "REJECTED"} & set(self.seen.responses(session["id"], actor.user_id))
+
+    @rule(mitra=st.integers(0, 1))
+    def goes_offline(self, mitra: int) -> None:
+        mitra_id = self.mitras[mitra].user_id
+        lost = {
+            s["payment_request_id"]: "failed_pairing"
+            for s in self.seen.sessions.values()
+            if s["status"] == "searching"
+            and s["targeted_mitra_id"] == mitra_id
+            and None in self.seen.responses(s["id"], mitra_id)
+        }
+        self.act(mitra_status.go_offline(self.stage.runtime, mitra_id=mitra_id), become=lost)
+        assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
+
+    @rule()
+    def rounds_end(self) -> None:
+        now, become = self.clock.now(), {}
+        for session in self.seen.sessions.values():
+            if session["status"] == "searching" and session["round_ends_at"] <= now:
+                over = session["search_ends_at"] <= now or not self.seen.askable(session["id"], round_over=True)
+                if session["targeted_mitra_id"] or over:
+                    become[session["payment_request_id"]] = "failed_pairing"
+        self.act(pairing_advance.end_rounds(self.stage.runtime), become=become)
+        for session in self.seen.sessions.values():
+            assert session["status"] != "searching" or session["round_ends_at"] > now
+
+    # -- time, and the end of sessions
+
+    @rule(seconds=st.sampled_from([1, 20, 60, 61, 300, 720, 1200, 1261]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def sessions_expire(self) -> None:
+        self.act(session_timers.warn(self.stage.runtime), become={})
+        self.act(session_timers.expire(self.stage.runtime), become={})
+        for session in self.seen.sessions.values():
+            assert session["status"] != "active" or session["expires_at"] > self.clock.now()
+
+    @rule()
+    def grace_ends(self) -> None:
+        self.act(session_timers.complete(self.stage.runtime), become={})
+        for session in self.seen.sessions.values():
+            assert session["status"] not in ("expired", "closing") or session["grace_ends_at"] > self.clock.now()
+
+    def _by_the_clock(self, session: Any) -> str:
+        over = session["status"] == "active" and session["expires_at"] <= self.clock.now()
+        return "expired" if over else session["status"]
+
+    @precondition(some_session)
+    @rule(n=st.integers(0, 1), by_mitra=st.booleans(), goodbye=st.booleans())
+    def party_leaves(self, n: int, by_mitra: bool, goodbye: bool) -> None:
+        session = self.seen.sessions[self._session(n)]
+        actor = self._owner(session["customer_id"])
+        if by_mitra:
+            actor = self.mitras[n]
+        state, runtime = self._by_the_clock(session), self.stage.runtime
+        mine = not by_mitra or session["mitra_id"] == actor.user_id
+        if goodbye:
+            work = session_end.say_goodbye(runtime, actor, session_id=session["id"], message="sampai jumpa")
+            error = None if state in ("expired", "closing") else "SESSION_NOT_CLOSABLE"
+            if mine and error is None and self.run(self._said(session["id"], actor)):
+                error = "CLOSURE_EXISTS"
+        else:
+            work = session_end.end(runtime, actor, session_id=session["id"])
+            error = {"active": "EARLY_END_DISABLED", "expired": None, "closing": None, "completed": None}.get(
+                state, "SESSION_NOT_ACTIVE"
+            )
+        self.act(work, become={}, error=error if mine else "NOT_FOUND")
+
+    async def _said(self, session_id: str, actor: Actor) -> bool:
+        sql = "SELECT 1 FROM session_closures WHERE session_id = $1 AND user_type = $2"
+        return bool(await self.stage.runtime.db.fetchval(sql, session_id, actor.user_type.value))
+
+    # -- longer ways, which single steps seldom find
+
+    @rule(who=st.integers(0, 1), after=st.sampled_from([-1, 0, 60, 61, 90]))
+    def pays_around_the_deadline(self, who: int, after: int) -> None:
+        self.asks_to_pay(who, False, None)
+        if self.seen.payments:
+            self.clock.advance(1200 + after)
+            self.stale_payments_are_swept()
+            self.gateway_says_paid(0, 2, False)
+
+    @rule(who=st.integers(0, 1), mitra=st.integers(0, 1))
+    def a_session_begins(self, who: int, mitra: int) -> None:
+        self.asks_to_pay(who, False, None)
+        self.gateway_says_paid(0, 1, False)
+        self.search_starts(0)
+        if self.seen.sessions:
+            self.mitra_accepts(0, mitra)
+
+    @rule(who=st.integers(0, 1), mitra=st.integers(0, 1), seconds=st.sampled_from([19, 20, 60, 299, 300]))
+    def a_mitra_answers_late(self, who: int, mitra: int, seconds: int) -> None:
+        self.goes_online(mitra)
+        self.asks_to_pay(who, False, None)
+        if self.seen.payments:
+            self.gateway_says_paid(0, 1, False)
+            self.search_starts(0)
+        if self.seen.sessions:
+            self.clock.advance(seconds)
+            self.mitra_accepts(0, mitra)
+
+    @precondition(some_session)
+    @rule(who=st.integers(0, 1), mitra=st.integers(0, 1))
+    def a_customer_returns(self, who: int, mitra: int) -> None:
+        self.clock.advance(1200)
+        self.sessions_expire()
+        self.grace_ends()
+        self.goes_online(mitra)
+        self.asks_to_pay(who, False, mitra)
+        self.gateway_says_paid(0, 1, False)
+
+    def teardown(self) -> None:
+        """However it went, in the end no money is in flight and nobody is in a session."""
+        if not hasattr(self, "seen"):
+            return
+        for n in range(len(self.seen.payments)):
+            self.search_starts(n)
+        for _ in range(2):
+            self.clock.advance(1300)
+            self.stale_payments_are_swept()
+            self.rounds_end()
+            self.sessions_expire()
+            self.grace_ends()
+        assert {p["status"] for p in self.seen.payments.values()} <= {
+            "consumed",
+            "failed_pairing",
+            "abandoned",
+            "expired",
+        }
+        assert {s["status"] for s in self.seen.sessions.values()} <= {"completed", "cancelled", "failed"}
+
+
+def test_money_is_conserved_whatever_the_order_of_events(stage: Stage) -> None:
+    runtime = stage.runtime
+    clock, config = runtime.clock, runtime.config.values
+    runtime.clock = HandClock.at(2026, 11, 21)
+    runtime.config.values = {**config, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
+
+    class Machine(MoneyMachine):
+        pass
+
+    Machine.stage = stage
+    try:
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=40,
+                stateful_step_count=30,
+                deadline=None,
+                database=None,
+                print_blob=True,
+                # A failing walk is short enough to read; making it shorter would take minutes on a real database.
+                phases=(Phase.generate,),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    finally:
+        runtime.clock, runtime.config.values = clock, config

@@ -1,0 +1,157 @@
+"""Timers at real speed: each effect once, never early, found again after a stop (reliability I7)."""
+
+import datetime as dt
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, World, free_port
+from tools.client import Client, Socket
+
+pytestmark = pytest.mark.anyio
+
+EARLY = dt.timedelta(milliseconds=50)
+
+
+@pytest.fixture(scope="module")
+def own_stack() -> Iterator[Stack]:
+    """A service of our own, because its timers are stopped and killed here."""
+    made = Stack()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def crowd(own_stack: Stack) -> AsyncIterator[World]:
+    """The people of a test; a mitra may have many sessions."""
+    made = World(own_stack)
+    await made.config("max_customers_per_mitra", 40)
+    yield made
+    await made.close()
+
+
+async def sessions(world: World, count: int) -> tuple[Client, list[Client], list[str]]:
+    """So many active sessions of one mitra."""
+    mitra = await world.mitra()
+    customers = [await world.customer(f"C{n}") for n in range(count)]
+    return mitra, customers, [await world.session(customer, mitra) for customer in customers]
+
+
+async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: float, step: float) -> None:
+    """Set the sessions' deadlines: the first in so many seconds, each next one a step later."""
+    for n, session_id in enumerate(ids):
+        await world.stack.sql(
+            """UPDATE chat_sessions SET expires_at = clock_timestamp() + make_interval(secs => $2),
+                 warn_at = clock_timestamp() + make_interval(secs => $3) WHERE id = $1::uuid""",
+            session_id,
+            end_in + n * step,
+            None if warn_in is None else warn_in + n * step,
+        )
+
+
+async def deadline_of(world: World, session_id: str, column: str) -> Any:
+    """Read a deadline."""
+    return (await world.stack.sql(f"SELECT {column} FROM chat_sessions WHERE id = $1::uuid", session_id))[0][0]
+
+
+async def told(world: World, ids: list[str], event: str) -> list[tuple[str, int]]:
+    """How many rows of an event each session has, of clients that acknowledge nothing."""
+    rows = await world.stack.sql(
+        """SELECT session_id::text, count(*)::int AS n FROM deliveries WHERE event = $1 AND session_id = ANY($2::uuid[])
+           GROUP BY 1 ORDER BY 1""",
+        event,
+        ids,
+    )
+    return [(row["session_id"], row["n"]) for row in rows]
+
+
+def count(socket: Socket, kind: str, session_id: str) -> int:
+    """How often an event of a session came."""
+    return sum(
+        f["type"] == kind and session_id in (f.get("session_id"), f.get("session", {}).get("id")) for f in socket.frames
+    )
+
+
+async def check_each_once(world: World, mitra: Client, customers: list[Client], ids: list[str]) -> None:
+    """Watch deadlines that are close together, and count their effects."""
+    phones = [await customer.open("chat", ack=False) for customer in customers]
+    desk = await mitra.open("chat", ack=False)
+    await due(world, ids, warn_in=2.0, end_in=3.0, step=0.05)
+    warn_at = {session_id: await deadline_of(world, session_id, "warn_at") for session_id in ids}
+    expires_at = {session_id: await deadline_of(world, session_id, "expires_at") for session_id in ids}
+    for phone, session_id in zip(phones, ids, strict=True):
+        warned = await phone.wait("session_warning")
+        assert dt.datetime.fromisoformat(warned["server_time"]) >= warn_at[session_id] - EARLY
+        expired = await phone.wait("session_expired")
+        assert dt.datetime.fromisoformat(expired["server_time"]) >= expires_at[session_id] - EARLY
+    for session_id in ids:
+        await desk.wait("session_expired", where=lambda f, wanted=session_id: f["session"]["id"] == wanted)
+    assert await told(world, ids, "session_expired") == [(session_id, 2) for session_id in sorted(ids)]
+    assert await told(world, ids, "session_warning") == [(session_id, 2) for session_id in sorted(ids)]
+    for phone, session_id in zip(phones, ids, strict=True):
+        for socket in (phone, desk):
+            assert count(socket, "session_expired", session_id) == 1
+            assert count(socket, "session_warning", session_id) == 1
+
+
+async def test_many_deadlines_close_together_each_take_effect_once_and_not_early(crowd: World) -> None:
+    await check_each_once(crowd, *await sessions(crowd, 8))
+
+
+async def test_two_jobs_processes_do_each_thing_once_and_one_goes_on_without_the_other(crowd: World) -> None:
+    port = free_port()
+    crowd.stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
+    try:
+        crowd.stack.wait_ready("jobs", port=port)
+        mitra, customers, ids = await sessions(crowd, 8)
+        await check_each_once(crowd, mitra, customers, ids)
+        more_mitra, more_customers, more = await sessions(crowd, 4)
+        crowd.stack.kill("jobs")
+        await check_each_once(crowd, more_mitra, more_customers, more)
+    finally:
+        crowd.stack.kill("jobs2")
+        del crowd.stack.processes["jobs2"]
+        crowd.stack.restart("jobs")
+
+
+async def test_what_became_due_while_no_jobs_process_ran_is_done_when_one_comes_back(crowd: World) -> None:
+    _, customers, ids = await sessions(crowd, 4)
+    waiting = await crowd.customer()
+    payment = await crowd.request(waiting)
+    assert crowd.stack.stop("jobs") == 0
+    await due(crowd, ids[:2], warn_in=None, end_in=-1, step=0)  # the end has passed
+    await due(crowd, ids[2:], warn_in=None, end_in=-301, step=0)  # the grace behind it, too
+    await crowd.stack.sql(
+        "UPDATE payment_requests SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1::uuid",
+        payment["payment_request_id"],
+    )
+    crowd.stack.start("jobs")
+    for customer, session_id, status in zip(customers, ids, ["expired"] * 2 + ["completed"] * 2, strict=True):
+        view = await crowd.until(
+            lambda customer=customer, session_id=session_id: customer.get(f"/api/shared/chat/sessions/{session_id}"),
+            lambda seen, status=status: seen["status"] == status,
+        )
+        assert view["ended_by"] == (None if status == "expired" else "timer")
+    await crowd.until(
+        lambda: waiting.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
+        lambda seen: seen["status"] == "expired",
+    )
+
+
+async def test_idle_jobs_make_under_two_queries_a_second(crowd: World) -> None:
+    for name in ("api", "realtime"):
+        assert crowd.stack.stop(name) == 0
+    try:
+        commits = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'sesi'"
+        before = (await crowd.stack.sql(commits))[0][0]
+        began = time.monotonic()
+        seen = before
+        while time.monotonic() - began < 8:  # PostgreSQL counts late; only the span is looked at
+            seen = (await crowd.stack.sql(f"SELECT ({commits}) FROM pg_sleep(4)"))[0][0]
+        seconds = time.monotonic() - began
+        assert 2 <= seen - before < 2 * seconds
+    finally:
+        crowd.stack.start("api")
+        crowd.stack.start("realtime")

@@ -1,0 +1,419 @@
+"""Every way that a paid search and a session can go, over the real processes."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import pytest
+
+from core.config.keys import KEYS
+from tests.stack import World
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+
+
+@contextlib.asynccontextmanager
+async def setting(world: World, **values: Any) -> AsyncIterator[None]:
+    """Configure something for a while."""
+    for key, value in values.items():
+        await world.config(key, value)
+    try:
+        yield
+    finally:
+        for key in values:
+            await world.config(key, KEYS[key].default)
+
+
+async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
+    """The status and code of a call that must be refused."""
+    with pytest.raises(Refused) as refused:
+        await call
+    return refused.value.status, refused.value.code
+
+
+async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+
+
+async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
+    """Wait until a paid request has failed; return why."""
+    view = await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "failed_pairing")
+    return view["failure"]["cause_tag"]
+
+
+async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
+    items = (await mitra.get("/api/mitra/chat-requests"))["items"]
+    return next((item for item in items if item["session_id"] == session_id), None)
+
+
+async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    """Wait until a mitra has an open request; return it."""
+    return await world.until(lambda: open_request(mitra, payment["session_id"]), bool)
+
+
+async def responses(world: World, payment: dict[str, Any]) -> dict[str, list[str | None]]:
+    """How each mitra answered, oldest first."""
+    found: dict[str, list[str | None]] = {}
+    for row in await world.stack.sql(
+        "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1 ORDER BY round_number, id",
+        payment["session_id"],
+    ):
+        found.setdefault(row["mitra_id"], []).append(row["response"])
+    return found
+
+
+def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+
+
+def accepting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    return mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
+
+
+def rejecting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    return mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
+
+
+# -- the blast
+
+
+async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra(online=False)
+    payment = await world.paid(customer)
+    assert payment["status"] == "confirmed"
+    desk = await mitra.open("pairing")
+    await mitra.post("/api/mitra/status/online")
+    ours = await desk.wait(
+        "chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=2
+    )
+    assert ours["request"] == await open_request(mitra, payment["session_id"])
+    assert (ours["request"]["kind"], ours["request"]["customer_display_name"]) == ("blast", "Dewi")
+    await accepting(mitra, payment)
+    assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
+
+
+async def test_a_search_that_nobody_can_answer_ends_with_its_round(world: World) -> None:
+    async with setting(world, pairing_blast_timeout_seconds=1):
+        customer = await world.customer()
+        search = await customer.open("pairing")
+        payment = await world.paid(customer)
+        assert await failed(world, customer, payment) == "no_mitra_available"
+    over = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
+    assert (over["cause_tag"], over["session_id"]) == ("no_mitra_available", payment["session_id"])
+    assert over["payment_request_id"] == payment["payment_request_id"]
+    session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
+    assert (session["status"], session["mitra"]) == ("failed", None)
+    assert session["ended_at"] is not None
+
+
+async def test_mitras_who_ignore_every_round_leave_no_mitra_available(fast_world: World) -> None:
+    world = fast_world
+    async with setting(world, pairing_blast_timeout_seconds=30, searching_timeout_minutes=1):
+        customer, mitra = await world.customer(), await world.mitra()
+        payment = await world.paid(customer)
+        assert await failed(world, customer, payment) == "no_mitra_available"
+    answers = (await responses(world, payment))[mitra.user["id"]]
+    assert len(answers) >= 2
+    assert set(answers) == {"IGNORED"}
+    assert await refusal(accepting(mitra, payment)) == (409, "REQUEST_CLOSED")
+
+
+async def test_when_everybody_has_rejected_the_search_fails_at_once(world: World) -> None:
+    customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
+    payment = await world.paid(customer)
+    for mitra in (first, second):
+        await asked(world, mitra, payment)
+        assert (await seen(customer, payment))["status"] == "confirmed"
+        await rejecting(mitra, payment)
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "all_mitras_rejected"})
+    assert await responses(world, payment) == {first.user["id"]: ["REJECTED"], second.user["id"]: ["REJECTED"]}
+    assert await refusal(accepting(first, payment)) == (409, "REQUEST_CLOSED")
+
+
+async def test_the_next_round_asks_who_ignored_and_never_who_rejected(world: World) -> None:
+    async with setting(world, pairing_blast_timeout_seconds=1):
+        customer, ignoring, no = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
+        desk, other_desk = await ignoring.open("pairing"), await no.open("pairing")
+        payment = await world.paid(customer)
+        session_id = payment["session_id"]
+
+        def ours(frame: dict[str, Any]) -> bool:
+            return frame["request"]["session_id"] == session_id
+
+        first = await desk.wait("chat_request", where=ours)
+        await other_desk.wait("chat_request", where=ours)
+        await rejecting(no, payment)
+        second = await desk.wait("chat_request", where=ours)
+        assert second["request"]["answer_by"] > first["request"]["answer_by"]
+        again = await world.until(
+            lambda: open_request(ignoring, session_id),
+            lambda item: item is not None and item["answer_by"] >= second["request"]["answer_by"],
+        )
+        assert again["kind"] == "blast"
+        await desk.wait("chat_request", where=ours)
+        assert await open_request(no, session_id) is None
+        found = await responses(world, payment)
+        assert found[no.user["id"]] == ["REJECTED"]
+        assert set(found[ignoring.user["id"]][:-1]) == {"IGNORED"}
+        assert len([f for f in other_desk.frames if f["type"] == "chat_request" and ours(f)]) == 1
+        await accepting(ignoring, payment)
+
+
+async def test_going_offline_closes_an_open_request_as_ignored(world: World) -> None:
+    customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
+    desk = await mitra.open("pairing")
+    payment = await world.paid(customer)
+    for one in (mitra, other):
+        await asked(world, one, payment)
+    await mitra.post("/api/mitra/status/offline")
+    closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == payment["session_id"])
+    assert closed["reason"] == "timeout"
+    assert (await responses(world, payment))[mitra.user["id"]] == ["IGNORED"]
+    assert await refusal(accepting(mitra, payment)) == (409, "MITRA_OFFLINE")
+    assert await refusal(mitra.post("/api/mitra/status/heartbeat")) == (409, "MITRA_OFFLINE")
+    await mitra.post("/api/mitra/status/online")
+    await asked(world, mitra, payment)
+    await accepting(mitra, payment)
+    assert await responses(world, payment) == {mitra.user["id"]: ["IGNORED", "ACCEPTED"], other.user["id"]: ["MISSED"]}
+
+
+async def test_the_winner_may_repeat_and_everybody_else_is_too_late(world: World) -> None:
+    customer, winner, late = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
+    payment = await world.paid(customer)
+    for mitra in (winner, late):
+        await asked(world, mitra, payment)
+    uninvited = await world.mitra("Citra", online=False)
+    first, again = await accepting(winner, payment), await accepting(winner, payment)
+    assert first == again
+    assert first["mitra"]["id"] == winner.user["id"]
+    assert await refusal(accepting(late, payment)) == (409, "REQUEST_TAKEN")
+    assert await refusal(rejecting(late, payment)) == (409, "REQUEST_TAKEN")
+    for answer in (accepting, rejecting):
+        assert await refusal(answer(uninvited, payment)) == (404, "NOT_FOUND")
+    assert await responses(world, payment) == {winner.user["id"]: ["ACCEPTED"], late.user["id"]: ["MISSED"]}
+
+
+async def test_a_full_mitra_is_not_asked_until_a_place_is_free(world: World) -> None:
+    async with setting(world, max_customers_per_mitra=1, early_end_customer_enabled=True):
+        mitra, first, second = await world.mitra(), await world.customer("Dewi"), await world.customer("Eka")
+        session_id = await world.session(first, mitra)
+        payment = await world.paid(second)
+        assert await responses(world, payment) == {}
+        desk = await mitra.open("pairing")
+        await first.post(f"/api/shared/chat/sessions/{session_id}/end")
+        await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=2)
+        await accepting(mitra, payment)
+        status = await mitra.get("/api/mitra/status")
+        assert (status["active_session_count"], status["max_sessions"]) == (1, 1)
+
+
+async def test_a_silent_mitra_is_taken_offline_and_a_heard_one_is_not(fast_world: World) -> None:
+    world = fast_world
+    silent, heard = await world.mitra("Ayu"), await world.mitra("Bima")
+    await world.config("require_mitra_ping", True)
+    try:
+        # Both go online anew, so that their silence begins now.
+        for mitra in (silent, heard):
+            await mitra.post("/api/mitra/status/online")
+
+        async def look() -> tuple[bool, bool]:
+            with contextlib.suppress(Refused):
+                await heard.post("/api/mitra/status/heartbeat")
+            return (await silent.get("/api/mitra/status"))["is_online"], (await heard.get("/api/mitra/status"))[
+                "is_online"
+            ]
+
+        assert await world.until(look, lambda both: not both[0], timeout=5) == (False, True)
+        assert await refusal(silent.post("/api/mitra/status/heartbeat")) == (409, "MITRA_OFFLINE")
+        rows = await world.stack.sql(
+            'SELECT l.status, l."timestamp" - s.last_heartbeat_at AS after FROM mitra_online_logs l '
+            'JOIN mitra_online_status s USING (mitra_id) WHERE l.mitra_id = $1 ORDER BY l."timestamp"',
+            silent.user["id"],
+        )
+        assert [row["status"] for row in rows] == ["online", "offline"]
+        assert rows[-1]["after"].total_seconds() >= 45
+    finally:
+        await world.config("require_mitra_ping", False)
+
+
+# -- the customer leaves
+
+
+async def test_a_search_is_cancelled_once_and_the_mitras_are_told(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    desk, search = await mitra.open("pairing"), await customer.open("pairing")
+    payment = await world.paid(customer)
+    await asked(world, mitra, payment)
+    left = await cancelling(customer, payment)
+    assert (left["status"], left["failure"]) == ("failed_pairing", {"cause_tag": "customer_cancelled"})
+    closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == payment["session_id"])
+    assert closed["reason"] == "cancelled"
+    told = await search.wait("pairing_status", where=lambda f: f["status"] == "cancelled")
+    assert told["cause_tag"] == "customer_cancelled"
+    assert await cancelling(customer, payment) == left
+    assert await responses(world, payment) == {mitra.user["id"]: ["CANCELLED"]}
+    assert await refusal(accepting(mitra, payment)) == (409, "REQUEST_CLOSED")
+    session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
+    assert session["status"] == "cancelled"
+
+
+async def test_cancelling_before_paying_abandons(world: World) -> None:
+    customer, stranger = await world.customer(), await world.customer("Eka")
+    payment = await world.request(customer)
+    assert await refusal(cancelling(stranger, payment)) == (404, "NOT_FOUND")
+    assert (await cancelling(customer, payment))["status"] == "abandoned"
+    assert (await cancelling(customer, payment))["status"] == "abandoned"
+
+
+async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.paid(customer)
+    await asked(world, mitra, payment)
+    await accepting(mitra, payment)
+    with pytest.raises(Refused) as refused:
+        await cancelling(customer, payment)
+    assert (refused.value.status, refused.value.code) == (409, "SESSION_NOT_SEARCHING")
+    assert refused.value.body["error"]["details"] == {"session_id": payment["session_id"]}
+    assert (await seen(customer, payment))["status"] == "consumed"
+
+
+# -- back to a mitra
+
+
+async def returning(world: World) -> tuple[Client, Client]:
+    """A customer and the mitra with whom she has chatted before; the switch for early ends is on."""
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
+    return customer, mitra
+
+
+async def test_a_returning_customer_is_offered_to_her_mitra_alone(world: World) -> None:
+    async with setting(world, early_end_customer_enabled=True):
+        (customer, mitra), other = await returning(world), await world.mitra("Bima")
+        search = await customer.open("pairing")
+        payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
+        assert (await asked(world, mitra, payment))["kind"] == "targeted"
+        assert await refusal(accepting(other, payment)) == (404, "NOT_FOUND")
+        await accepting(mitra, payment)
+        paired = await search.wait("pairing_status", where=lambda f: f["status"] == "paired")
+        assert paired["mitra"] == {"id": mitra.user["id"], "display_name": "Ayu"}
+        assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
+        view = await seen(customer, payment)
+        assert (view["status"], view["failure"], view["targeted_mitra_id"]) == ("consumed", None, mitra.user["id"])
+
+
+@pytest.mark.parametrize("end", ["rejected", "timeout", "offline", "offline before", "full before"])
+async def test_a_targeted_request_that_fails_says_why(world: World, end: str) -> None:
+    async with setting(
+        world,
+        early_end_customer_enabled=True,
+        returning_chat_confirmation_timeout_seconds=1 if end == "timeout" else 20,
+    ):
+        customer, mitra = await returning(world)
+        search = await customer.open("pairing")
+        wanted = await world.request(customer, targeted_mitra_id=mitra.user["id"])
+        if end == "offline before":
+            await mitra.post("/api/mitra/status/offline")
+        if end == "full before":
+            await world.session(await world.customer("Eka"), mitra)
+            await world.config("max_customers_per_mitra", 1)
+        try:
+            assert (await world.webhook(wanted))[1]["processing_result"] == "confirmed"
+            payment = await world.until(lambda: seen(customer, wanted), lambda view: view["session_id"])
+            if end == "rejected":
+                await asked(world, mitra, payment)
+                await rejecting(mitra, payment)
+            if end == "offline":
+                await asked(world, mitra, payment)
+                await mitra.post("/api/mitra/status/offline")
+            cause = "targeted_mitra_" + (end if end in ("rejected", "timeout") else "offline")
+            assert await failed(world, customer, payment) == cause
+        finally:
+            await world.config("max_customers_per_mitra", KEYS["max_customers_per_mitra"].default)
+        told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
+        assert (told["cause_tag"], told["session_id"]) == (cause, payment["session_id"])
+        expected = {"rejected": ["REJECTED"], "timeout": ["IGNORED"], "offline": ["IGNORED"]}.get(end)
+        assert (await responses(world, payment)).get(mitra.user["id"]) == expected
+
+
+async def test_a_targeted_request_needs_a_previous_mitra_who_is_free(world: World) -> None:
+    async with setting(world, early_end_customer_enabled=True):
+        (customer, mitra), unknown = await returning(world), await world.mitra("Bima")
+        assert await refusal(world.request(customer, targeted_mitra_id=unknown.user["id"])) == (
+            403,
+            "NOT_PREVIOUS_MITRA",
+        )
+        await world.session(await world.customer("Eka"), mitra)
+        async with setting(world, max_customers_per_mitra=1):
+            assert await refusal(world.request(customer, targeted_mitra_id=mitra.user["id"])) == (
+                409,
+                "MITRA_AT_CAPACITY",
+            )
+        await mitra.post("/api/mitra/status/offline")
+        assert await refusal(world.request(customer, targeted_mitra_id=mitra.user["id"])) == (409, "MITRA_OFFLINE")
+
+
+# -- the end
+
+
+async def test_an_early_end_needs_the_switch_of_its_side(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    path = f"/api/shared/chat/sessions/{session_id}"
+    assert await refusal(customer.post(f"{path}/end")) == (403, "EARLY_END_DISABLED")
+    async with setting(world, early_end_mitra_enabled=True):
+        assert await refusal(customer.post(f"{path}/end")) == (403, "EARLY_END_DISABLED")
+        ended = await mitra.post(f"{path}/end")
+    assert (ended["status"], ended["ended_by"]) == ("closing", "mitra")
+    assert ended["ended_at"] is not None
+    again = await customer.post(f"{path}/end")
+    assert (again["status"], again["ended_by"], again["ended_at"]) == ("closing", "mitra", ended["ended_at"])
+
+
+async def test_a_search_has_no_end_and_no_goodbye(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.paid(customer)
+    path = f"/api/shared/chat/sessions/{payment['session_id']}"
+    assert await refusal(customer.post(f"{path}/end")) == (409, "SESSION_NOT_ACTIVE")
+    assert await refusal(customer.post(f"{path}/closure", {"message": "ya"})) == (409, "SESSION_NOT_CLOSABLE")
+    await cancelling(customer, payment)
+    assert await refusal(customer.post(f"{path}/end")) == (409, "SESSION_NOT_ACTIVE")
+
+
+async def test_each_side_says_goodbye_once_and_only_after_the_end(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    path = f"/api/shared/chat/sessions/{session_id}"
+    goodbye = {"message": "terima kasih"}
+    assert await refusal(customer.post(f"{path}/closure", goodbye)) == (409, "SESSION_NOT_CLOSABLE")
+    async with setting(world, early_end_customer_enabled=True):
+        await customer.post(f"{path}/end")
+    assert (await customer.post(f"{path}/closure", goodbye))["status"] == "closing"
+    assert await refusal(customer.post(f"{path}/closure", goodbye)) == (409, "CLOSURE_EXISTS")
+    done = await mitra.post(f"{path}/closure", goodbye)
+    assert (done["status"], done["ended_by"]) == ("completed", "customer")
+    for client in (customer, mitra):
+        assert await refusal(client.post(f"{path}/closure", goodbye)) == (409, "SESSION_NOT_CLOSABLE")
+    assert (await customer.post(f"{path}/end"))["status"] == "completed"
+
+
+async def test_the_grace_of_closing_is_five_minutes(fast_world: World) -> None:
+    world = fast_world
+    async with setting(world, early_end_customer_enabled=True):
+        customer, mitra = await world.customer(), await world.mitra()
+        session_id = await world.session(customer, mitra)
+        path = f"/api/shared/chat/sessions/{session_id}"
+        phone = await mitra.open("chat")
+        closing = await customer.post(f"{path}/end")
+        assert closing["status"] == "closing"
+        done = await phone.wait("session_completed", timeout=15)
+    assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "customer")
+    rows = await world.stack.sql(
+        "SELECT extract(epoch FROM ended_at - $2::text::timestamptz)::float8 AS after FROM chat_sessions WHERE id = $1",
+        session_id,
+        closing["ended_at"],
+    )
+    assert 297 <= rows[0]["after"] <= 360  # at most 50 ms early; late by what a busy machine may need

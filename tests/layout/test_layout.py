@@ -1,0 +1,297 @@
+"""What holds for the whole tree: tables and SQL agree, errors and events are complete, files are small and said."""
+
+import ast
+import datetime as dt
+import inspect
+import itertools
+import pathlib
+import re
+import types
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+import api.apps
+import realtime.server
+from api import errors as api_errors
+from core.base.actor import UserType
+from core.base.errors import DomainError, Kind
+from core.events import notices, signals
+from core.logins.tables import AuthSession
+from core.pairing.rules import CauseTag, Response
+from core.pairing.tables import ChatRequestNotification
+from core.pairing_failures.rules import OperatorAction
+from core.pairing_failures.tables import PairingFailure
+from core.payments import states as payment_states
+from core.payments.tables import PaymentRequest
+from core.reads import deadlines
+from core.sessions import states as session_states
+from core.sessions.tables import ChatSession
+from jobs.schedule import DEADLINES, SWEEPS
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGES = ("core", "api", "realtime", "jobs", "tools")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+GUARDS = (ROOT / "piccolo_migrations" / "sql" / "guards.sql").read_text()
+MAX_LINES = 560
+NOW = dt.datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=dt.UTC)
+
+
+def name_of(path: pathlib.Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+# -- states
+
+
+def edges_of(function: str) -> list[tuple[str, str]]:
+    """The pairs that a trigger function lets through, out of the SQL text."""
+    body = re.search(rf"FUNCTION {function}\(\).*?\$\$(.*?)\$\$", GUARDS, re.S)
+    assert body is not None
+    allowed = re.search(r"\(OLD\.status, NEW\.status\) NOT IN \((.*?)\)\s*THEN", body[1], re.S)
+    assert allowed is not None
+    return re.findall(r"\('(\w+)', '(\w+)'\)", allowed[1])
+
+
+@pytest.mark.parametrize(
+    ("function", "table", "edges"),
+    [
+        ("payment_request_edge", "payment_requests", payment_states.EDGES),
+        ("chat_session_edge", "chat_sessions", session_states.EDGES),
+    ],
+)
+def test_the_trigger_lets_exactly_the_declared_edges_through(function: str, table: str, edges: Any):
+    found = edges_of(function)
+    assert len(found) == len(set(found))
+    assert set(found) == {(before.value, after.value) for before, after in edges}
+    assert re.search(rf"TRIGGER {function} BEFORE UPDATE OF status.* ON {table}\s", GUARDS)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values"),
+    [
+        (PaymentRequest, "status", payment_states.PaymentStatus),
+        (ChatSession, "status", session_states.SessionStatus),
+        (ChatRequestNotification, "response", Response),
+        (PairingFailure, "cause_tag", CauseTag),
+        (PairingFailure, "operator_action", OperatorAction),
+        (AuthSession, "user_type", UserType),
+    ],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+def test_the_tables_check_lists_exactly_the_enums_words(table: Any, column: str, values: Any):
+    checks = [one.condition for one in table._meta.constraints if hasattr(one, "condition")]
+    lists = [re.fullmatch(rf"{column} in \((.*)\)", str(check)) for check in checks]
+    (found,) = [match[1] for match in lists if match]
+    words = re.findall(r"'(\w+)'", found)
+    assert len(words) == len(set(words))
+    assert set(words) == {value.value for value in values}
+
+
+# -- errors
+
+
+def walk(cls: type[DomainError]) -> Iterator[type[DomainError]]:
+    yield cls
+    for below in cls.__subclasses__():
+        yield from walk(below)
+
+
+def all_errors() -> list[type[DomainError]]:
+    assert isinstance(api.apps, types.ModuleType)
+    assert isinstance(realtime.server, types.ModuleType)
+    return sorted(
+        {e for e in walk(DomainError) if e.__module__.split(".")[0] in PACKAGES}, key=lambda e: e.__qualname__
+    )
+
+
+def test_every_refusal_has_a_code_of_its_own():
+    """One code, one class: clients and people who search for a code must end at one place."""
+    by_code: dict[str, list[str]] = {}
+    for error in all_errors():
+        by_code.setdefault(error.code, []).append(error.__qualname__)
+    assert len(by_code) > 20
+    assert {code: names for code, names in by_code.items() if len(names) > 1} == {}
+
+
+def test_every_code_is_in_upper_case():
+    assert [e.__qualname__ for e in all_errors() if not re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", e.code)] == []
+
+
+def test_every_refusal_has_a_message_for_people():
+    assert [e.__qualname__ for e in all_errors() if not (e.message and e.message.endswith("."))] == []
+
+
+def test_every_kind_of_refusal_has_a_status():
+    assert set(api_errors.STATUS) == set(Kind)
+    assert all(400 <= status <= 599 for status in api_errors.STATUS.values())
+    assert [e.__qualname__ for e in all_errors() if e.kind not in api_errors.STATUS] == []
+
+
+# -- events
+
+SAMPLES: dict[Any, list[Any]] = {
+    str: ["", "01900000-0000-7000-8000-000000000009", "ü\n😀"],
+    bool: [True, False],
+    int: [0, 1, 2**31 - 1],
+    bytes: [b"", b'{"type":"x"}', bytes(range(256))],
+    list[str]: [[], ["a", "b"]],
+    dt.datetime: [NOW, NOW.replace(microsecond=0)],
+    str | None: [None, "x"],
+}
+
+
+def instances(cls: type[msgspec.Struct]) -> Iterator[msgspec.Struct]:
+    """Every combination of the samples of its fields' types."""
+    found = msgspec.structs.fields(cls)
+    for values in itertools.product(*(SAMPLES[field.type] for field in found)):
+        yield cls(**{field.name: value for field, value in zip(found, values, strict=True)})
+
+
+def test_the_union_of_signals_has_every_signal():
+    assert set(get_args(signals.Any_)) == set(signals.Signal.__subclasses__())
+
+
+@pytest.mark.parametrize("cls", get_args(signals.Any_), ids=lambda cls: cls.__name__)
+def test_every_signal_survives_the_wire(cls: type[signals.Signal]):
+    for signal in instances(cls):
+        assert signals.decode(signals.encode(signal)) == signal  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cls", get_args(signals.Any_), ids=lambda cls: cls.__name__)
+def test_a_signal_of_a_newer_version_with_one_more_field_is_read(cls: type[signals.Signal]):
+    signal = next(instances(cls))
+    raw = msgspec.json.decode(signals.encode(signal))  # type: ignore[arg-type]
+    assert signals.decode(msgspec.json.encode(raw | {"added_later": [1]})) == signal
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"type":"SomethingNew","x":1}', b"{}", b'{"type":7}', b"[]", b"7", b'{"type":"ConfigChanged"}']
+)
+def test_a_signal_that_this_version_does_not_know_is_nothing(data: bytes):
+    assert signals.decode(data) is None
+
+
+@pytest.mark.parametrize("cls", [notices.Notice, notices.StoredMessage, notices.Passing], ids=lambda cls: cls.__name__)
+def test_every_notice_survives_the_wire(cls: type[msgspec.Struct]):
+    field = {notices.Notice: "notices", notices.StoredMessage: "messages", notices.Passing: "passing"}[cls]
+    for one in itertools.islice(instances(cls), 300):
+        envelope = notices.Envelope(origin="node", **{field: [one, one]})
+        assert notices.decode(notices.encode(envelope)) == envelope
+
+
+def test_an_envelope_with_everything_or_nothing_survives_the_wire():
+    full = notices.Envelope(
+        origin="node",
+        notices=list(itertools.islice(instances(notices.Notice), 3)),  # type: ignore[arg-type]
+        messages=list(itertools.islice(instances(notices.StoredMessage), 3)),  # type: ignore[arg-type]
+        passing=list(itertools.islice(instances(notices.Passing), 3)),  # type: ignore[arg-type]
+    )
+    for envelope in (full, notices.Envelope(origin="")):
+        assert notices.decode(notices.encode(envelope)) == envelope
+
+
+def test_an_envelope_of_a_newer_version_with_one_more_field_is_read():
+    raw = {"origin": "node", "notices": [], "messages": [], "passing": [], "added_later": {"x": 1}}
+    assert notices.decode(msgspec.msgpack.encode(raw)) == notices.Envelope(origin="node")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"{}", msgspec.msgpack.encode({"notices": []}), msgspec.msgpack.encode([])]
+)
+def test_what_is_no_envelope_is_a_decode_error(data: bytes):
+    with pytest.raises(msgspec.DecodeError):
+        notices.decode(data)
+
+
+# -- deadlines
+
+
+def test_the_query_of_deadlines_knows_every_timer():
+    """Each `kind` of the schedule is found by `upcoming`, which takes its columns out of the one query."""
+    columns = set(re.findall(r"\bAS (\w+)", deadlines.NEXT))
+    tree = ast.parse(inspect.getsource(deadlines.upcoming))
+    kinds: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.comprehension) and isinstance(node.iter, ast.Tuple):
+            named = {item.value for item in node.iter.elts if isinstance(item, ast.Constant)}
+            kinds |= named
+            read |= named
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.value, ast.Name)
+        ):
+            (kinds if isinstance(node.ctx, ast.Store) else read).add(node.slice.value)
+    assert read == columns
+    assert kinds == {deadline.kind for deadline in DEADLINES}
+
+
+def test_no_two_timers_have_one_name():
+    names = [deadline.kind for deadline in DEADLINES] + [sweep.name for sweep in SWEEPS]
+    assert len(names) == len(set(names))
+    assert all(sweep.every_s > 0 for sweep in SWEEPS)
+
+
+# -- files
+
+
+def test_no_file_is_too_long_to_read():
+    assert {name_of(p): n for p in FILES if (n := len(p.read_text().splitlines())) > MAX_LINES} == {}
+
+
+def bases_of(node: ast.ClassDef) -> set[str]:
+    """The last names of the base classes: `Protocol` of `typing.Protocol[T]`."""
+    names = set()
+    for base in node.bases:
+        plain = base.value if isinstance(base, ast.Subscript) else base
+        names.add(plain.attr if isinstance(plain, ast.Attribute) else getattr(plain, "id", ""))
+    return names
+
+
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+METHODS: dict[str, set[str]] = {}
+BASES: dict[str, set[str]] = {}
+for tree in TREES.values():
+    for top in ast.walk(tree):
+        if isinstance(top, ast.ClassDef):
+            METHODS.setdefault(top.name, set()).update(
+                item.name for item in top.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+            )
+            BASES.setdefault(top.name, set()).update(bases_of(top))
+
+
+def overrides(cls: str, method: str) -> bool:
+    """Whether a base class of ours has the method already."""
+    return any(method in METHODS.get(base, ()) or overrides(base, method) for base in BASES.get(cls, ()) if base != cls)
+
+
+def undocumented(body: list[ast.stmt], inside: ast.ClassDef | None = None) -> Iterator[tuple[int, str]]:
+    for node in body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+            continue
+        is_class = isinstance(node, ast.ClassDef)
+        if (
+            inside is not None
+            and not is_class
+            and ("Protocol" in bases_of(inside) or overrides(inside.name, node.name))
+        ):
+            continue
+        if not ast.get_docstring(node):
+            yield node.lineno, node.name if inside is None else f"{inside.name}.{node.name}"
+        if is_class:
+            yield from undocumented(node.body, node)
+
+
+def test_every_public_function_and_class_says_what_it_does():
+    missing = [
+        f"{name_of(path)}:{line} {name}" for path, tree in TREES.items() for line, name in undocumented(tree.body)
+    ]
+    assert missing == []
+
+
+def test_every_file_with_code_says_what_it_is():
+    assert [name_of(path) for path, tree in TREES.items() if tree.body and not ast.get_docstring(tree)] == []

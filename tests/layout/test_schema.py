@@ -1,0 +1,92 @@
+"""The migrations build exactly the declared tables."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack
+
+pytestmark = pytest.mark.anyio
+# Columns, their types, whether they may be null, and their defaults.
+COLUMNS = """SELECT column_name, udt_name, character_maximum_length, is_nullable, column_default
+  FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1"""
+TYPES = {
+    "UUID": "uuid", "INTEGER": "int4", "BOOLEAN": "bool", "TEXT": "text", "TIMESTAMPTZ": "timestamptz",
+    "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
+}  # fmt: skip
+
+
+def declared() -> list[Any]:
+    """Every Piccolo table of ours."""
+    os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
+    from core.storage.piccolo_app import APP_CONFIG
+
+    return APP_CONFIG.table_classes
+
+
+async def test_every_declared_column_is_in_the_database_as_declared(stack: Stack) -> None:
+    for table in declared():
+        found = {row["column_name"]: row for row in await stack.sql(COLUMNS, table._meta.tablename)}
+        names = {column._meta.db_column_name for column in table._meta.columns}
+        assert set(found) == names, table._meta.tablename
+        for column in table._meta.columns:
+            row = found[column._meta.db_column_name]
+            where = f"{table._meta.tablename}.{column._meta.db_column_name}"
+            kind = column.column_type
+            if kind.startswith("VARCHAR"):
+                assert row["udt_name"] == "varchar", where
+                assert row["character_maximum_length"] == column.length, where
+            else:
+                assert row["udt_name"] == TYPES[kind], where
+            assert (row["is_nullable"] == "YES") == column._meta.null, where
+
+
+async def test_the_database_has_no_table_that_nobody_declared(stack: Stack) -> None:
+    rows = await stack.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+    assert {row["table_name"] for row in rows} == {t._meta.tablename for t in declared()} | {"migration"}
+
+
+async def test_the_specified_defaults_are_the_database_s(stack: Stack) -> None:
+    expected = {
+        ("customers", "is_anonymous"): "true",
+        ("mitras", "is_active"): "false",
+        ("control_center_users", "password_hash"): "''::character varying",
+        ("control_center_users", "failed_login_count"): "0",
+        ("roles", "permissions"): "'{}'::jsonb",
+        ("mitra_online_status", "is_online"): "false",
+        ("chat_sessions", "status"): "'searching'::character varying",
+        ("chat_sessions", "price"): "0",
+        ("chat_sessions", "is_first_session_discount"): "false",
+        ("chat_sessions", "extended_minutes"): "0",
+        ("chat_sessions", "topic_sensitivity"): "'regular'::character varying",
+        ("chat_request_notifications", "active_session_count"): "0",
+        ("chat_messages", "type"): "'text'::character varying",
+        ("chat_messages", "status"): "'sent'::character varying",
+        ("session_extensions", "status"): "'pending'::character varying",
+        ("customer_transactions", "amount"): "0",
+        ("otp_requests", "attempts"): "0",
+        ("payment_requests", "amount"): "0",
+        ("payment_requests", "is_first_session_discount"): "false",
+        ("payment_requests", "is_extension"): "false",
+        ("payment_requests", "mode"): "'chat'::text",
+        ("payment_requests", "status"): "'pending'::text",
+    }
+    for (table, name), default in expected.items():
+        rows = {row["column_name"]: row["column_default"] for row in await stack.sql(COLUMNS, table)}
+        assert rows[name] == default, f"{table}.{name}"
+
+
+async def test_the_configuration_is_seeded_with_the_specified_values(stack: Stack) -> None:
+    rows = await stack.sql("SELECT key, value FROM app_config WHERE updated_by IS NULL")
+    seeded = {row["key"]: json.loads(row["value"]) for row in rows}
+    expected = {
+        "max_customers_per_mitra": 3, "otp_max_per_ip_per_hour": 10, "mitra_stale_after_seconds": 45,
+        "payment_session_timeout_minutes": 20, "returning_chat_confirmation_timeout_seconds": 20,
+        "extension_timeout_seconds": 60, "extension_default_action_on_timeout": "auto_approve",
+        "three_minute_warning_enabled": True, "free_trial_duration_minutes": 5,
+    }  # fmt: skip
+    untouched = {key: value for key, value in expected.items() if key in seeded}
+    assert untouched
+    assert {key: seeded[key] for key in untouched} == {key: {"value": value} for key, value in untouched.items()}

@@ -1,0 +1,193 @@
+"""Frames that clients send: read strictly, refused by name, never with another error (contract 7)."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime import frames
+from realtime.frames import TYPES, Unreadable, read
+
+ID = "01900000-0000-7000-8000-000000000007"
+GOOD: dict[str, dict[str, dict[str, Any]]] = {
+    "chat": {
+        "auth": {"token": "t"},
+        "send_message": {"session_id": ID, "client_message_id": ID, "content": "hello"},
+        "delivered": {"session_id": ID, "up_to": 3},
+        "read": {"session_id": ID, "up_to": 3},
+        "typing": {"session_id": ID, "is_typing": True},
+        "sync": {"session_id": ID, "after": 0},
+        "ack": {"event_id": ID},
+        "ping": {},
+    },
+    "pairing": {
+        "auth": {"token": "t"},
+        "accept": {"session_id": ID},
+        "reject": {"session_id": ID},
+        "heartbeat": {},
+        "ack": {"event_id": ID},
+        "ping": {},
+    },
+}
+EVERY = [pytest.param(path, kind, id=f"{path}-{kind}") for path, kinds in GOOD.items() for kind in kinds]
+FIELDS = [
+    pytest.param(path, kind, field, id=f"{path}-{kind}-{field}")
+    for path, kinds in GOOD.items()
+    for kind, fields in kinds.items()
+    for field in fields
+]
+PATHS = st.sampled_from(["chat", "pairing"])
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    max_leaves=6,
+)
+NAMES = ["session_id", "client_message_id", "content", "message_type", "metadata", "up_to", "is_typing", "after", "event_id",
+         "token", "ref"]  # fmt: skip
+NEAR = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(sorted(TYPES["chat"] | TYPES["pairing"])),
+    st.dictionaries(st.sampled_from(NAMES), st.one_of(st.just(ID), st.integers(-1, 5), JSON), max_size=6),
+)
+
+
+def refused(path: str, frame: Any) -> Unreadable:
+    with pytest.raises(Unreadable) as caught:
+        read(path, frame if isinstance(frame, str) else json.dumps(frame))
+    return caught.value
+
+
+def attempt(path: str, text: str) -> None:
+    refusal: Unreadable | None = None
+    try:
+        read(path, text)
+    except Unreadable as error:
+        refusal = error
+    if refusal is not None:
+        assert refusal.code in ("INVALID_FRAME", "UNKNOWN_TYPE")
+        assert str(refusal)
+        assert refusal.ref is None or len(refusal.ref) <= 200
+
+
+def test_the_types_are_the_contracts():
+    assert {path: set(kinds) for path, kinds in GOOD.items()} == {path: set(kinds) for path, kinds in TYPES.items()}
+
+
+@pytest.mark.parametrize(("path", "kind"), EVERY)
+def test_every_frame_is_read_and_keeps_its_ref(path: str, kind: str):
+    frame = read(path, json.dumps({"type": kind, **GOOD[path][kind], "ref": "r7"}))
+    assert (frame.__struct_config__.tag, frame.ref) == (kind, "r7")
+    for name, value in GOOD[path][kind].items():
+        assert getattr(frame, name) == value
+    assert read(path, json.dumps({"type": kind, **GOOD[path][kind]})).ref is None
+
+
+@pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
+def test_a_frame_without_one_of_its_fields_is_invalid_and_its_ref_comes_back(path: str, kind: str, field: str):
+    fields = {name: value for name, value in GOOD[path][kind].items() if name != field}
+    error = refused(path, {"type": kind, **fields, "ref": "r7"})
+    assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
+
+
+@pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
+@pytest.mark.parametrize("value", [None, [], {}, 1.5, -1, "", 2**31], ids=repr)
+def test_a_field_of_the_wrong_kind_makes_the_frame_invalid(path: str, kind: str, field: str, value: Any):
+    if value == "" and field in ("token", "content"):
+        return  # empty texts are for the rules to refuse
+    error = refused(path, {"type": kind, **GOOD[path][kind], field: value, "ref": "r7"})
+    assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
+
+
+@pytest.mark.parametrize(("path", "kind"), EVERY)
+def test_an_unknown_field_makes_the_frame_invalid(path: str, kind: str):
+    assert refused(path, {"type": kind, **GOOD[path][kind], "extra": 1}).code == "INVALID_FRAME"
+
+
+@pytest.mark.parametrize(("path", "kind", "field"), [p for p in FIELDS if p.values[2].endswith("_id")])
+@pytest.mark.parametrize(
+    "value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr
+)
+def test_an_id_is_a_uuid_and_nothing_around_it(path: str, kind: str, field: str, value: str):
+    """What PostgreSQL refuses as an id would fail the whole batch it is in."""
+    assert refused(path, {"type": kind, **GOOD[path][kind], field: value}).code == "INVALID_FRAME"
+
+
+def test_an_id_may_be_in_either_case():
+    upper = "ABCDEF00-0000-7000-8000-00000000000A"
+    assert read("chat", json.dumps({"type": "ack", "event_id": upper})).event_id == upper
+
+
+@pytest.mark.parametrize(("path", "other"), [("chat", "pairing"), ("pairing", "chat")])
+def test_a_type_of_the_other_path_is_unknown_here(path: str, other: str):
+    for kind in TYPES[other] - TYPES[path]:
+        error = refused(path, {"type": kind, **GOOD[other][kind], "ref": "r"})
+        assert (error.code, error.ref) == ("UNKNOWN_TYPE", "r")
+
+
+@given(PATHS, st.text())
+def test_a_type_that_nobody_knows_is_unknown(path: str, kind: str):
+    if kind not in TYPES[path]:
+        assert refused(path, {"type": kind}).code == "UNKNOWN_TYPE"
+
+
+@pytest.mark.parametrize("kind", [None, 7, [], {}, True], ids=repr)
+def test_a_frame_without_a_type_is_invalid(kind: Any):
+    assert refused("chat", {"type": kind, "ref": "r"}).code == "INVALID_FRAME"
+    assert refused("chat", {"ref": "r"}).ref == "r"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "{", "[]", "null", "7", '"ping"', "{}", "nonsense", '{"type":', "\0", "[" * 5000]
+)
+def test_what_is_no_object_is_invalid(text: str):
+    assert refused("chat", text).code == "INVALID_FRAME"
+
+
+def test_a_lone_surrogate_is_invalid_because_postgresql_has_no_place_for_it():
+    frame = json.dumps({"type": "send_message", **GOOD["chat"]["send_message"], "content": "\ud800"})
+    assert "\\ud800" in frame
+    assert refused("chat", frame).code == "INVALID_FRAME"
+
+
+@pytest.mark.parametrize("ref", ["r" * 201, 7, None, ["r"], {}], ids=lambda v: repr(v)[:12])
+def test_a_ref_that_is_no_short_text_is_not_echoed(ref: Any):
+    error = refused("chat", {"type": "nope", "ref": ref})
+    assert (error.code, error.ref) == ("UNKNOWN_TYPE", None)
+
+
+def test_a_ref_of_200_characters_is_taken():
+    assert read("chat", json.dumps({"type": "ping", "ref": "r" * 200})).ref == "r" * 200
+
+
+@given(PATHS, st.text(st.characters(exclude_categories=()), max_size=60))
+def test_any_text_is_a_frame_or_unreadable(path: str, text: str):
+    attempt(path, text)
+
+
+@given(PATHS, JSON)
+def test_any_json_is_a_frame_or_unreadable(path: str, value: Any):
+    attempt(path, json.dumps(value))
+
+
+@given(PATHS, NEAR)
+def test_anything_close_to_a_frame_is_a_frame_or_unreadable(path: str, value: dict[str, Any]):
+    attempt(path, json.dumps(value))
+
+
+@given(PATHS, NEAR, st.integers(0, 200))
+def test_a_frame_that_was_cut_off_is_unreadable(path: str, value: dict[str, Any], place: int):
+    text = json.dumps(value)
+    assert refused(path, text[: min(place, len(text) - 1)]).code == "INVALID_FRAME"
+
+
+@given(PATHS, NEAR)
+def test_what_is_read_is_one_of_the_paths_frames(path: str, value: dict[str, Any]):
+    try:
+        frame = read(path, json.dumps(value))
+    except Unreadable:
+        return
+    assert isinstance(frame, frames.Frame)
+    assert msgspec.json.decode(msgspec.json.encode(frame))["type"] in TYPES[path]

@@ -1,0 +1,175 @@
+"""Configuration rows: defaults, bounds, types, what a row holds (specification, Limits; contract 8)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import ValidationFailed
+from core.config.keys import KEYS, Key, Shape, check, loaded, stored
+
+CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
+LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
+DEFAULTS = {
+    "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
+    "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,
+    "cc_login_lockout_minutes": 15, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
+    "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
+    "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
+    "extension_timeout_seconds": 60, "extension_default_action_on_timeout": "auto_approve",
+    "searching_timeout_minutes": 5, "early_end_mitra_enabled": False, "early_end_customer_enabled": False,
+    "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
+    "sensitive_flip_confirmation_enabled": True, "sensitive_flag_one_way_latch": False, "free_trial_enabled": True,
+    "free_trial_duration_minutes": 5, "anonymity": {"enabled": False},
+}  # fmt: skip
+UNUSED = {
+    "mitra_ping_interval_seconds",
+    "free_trial_enabled",
+    "free_trial_duration_minutes",
+    "anonymity",
+    "price_tiers",
+}
+ALL = [pytest.param(key, id=name) for name, key in KEYS.items()]
+NUMBERS = [key for key in KEYS.values() if key.shape is Shape.NUMBER]
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.one_of(st.text(), st.sampled_from(["value", "enabled", "primary", "label"])), inner, max_size=3
+        ),
+    ),
+    max_leaves=8,
+)
+SUPPORT = {"primary": {"label": "A", "deeplink": "https://a"}, "secondary": {"label": "B", "deeplink": "tel://b"}}
+
+
+def refused(key: Key, value: Any, *, cadence_seconds: int = CADENCE) -> str:
+    with pytest.raises(ValidationFailed) as caught:
+        check(key, value, cadence_seconds=cadence_seconds)
+    assert caught.value.details is not None
+    (field,) = caught.value.details["fields"]
+    assert field["field"] == "value"
+    return field["message"]
+
+
+def test_the_rows_and_their_defaults_are_the_specifications():
+    assert {name: key.default for name, key in KEYS.items() if name in DEFAULTS} == DEFAULTS
+    assert set(KEYS) == set(DEFAULTS) | {"price_tiers", "support_handles"}
+    assert {name for name, key in KEYS.items() if not key.used} == UNUSED
+
+
+@pytest.mark.parametrize("key", ALL)
+def test_every_default_passes_its_own_check(key: Key):
+    check(key, key.default, cadence_seconds=CADENCE)
+
+
+@pytest.mark.parametrize("key", ALL)
+def test_every_default_comes_back_from_its_row(key: Key):
+    row = msgspec.json.decode(msgspec.json.encode(stored(key, key.default)))
+    assert loaded(key, row) == key.default
+    assert key.shape is Shape.DOCUMENT or set(row) == {"value"}
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
+def test_a_number_has_the_bounds_of_its_unit(key: Key):
+    wanted = SECONDS if key.unit == "seconds" else MINUTES if key.unit == "minutes" else LIMIT
+    assert key.bounds == wanted
+    low = CADENCE if key.name == "mitra_stale_after_seconds" else wanted[0]
+    for good in (low, wanted[1]):
+        check(key, good, cadence_seconds=CADENCE)
+        assert loaded(key, stored(key, good)) == good
+    for bad in (low - 1, wanted[1] + 1, -1, 10**30):
+        assert key.name in refused(key, bad)
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
+@pytest.mark.parametrize("value", [None, True, 5.0, "5", [5], {"value": 5}], ids=repr)
+def test_a_number_is_a_whole_number_and_nothing_else(key: Key, value: Any):
+    assert "whole number" in refused(key, value)
+
+
+@pytest.mark.parametrize("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
+@pytest.mark.parametrize("value", [None, 0, 1, "true", [], {}], ids=repr)
+def test_a_flag_is_true_or_false_and_nothing_else(key: Key, value: Any):
+    assert key.name in refused(key, value)
+    for good in (True, False):
+        check(key, good)
+        assert loaded(key, stored(key, good)) is good
+
+
+@pytest.mark.parametrize("value", [None, "", "approve", "AUTO_APPROVE", True, ["auto_approve"]], ids=repr)
+def test_the_action_on_timeout_is_one_of_two_words(value: Any):
+    key = KEYS["extension_default_action_on_timeout"]
+    assert key.choices == ("auto_approve", "reject")
+    refused(key, value)
+    check(key, "reject")
+
+
+@pytest.mark.parametrize("cadence", [1, 30, 46, 3600])
+def test_a_mitra_is_never_stale_before_her_next_heartbeat(cadence: int):
+    key = KEYS["mitra_stale_after_seconds"]
+    check(key, cadence, cadence_seconds=cadence)
+    refused(key, cadence - 1, cadence_seconds=cadence)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, [], {}, {"primary": SUPPORT["primary"]}, SUPPORT | {"third": SUPPORT["primary"]},
+        SUPPORT | {"primary": {"label": "A"}}, SUPPORT | {"primary": {"label": "", "deeplink": "https://a"}},
+        SUPPORT | {"primary": {"label": "A", "deeplink": "call us"}}, SUPPORT | {"primary": None},
+        SUPPORT | {"primary": {"label": 1, "deeplink": "https://a"}},
+        SUPPORT | {"primary": {"label": "x" * 501, "deeplink": "https://a"}},
+    ],
+    ids=lambda v: repr(v)[:50],
+)  # fmt: skip
+def test_support_handles_are_two_contacts_with_label_and_deeplink(value: Any):
+    refused(KEYS["support_handles"], value)
+    check(KEYS["support_handles"], SUPPORT)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("support_handles", SUPPORT | {"primary": {"label": "a\0b", "deeplink": "https://a"}}),
+        ("support_handles", SUPPORT | {"primary": {"label": "a", "deeplink": "https://a\0"}}),
+        ("price_tiers", [{"label": "\0"}]),
+    ],
+    ids=repr,
+)
+def test_a_document_with_a_nul_is_refused_because_jsonb_can_not_hold_it(name: str, value: Any):
+    refused(KEYS[name], value)
+
+
+@given(st.sampled_from(sorted(KEYS)), JSON)
+def test_any_value_is_taken_or_refused_by_name_and_what_is_taken_comes_back(name: str, value: Any):
+    key = KEYS[name]
+    refusal: ValidationFailed | None = None
+    try:
+        check(key, value, cadence_seconds=CADENCE)
+    except ValidationFailed as error:
+        refusal = error
+    if refusal is None:
+        assert loaded(key, stored(key, value)) == value
+    else:
+        assert refusal.details is not None
+        assert refusal.details["fields"][0]["field"] == "value"
+
+
+@given(st.sampled_from(sorted(name for name, key in KEYS.items() if key.shape is not Shape.DOCUMENT)), JSON)
+def test_a_row_that_somebody_broke_by_hand_counts_as_the_default(name: str, row: Any):
+    key = KEYS[name]
+    value = loaded(key, row)
+    check(key, value)
+    try:
+        check(key, row["value"])
+    except (ValidationFailed, KeyError, TypeError, IndexError):
+        assert value == key.default
+
+
+@pytest.mark.parametrize("row", [None, 7, [], {}, {"primary": None}], ids=repr)
+def test_broken_support_handles_count_as_the_default(row: Any):
+    assert loaded(KEYS["support_handles"], row) == KEYS["support_handles"].default

@@ -1,0 +1,48 @@
+"""Who may take a session (contract 5)."""
+
+import datetime as dt
+import itertools
+
+import pytest
+
+from core.mitras.rules import Freedom, MitraAtCapacity, MitraOffline, Presence, may_take
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+STALE_S = 45
+BEATS = (
+    None,
+    NOW,
+    NOW - dt.timedelta(seconds=STALE_S) + dt.timedelta(microseconds=1),
+    NOW - dt.timedelta(seconds=STALE_S),
+)
+
+
+@pytest.mark.parametrize(
+    ("active", "online", "beat", "count", "ping"),
+    list(itertools.product((True, False), (True, False), BEATS, (0, 2, 3, 4), (True, False))),
+)
+def test_a_mitra_is_free_exactly_when_active_online_fresh_and_below_capacity(
+    active: bool, online: bool, beat: dt.datetime | None, count: int, ping: bool
+):
+    presence = Presence(is_active=active, is_online=online, last_heartbeat_at=beat, active_session_count=count)
+    freedom = Freedom(require_ping=ping, stale_after_seconds=STALE_S, capacity=3)
+    fresh = beat is not None and NOW - beat < dt.timedelta(seconds=STALE_S)
+    if not (active and online and (fresh or not ping)):
+        with pytest.raises(MitraOffline):
+            may_take(presence, freedom, now=NOW)
+    elif count >= 3:
+        with pytest.raises(MitraAtCapacity):
+            may_take(presence, freedom, now=NOW)
+    else:
+        may_take(presence, freedom, now=NOW)
+
+
+def test_a_mitra_of_whom_nothing_is_known_is_offline():
+    with pytest.raises(MitraOffline):
+        may_take(None, Freedom(require_ping=False, stale_after_seconds=STALE_S, capacity=3), now=NOW)
+
+
+def test_a_capacity_of_zero_stops_every_pairing():
+    presence = Presence(is_active=True, is_online=True, last_heartbeat_at=NOW, active_session_count=0)
+    with pytest.raises(MitraAtCapacity):
+        may_take(presence, Freedom(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW)

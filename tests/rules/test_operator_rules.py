@@ -1,0 +1,90 @@
+"""What an operator may do, and the lockout of sign-in (contract 8)."""
+
+import datetime as dt
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import Forbidden
+from core.operators.rules import ADMINISTRATOR, AREAS, after_failure, allows, locked_for, require
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+LOCKOUT = dt.timedelta(minutes=15)
+LEVELS = st.sampled_from(["read", "write"])
+
+
+def test_the_areas_are_the_contracts():
+    assert set(AREAS) == {
+        "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
+        "sessions", "payments", "webhooks",
+    }  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from([*AREAS, "*"]), LEVELS), st.sampled_from(AREAS), LEVELS)
+def test_write_includes_read_and_the_star_includes_every_area(permissions: dict[str, str], area: str, level: str):
+    held = {permissions.get(area), permissions.get("*")} - {None}
+    may = "write" in held or (level == "read" and bool(held))
+    assert allows(permissions, area, level) is may
+    if may:
+        require(permissions, area, level)
+    else:
+        with pytest.raises(Forbidden):
+            require(permissions, area, level)
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_the_administrator_may_do_everything(area: str):
+    require(ADMINISTRATOR, area, "read")
+    require(ADMINISTRATOR, area, "write")
+
+
+def test_customers_do_not_include_their_phone_and_email():
+    assert not allows({"customers": "write"}, "customers.pii", "read")
+
+
+@pytest.mark.parametrize("held", ["", "none", "READ", "owner"])
+def test_a_level_that_is_no_level_gives_nothing(held: str):
+    assert not allows({"config": held}, "config", "read")
+
+
+@given(st.floats(0.001, 100_000))
+def test_a_lockout_tells_the_whole_seconds_until_it_is_over(seconds: float):
+    until = NOW + dt.timedelta(seconds=seconds)
+    left = locked_for(until, now=NOW)
+    assert left == max(1, math.ceil((until - NOW).total_seconds()))
+    assert locked_for(until, now=NOW + dt.timedelta(seconds=left)) is None
+
+
+def test_a_lockout_ends_at_its_end():
+    assert locked_for(None, now=NOW) is None
+    assert locked_for(NOW, now=NOW) is None
+    assert locked_for(NOW - dt.timedelta(days=1), now=NOW) is None
+    assert locked_for(NOW + dt.timedelta(microseconds=1), now=NOW) == 1
+
+
+@given(st.integers(0, 8), st.lists(st.integers(0, 1200), max_size=60))
+def test_there_are_exactly_limit_tries_before_each_lockout(limit: int, gaps: list[int]):
+    """A guesser who comes again and again, whatever the pauses: 401 up to and with the limit, then 423."""
+    count, until, now, tries = 0, None, NOW, 0
+    for gap in gaps:
+        now += dt.timedelta(seconds=gap)
+        if locked_for(until, now=now) is not None:
+            assert tries == max(1, limit)
+            continue
+        if until is not None:
+            tries = 0
+        count, until = after_failure(failed_before=count, lockout_until=until, limit=limit, lockout=LOCKOUT, now=now)
+        tries += 1
+        assert count == tries
+        assert (until is not None) is (tries == max(1, limit))
+        assert until in (None, now + LOCKOUT)
+
+
+def test_a_failure_after_a_lockout_has_passed_counts_as_the_first():
+    assert after_failure(failed_before=5, lockout_until=NOW, limit=5, lockout=LOCKOUT, now=NOW) == (1, None)
+
+
+def test_a_limit_that_was_lowered_locks_with_the_next_failure():
+    assert after_failure(failed_before=4, lockout_until=None, limit=2, lockout=LOCKOUT, now=NOW) == (5, NOW + LOCKOUT)

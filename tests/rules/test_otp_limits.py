@@ -1,0 +1,165 @@
+"""Codes: hourly limits, cooldown, the keyed hash (contract 3)."""
+
+import datetime as dt
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import DomainError
+from core.logins.otp import (
+    CODE_LENGTH,
+    LIFETIME,
+    WINDOW,
+    Asked,
+    Limits,
+    OtpCooldown,
+    OtpRateLimitIp,
+    OtpRateLimitPhone,
+    hash_code,
+    may_ask,
+    same,
+)
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+KEY = b"k" * 32
+REQUEST = "01900000-0000-7000-8000-000000000006"
+LIMITS = st.builds(
+    lambda phone, ip, cooldown: Limits(per_phone=phone, per_ip=ip, cooldown=dt.timedelta(seconds=cooldown)),
+    st.integers(0, 4),
+    st.integers(0, 6),
+    st.sampled_from([1, 60, 600, 3600]),
+)
+# (pause in seconds since the one before, phone, address) of each request
+HISTORIES = st.lists(
+    st.tuples(
+        st.one_of(st.sampled_from([0, 1, 59, 60, 600, 3600]), st.floats(0, 2000)),
+        st.sampled_from("ab"),
+        st.sampled_from("xy"),
+    ),
+    max_size=40,
+)
+
+
+def within_the_hour(times: list[dt.datetime], now: dt.datetime) -> tuple[dt.datetime, ...]:
+    return tuple(at for at in times if at > now - WINDOW)
+
+
+def refusal(asked: Asked, limits: Limits, now: dt.datetime) -> DomainError | None:
+    try:
+        may_ask(asked, limits, now=now)
+    except DomainError as error:
+        return error
+    return None
+
+
+@given(LIMITS, HISTORIES)
+def test_for_any_history_the_limits_hold_exactly(limits: Limits, history: list[tuple[float, str, str]]):
+    """Nobody gets more than the limit in any hour, and nobody is refused below it."""
+    sent: list[tuple[dt.datetime, str, str]] = []
+    now = NOW
+    for pause, phone, ip in history:
+        now += dt.timedelta(seconds=pause)
+        by_phone = within_the_hour([at for at, p, _ in sent if p == phone], now)
+        by_ip = within_the_hour([at for at, _, i in sent if i == ip], now)
+        error = refusal(Asked(by_phone=by_phone, by_ip=by_ip), limits, now)
+        reasons: set[type[DomainError]] = set()
+        if len(by_phone) >= limits.per_phone:
+            reasons.add(OtpRateLimitPhone)
+        if len(by_ip) >= limits.per_ip:
+            reasons.add(OtpRateLimitIp)
+        if by_phone and now - by_phone[-1] < limits.cooldown:
+            reasons.add(OtpCooldown)
+        if error is None:
+            assert not reasons
+            sent.append((now, phone, ip))
+        else:
+            assert type(error) in reasons
+    for phone in "ab":
+        times = [at for at, p, _ in sent if p == phone]
+        for at in times:
+            assert len([t for t in times if at - WINDOW < t <= at]) <= limits.per_phone
+    for ip in "xy":
+        times = [at for at, _, i in sent if i == ip]
+        for at in times:
+            assert len([t for t in times if at - WINDOW < t <= at]) <= limits.per_ip
+
+
+@given(LIMITS, st.lists(st.integers(1, 3_599_999), min_size=1, max_size=8), st.booleans())
+def test_the_seconds_to_wait_are_just_enough_for_what_was_refused(limits: Limits, ages: list[int], one_phone: bool):
+    times = sorted(NOW - dt.timedelta(milliseconds=age) for age in ages)
+
+    def ask(now: dt.datetime) -> DomainError | None:
+        counted = within_the_hour(times, now)
+        return refusal(Asked(by_phone=counted if one_phone else (), by_ip=counted), limits, now)
+
+    error = ask(NOW)
+    if error is None or 0 in (limits.per_phone, limits.per_ip):
+        return
+    wait = error.retry_after_seconds
+    assert wait is not None
+    assert wait >= 1
+    after = ask(NOW + dt.timedelta(seconds=wait))
+    assert type(after) is not type(error)
+    if wait > 1:
+        before = ask(NOW + dt.timedelta(seconds=wait - 1))
+        assert type(before) is type(error)
+
+
+@given(st.integers(1, 3600), st.floats(0, 3600))
+def test_the_cooldown_is_told_in_whole_seconds_until_it_is_over(cooldown: int, passed: float):
+    limits = Limits(per_phone=5, per_ip=5, cooldown=dt.timedelta(seconds=cooldown))
+    now = NOW + dt.timedelta(seconds=passed)
+    error = refusal(Asked(by_phone=(NOW,), by_ip=()), limits, now)
+    left = (NOW + limits.cooldown - now).total_seconds()
+    if left <= 0:
+        assert error is None
+    else:
+        assert isinstance(error, OtpCooldown)
+        assert error.retry_after_seconds == max(1, math.ceil(left))
+
+
+def test_the_first_request_of_all_is_never_refused():
+    assert refusal(Asked(by_phone=(), by_ip=()), Limits(per_phone=1, per_ip=1, cooldown=WINDOW), NOW) is None
+
+
+def test_a_limit_of_zero_refuses_everybody():
+    nobody = Asked(by_phone=(), by_ip=())
+    assert isinstance(refusal(nobody, Limits(per_phone=0, per_ip=9, cooldown=LIFETIME), NOW), OtpRateLimitPhone)
+    assert isinstance(refusal(nobody, Limits(per_phone=9, per_ip=0, cooldown=LIFETIME), NOW), OtpRateLimitIp)
+
+
+def test_another_phone_has_no_cooldown_from_the_same_address():
+    limits = Limits(per_phone=3, per_ip=3, cooldown=dt.timedelta(seconds=60))
+    assert refusal(Asked(by_phone=(), by_ip=(NOW,)), limits, NOW) is None
+
+
+def test_a_code_has_six_digits_and_lives_five_minutes():
+    assert CODE_LENGTH == 6
+    assert dt.timedelta(minutes=5) == LIFETIME
+    assert dt.timedelta(hours=1) == WINDOW
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"key": b"o" * 32}, {"otp_request_id": REQUEST[:-1] + "7"}, {"code": "123457"}, {"code": "0123456"}],
+    ids=str,
+)
+def test_the_hash_of_a_code_is_bound_to_key_request_and_code(changed: dict[str, object]):
+    right = {"key": KEY, "otp_request_id": REQUEST, "code": "123456"}
+    assert same(hash_code(**right), hash_code(**right))  # type: ignore[arg-type]
+    assert not same(hash_code(**right), hash_code(**right | changed))  # type: ignore[arg-type]
+
+
+def test_the_hash_does_not_show_the_code_and_fits_its_column():
+    made = hash_code(key=KEY, otp_request_id=REQUEST, code="123456")
+    assert "123456" not in made
+    assert len(made) == 64
+
+
+@given(st.text(), st.text())
+def test_any_code_can_be_compared(one: str, two: str):
+    hashes = [hash_code(key=KEY, otp_request_id=REQUEST, code=code) for code in (one, two)]
+    assert same(*hashes) is (one == two)
+    assert not same(hashes[0], "")

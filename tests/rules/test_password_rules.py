@@ -1,0 +1,59 @@
+"""Operators' passwords: 12 characters to 72 bytes, not among common ones (contract 8)."""
+
+import asyncio
+
+import pytest
+
+from core.base.errors import ValidationFailed
+from core.logins import passwords
+
+GOOD = "correct horse battery"
+
+
+@pytest.mark.parametrize("password", [GOOD, "abcdefghijk1", "ä" * 5 + "bcdefghijkl", "x1y2" * 18, "é1yz" * 14])
+def test_twelve_characters_to_72_bytes_are_enough(password: str):
+    passwords.check_new(password)
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["", "short", "abcdefghij1", "x1y2" * 18 + "z", "é1yz" * 15, "password1234", "PassWord1234", "1" * 20, "abababababab",
+     "good password\0"],
+)  # fmt: skip
+def test_a_bad_password_is_refused_by_field(password: str):
+    with pytest.raises(ValidationFailed) as caught:
+        passwords.check_new(password)
+    assert caught.value.details is not None
+    assert [field["field"] for field in caught.value.details["fields"]] == ["password"]
+
+
+def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
+    async def walk() -> None:
+        stored = await passwords.make_hash(GOOD)
+        assert len(stored) <= 60
+        assert GOOD not in stored
+        assert await passwords.verify(GOOD, stored)
+        for other in ("", GOOD + " ", GOOD.upper(), GOOD + "x" * 60, GOOD + "\0"):
+            assert not await passwords.verify(other, stored)
+
+    asyncio.run(walk())
+
+
+def test_two_hashes_of_one_password_differ():
+    async def walk() -> set[str]:
+        return {await passwords.make_hash(GOOD), await passwords.make_hash(GOOD)}
+
+    assert len(asyncio.run(walk())) == 2
+
+
+def test_where_there_is_no_hash_no_password_is_right():
+    for password in ("", GOOD, "too long", "nobody has this password, and nobody is nobody", "x" * 100):
+        assert not asyncio.run(passwords.verify(password, ""))
+
+
+def test_a_long_password_is_not_cut_to_one_that_fits():
+    """Bcrypt reads 72 bytes: what is longer must not pass for its beginning."""
+    full = "x1y2" * 18
+    stored = asyncio.run(passwords.make_hash(full))
+    assert asyncio.run(passwords.verify(full, stored))
+    assert not asyncio.run(passwords.verify(full + "z", stored))

@@ -1,0 +1,44 @@
+"""Who gets the first-session discount, and what it costs (contract 4)."""
+
+import itertools
+
+import attrs
+import pytest
+
+from core.pricing.rules import DiscountNotEligible, Past, Promotion, discounted, eligible
+
+PROMOTION = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
+NEW = Past(ever_paired=False, other_discounted_request=False)
+
+
+@pytest.mark.parametrize(("enabled", "paired", "other"), list(itertools.product((True, False), repeat=3)))
+def test_the_discount_is_for_an_enabled_promotion_and_a_customer_without_a_past(
+    enabled: bool, paired: bool, other: bool
+):
+    promotion = attrs.evolve(PROMOTION, enabled=enabled)
+    past = Past(ever_paired=paired, other_discounted_request=other)
+    may = enabled and not paired and not other
+    assert eligible(promotion, past) is may
+    if may:
+        assert discounted(promotion, past, mode="chat", duration_minutes=None) == (2000, 12)
+    else:
+        with pytest.raises(DiscountNotEligible):
+            discounted(promotion, past, mode="chat", duration_minutes=None)
+
+
+def test_without_a_promotion_nobody_is_eligible():
+    assert not eligible(None, NEW)
+    with pytest.raises(DiscountNotEligible):
+        discounted(None, NEW, mode="chat", duration_minutes=None)
+
+
+def test_the_discount_is_only_for_its_modes():
+    with pytest.raises(DiscountNotEligible):
+        discounted(PROMOTION, NEW, mode="call", duration_minutes=None)
+
+
+@pytest.mark.parametrize("minutes", [1, 11, 13, 30])
+def test_minutes_that_are_given_must_be_the_promotions(minutes: int):
+    assert discounted(PROMOTION, NEW, mode="chat", duration_minutes=12) == (2000, 12)
+    with pytest.raises(DiscountNotEligible):
+        discounted(PROMOTION, NEW, mode="chat", duration_minutes=minutes)

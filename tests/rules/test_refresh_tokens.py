@@ -1,0 +1,178 @@
+"""Refresh tokens: one use, the same successor within 30 s, reuse detection, forgery (contract 3)."""
+
+import base64
+import datetime as dt
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.logins.refresh import (
+    RETRY_WINDOW,
+    SECRET_BYTES,
+    Held,
+    RefreshInvalid,
+    Verdict,
+    auth_session_of,
+    hash_of,
+    judge,
+    make,
+    repeated_successor,
+    successor,
+)
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+KEY, OTHER = b"k" * 32, b"o" * 32
+SESSION = "01900000-0000-7000-8000-000000000002"
+SECRETS = st.binary(min_size=SECRET_BYTES, max_size=SECRET_BYTES)
+A_MOMENT = dt.timedelta(microseconds=1)
+
+
+def a_token(*, key: bytes = KEY, session: str = SESSION, generation: int = 0, secret: bytes = b"s" * 32) -> str:
+    return make(key=key, auth_session_id=session, generation=generation, secret=secret)
+
+
+def a_chain(length: int, *, secret: bytes = b"s" * 32) -> list[str]:
+    chain = [a_token(secret=secret)]
+    while len(chain) < length:
+        chain.append(successor(key=KEY, token=chain[-1]))
+    return chain
+
+
+def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Held:
+    """What the database knows when the last of the chain is the present one."""
+    previous = hash_of(chain[-2]) if len(chain) > 1 else None
+    return Held(present_hash=hash_of(chain[-1]), previous_hash=previous, rotated_at=rotated_at if previous else None)
+
+
+@given(st.uuids(), st.integers(0, 2**32 - 1), SECRETS)
+def test_a_token_names_its_auth_session(session: uuid.UUID, generation: int, secret: bytes):
+    token = a_token(session=str(session), generation=generation, secret=secret)
+    assert auth_session_of(token, keys=[KEY]) == str(session)
+
+
+@given(SECRETS)
+def test_the_successor_of_a_token_is_always_the_same_and_another_token(secret: bytes):
+    token = a_token(secret=secret)
+    following = successor(key=KEY, token=token)
+    assert following == successor(key=KEY, token=token)
+    assert following != token
+    assert auth_session_of(following, keys=[KEY]) == SESSION
+
+
+@given(SECRETS, SECRETS)
+def test_different_tokens_have_different_successors(one: bytes, two: bytes):
+    followers = {successor(key=KEY, token=a_token(secret=secret)) for secret in (one, two)}
+    assert len(followers) == len({one, two})
+
+
+def test_the_successor_can_not_be_made_without_the_servers_key():
+    assert successor(key=OTHER, token=a_token()) != successor(key=KEY, token=a_token())
+    with pytest.raises(RefreshInvalid):
+        auth_session_of(successor(key=OTHER, token=a_token()), keys=[KEY])
+
+
+def test_a_chain_never_meets_itself():
+    assert len(set(a_chain(300))) == 300
+
+
+def test_the_generation_starts_over_after_its_last_number():
+    assert auth_session_of(successor(key=KEY, token=a_token(generation=2**32 - 1)), keys=[KEY]) == SESSION
+
+
+def test_a_token_has_256_random_bits_and_its_hash_fits_the_column():
+    assert SECRET_BYTES * 8 >= 256
+    assert len(hash_of(a_token())) <= 60
+
+
+@given(st.integers(0, 10_000), st.integers(0, 7), SECRETS)
+def test_a_token_with_one_bit_changed_is_refused(place: int, bit: int, secret: bytes):
+    token = a_token(secret=secret)
+    raw = bytearray(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    raw[place % len(raw)] ^= 1 << bit
+    with pytest.raises(RefreshInvalid):
+        auth_session_of(base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("="), keys=[KEY])
+
+
+@given(st.text(max_size=120))
+def test_no_text_is_anything_but_refused(text: str):
+    with pytest.raises(RefreshInvalid):
+        auth_session_of(text, keys=[KEY])
+
+
+@given(st.text(max_size=3), st.text(max_size=3))
+def test_a_token_has_one_spelling_only(before: str, behind: str):
+    token = a_token()
+    if before + behind:
+        with pytest.raises(RefreshInvalid):
+            auth_session_of(before + token + behind, keys=[KEY])
+    for other in (token + "=", token[:5] + "\n" + token[5:], token.swapcase(), token[:-1]):
+        with pytest.raises(RefreshInvalid):
+            auth_session_of(other, keys=[KEY])
+
+
+def test_the_last_character_of_a_token_can_not_be_another_that_means_the_same():
+    """91 characters hold 546 bits, a token has 544: two bits would be free."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    token = a_token()
+    for other in set(alphabet) - {token[-1]}:
+        with pytest.raises(RefreshInvalid):
+            auth_session_of(token[:-1] + other, keys=[KEY])
+
+
+def test_a_token_sealed_with_an_older_key_is_still_ours_and_a_strangers_is_not():
+    assert auth_session_of(a_token(key=OTHER), keys=[KEY, OTHER]) == SESSION
+    with pytest.raises(RefreshInvalid):
+        auth_session_of(a_token(key=OTHER), keys=[KEY])
+    with pytest.raises(RefreshInvalid):
+        auth_session_of(a_token(), keys=[])
+
+
+@given(st.integers(1, 8), st.integers(0, 10**6))
+def test_the_newest_token_is_the_present_one_however_old_it_is(length: int, later: int):
+    chain = a_chain(length)
+    assert judge(chain[-1], held_after(chain), now=NOW + dt.timedelta(seconds=later)) is Verdict.PRESENT
+
+
+@given(st.integers(2, 8), st.integers(0, 120_000))
+def test_the_token_before_is_a_retry_for_30_s_and_reuse_from_then_on(length: int, milliseconds: int):
+    chain = a_chain(length)
+    verdict = judge(chain[-2], held_after(chain), now=NOW + dt.timedelta(milliseconds=milliseconds))
+    assert verdict is (Verdict.RETRY if milliseconds < 30_000 else Verdict.REUSED)
+
+
+def test_a_used_refresh_token_after_the_window_is_reuse():
+    chain = a_chain(2)
+    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.RETRY
+    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+
+
+@given(st.integers(3, 8), st.data())
+def test_an_older_used_token_is_reuse_once_the_window_is_over(length: int, data: st.DataObject):
+    chain = a_chain(length)
+    old = chain[data.draw(st.integers(0, length - 3))]
+    assert judge(old, held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+
+
+def test_a_token_of_ours_that_the_session_never_had_is_reuse():
+    assert judge(a_token(secret=b"t" * 32), held_after(a_chain(1)), now=NOW) is Verdict.REUSED
+
+
+@given(st.integers(2, 8), SECRETS)
+def test_every_retry_gets_the_successor_that_was_given(length: int, secret: bytes):
+    chain = a_chain(length, secret=secret)
+    again = repeated_successor(chain[-2], held_after(chain), keys=[KEY])
+    assert again == chain[-1]
+    assert judge(again, held_after(chain), now=NOW) is Verdict.PRESENT
+
+
+def test_a_retry_gets_the_same_successor_after_a_new_key_was_put_first():
+    chain = a_chain(2)
+    assert repeated_successor(chain[0], held_after(chain), keys=[OTHER, KEY]) == chain[1]
+
+
+def test_a_retry_whose_successor_no_key_of_ours_made_is_refused():
+    chain = a_chain(2)
+    with pytest.raises(RefreshInvalid):
+        repeated_successor(chain[0], held_after(chain), keys=[OTHER])

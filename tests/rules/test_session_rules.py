@@ -1,0 +1,60 @@
+"""When a session warns, ends and takes a goodbye (contract 5 and 6)."""
+
+import datetime as dt
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.actor import UserType
+from core.sessions.rules import (
+    GRACE,
+    WARNING,
+    EarlyEndDisabled,
+    SessionNotActive,
+    SessionNotClosable,
+    may_close,
+    may_end,
+    warning_due,
+)
+from core.sessions.states import SessionStatus
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+PARTIES = (UserType.CUSTOMER, UserType.MITRA)
+
+
+@given(st.integers(0, 10**9))
+def test_the_warning_is_180_s_before_the_end_if_there_was_more_than_that_to_go(milliseconds: int):
+    expires_at = NOW + dt.timedelta(milliseconds=milliseconds)
+    due = warning_due(expires_at=expires_at, set_at=NOW)
+    assert due == (expires_at - dt.timedelta(seconds=180) if milliseconds > 180_000 else None)
+
+
+def test_exactly_180_s_to_go_gives_no_warning():
+    assert warning_due(expires_at=NOW + WARNING, set_at=NOW) is None
+    assert warning_due(expires_at=NOW + WARNING + dt.timedelta(microseconds=1), set_at=NOW) is not None
+
+
+def test_the_goodbye_takes_five_minutes_at_most():
+    assert dt.timedelta(minutes=5) == GRACE
+
+
+@pytest.mark.parametrize(("status", "side", "enabled"), list(itertools.product(SessionStatus, PARTIES, (True, False))))
+def test_an_end_follows_the_contract_in_every_state(status: SessionStatus, side: UserType, enabled: bool):
+    if status in ("closing", "completed"):
+        assert may_end(status, side, early_end_enabled=enabled) is False
+    elif status == "expired" or (status == "active" and enabled):
+        assert may_end(status, side, early_end_enabled=enabled) is True
+    else:
+        with pytest.raises(EarlyEndDisabled if status == "active" else SessionNotActive):
+            may_end(status, side, early_end_enabled=enabled)
+
+
+@pytest.mark.parametrize("status", SessionStatus)
+def test_a_goodbye_fits_only_into_expired_and_closing(status: SessionStatus):
+    if status in ("expired", "closing"):
+        may_close(status)
+    else:
+        with pytest.raises(SessionNotClosable):
+            may_close(status)

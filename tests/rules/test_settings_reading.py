@@ -1,0 +1,155 @@
+"""Settings come from the environment; a wrong one stops the start with one line that names it (contract 1)."""
+
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base import settings
+from core.base.settings import SettingsError, read, shown, variables
+
+SECRET = "k1:" + "s" * 32
+PRODUCTION = {"ENVIRONMENT": "production", "JWT_SECRETS": SECRET, "GATEWAY_CALLBACK_TOKEN": "a token of our own"}
+NAMES = [field.name.upper() for field in variables()]
+DEFAULTS = {
+    "ENVIRONMENT": "development", "DATABASE_URL": "", "REDIS_URL": "", "SESI_DATA_DIR": pathlib.Path(".sesi"),
+    "PUBLIC_HOST": "127.0.0.1", "PUBLIC_PORT": 8000, "INTERNAL_HOST": "127.0.0.1", "INTERNAL_PORT": 8001,
+    "REALTIME_HOST": "127.0.0.1", "REALTIME_PORT": 8010, "JOBS_HOST": "127.0.0.1", "JOBS_PORT": 8020,
+    "TRUSTED_PROXIES": ("127.0.0.1",), "ACCESS_TOKEN_SECONDS": 900, "REFRESH_TOKEN_DAYS": 30,
+    "OPERATOR_REFRESH_TOKEN_HOURS": 12, "MITRA_HEARTBEAT_CADENCE_SECONDS": 30, "GATEWAY_ENABLED": False,
+    "GATEWAY_APP_TAG": "sesi", "WEBHOOK_FALLBACK_ENABLED": False, "WEBHOOK_FALLBACK_DIR": pathlib.Path("./logs"),
+    "WEBHOOK_FALLBACK_NAME": "gateway-webhook-fallback", "OTP_SENDER": "log", "OTP_CHANNEL": "sms",
+    "PUSH_SENDER": "log", "PUSH_ACK_SECONDS": 5, "RATE_LIMIT_PER_MINUTE": 120, "RATE_LIMIT_BURST": 60,
+    "WS_FRAMES_PER_SECOND": 30, "WS_FRAMES_BURST": 200, "SHUTDOWN_GRACE_SECONDS": 10, "SESI_TIME_SCALE": 1,
+    "SESI_TIME_ANCHOR": None, "INTERNAL_CORS_ORIGINS": (), "PUBLIC_CORS_ORIGINS": (),
+}  # fmt: skip
+WRONG = {
+    "ENVIRONMENT": "staging", "DATABASE_URL": "mysql://x", "REDIS_URL": "localhost:6379", "PUBLIC_PORT": "0",
+    "INTERNAL_PORT": "65536", "REALTIME_PORT": "http", "JOBS_PORT": "-1", "TRUSTED_PROXIES": "127.0.0.1,proxy.local",
+    "JWT_SECRETS": "k1:too-short", "ACCESS_TOKEN_SECONDS": "soon", "REFRESH_TOKEN_DAYS": "0",
+    "OPERATOR_REFRESH_TOKEN_HOURS": "1.5", "GATEWAY_ENABLED": "maybe", "GATEWAY_BASE_URL": "ftp://gateway",
+    "WEBHOOK_FALLBACK_ENABLED": "on and off", "IDENTITY_A_JWKS_URL": "keys.json", "IDENTITY_B_JWKS_URL": "keys.json",
+    "OTP_SENDER": "pigeon", "OTP_HTTP_URL": "otp.local", "PUSH_SENDER": "pigeon", "FCM_BASE_URL": "fcm",
+    "PUSH_ACK_SECONDS": "0", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_BURST": "many", "WS_FRAMES_PER_SECOND": "0",
+    "WS_FRAMES_BURST": "", "SHUTDOWN_GRACE_SECONDS": "0", "SESI_TIME_SCALE": "nan",
+}  # fmt: skip
+
+
+def error_of(environ: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read(environ)
+    return str(caught.value)
+
+
+def test_an_empty_environment_gives_the_defaults_of_the_contract():
+    found = read({})
+    assert {name: getattr(found, name.lower()) for name in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.parametrize("name", [name for name, text in WRONG.items() if text])
+def test_a_wrong_variable_is_named_in_one_line_that_says_what_is_expected(name: str):
+    message = error_of({name: WRONG[name]})
+    assert message.startswith(f"{name}: expected ")
+    assert "\n" not in message
+
+
+@given(st.sampled_from(NAMES), st.text())
+def test_any_text_in_any_variable_is_read_or_refused_by_that_name(name: str, text: str):
+    message = name
+    try:
+        read({name: text})
+    except SettingsError as error:
+        message = str(error)
+    assert name in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["JWT_SECRETS", "DATABASE_URL", "REDIS_URL"])
+def test_the_text_of_a_wrong_secret_is_not_shown(name: str):
+    assert "hunter2" not in error_of({name: "hunter2"})
+
+
+@pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "0", "-5", "٣٠"])
+def test_a_blank_or_senseless_heartbeat_cadence_is_30(text: str):
+    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).mitra_heartbeat_cadence_seconds == 30
+
+
+def test_a_heartbeat_cadence_that_is_a_number_counts():
+    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": " 12 "}).mitra_heartbeat_cadence_seconds == 12
+
+
+def test_secrets_keep_their_order_because_the_first_one_signs():
+    found = read({"JWT_SECRETS": f"new:{'n' * 32}, old:{'o' * 40}"})
+    assert found.jwt_secrets == (("new", b"n" * 32), ("old", b"o" * 40))
+
+
+def test_a_secret_may_hold_a_colon():
+    assert read({"JWT_SECRETS": f"k:{'a:' * 16}"}).jwt_secrets == (("k", b"a:" * 16),)
+
+
+@pytest.mark.parametrize(
+    "text", [f"k:{'s' * 31}", "s" * 40, f":{'s' * 40}", ",", f"k:{'s' * 32},k:{'t' * 32}", f"k:{'s' * 32},short:x"]
+)
+def test_secrets_need_a_kid_of_their_own_and_32_bytes_each(text: str):
+    assert error_of({"JWT_SECRETS": text}).startswith("JWT_SECRETS: ")
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [
+        ({"GATEWAY_ENABLED": "true"}, ["GATEWAY_BASE_URL", "GATEWAY_SECRET_KEY"]),
+        ({"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": "https://g"}, ["GATEWAY_SECRET_KEY"]),
+        ({"OTP_SENDER": "http"}, ["OTP_HTTP_URL"]),
+        ({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": "p"}, ["FCM_CREDENTIALS_FILE"]),
+    ],
+)
+def test_an_adapter_without_what_it_needs_names_what_is_missing(environ: dict[str, str], named: list[str]):
+    message = error_of(environ)
+    assert all(name in message for name in named)
+
+
+def test_production_starts_with_secrets_of_its_own():
+    found = read(PRODUCTION)
+    assert found.production
+    assert not found.development_routes
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"JWT_SECRETS": settings.DEVELOPMENT_JWT_SECRETS}, "JWT_SECRETS"),
+        ({"JWT_SECRETS": ""}, "JWT_SECRETS"),
+        ({"JWT_SECRETS": f"{SECRET},{settings.DEVELOPMENT_JWT_SECRETS}"}, "JWT_SECRETS"),
+        ({"GATEWAY_CALLBACK_TOKEN": settings.DEVELOPMENT_CALLBACK_TOKEN}, "GATEWAY_CALLBACK_TOKEN"),
+        ({"SESI_TIME_SCALE": "60"}, "SESI_TIME_SCALE"),
+        ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
+    ],
+)
+def test_production_refuses_what_is_for_development(changed: dict[str, str], named: str):
+    assert named in error_of(PRODUCTION | changed)
+
+
+@pytest.mark.parametrize("environment", ["development", "test"])
+def test_outside_production_development_routes_exist_and_time_may_be_scaled(environment: str):
+    found = read({"ENVIRONMENT": environment, "SESI_TIME_SCALE": "60"})
+    assert found.development_routes
+    assert found.sesi_time_scale == 60
+
+
+def test_a_blank_callback_token_is_no_token():
+    """Contract 4: with no callback token configured every call is 401; so it must be possible to have none."""
+    assert read({"GATEWAY_CALLBACK_TOKEN": ""}).gateway_callback_token == ""
+
+
+def test_the_list_of_settings_shows_every_variable_and_no_secret():
+    rows = {
+        name: (default, value) for name, default, value in shown(read(PRODUCTION | {"GATEWAY_SECRET_KEY": "hunter2"}))
+    }
+    assert list(rows) == NAMES
+    assert rows["PUBLIC_PORT"] == ("8000", "8000")
+    assert rows["GATEWAY_ENABLED"] == ("false", "false")
+    assert rows["GATEWAY_SECRET_KEY"][1] == "****"
+    everything = repr(rows)
+    for secret in ("hunter2", "s" * 32, "a token of our own", settings.DEVELOPMENT_CALLBACK_TOKEN, "development-only"):
+        assert secret not in everything

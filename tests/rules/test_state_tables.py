@@ -1,0 +1,74 @@
+"""The tables of states: every pair of states, edge or not (contract 4 and 5)."""
+
+import itertools
+
+import pytest
+
+from core.base.machine import NoTransition, check_edge
+from core.payments import states as payments
+from core.payments.states import PaymentStatus
+from core.sessions import states as sessions
+from core.sessions.states import SessionStatus
+
+# As the contract's two tables have them.
+PAYMENT = {
+    "pending": {"confirmed", "abandoned", "expired", "failed_pairing"},
+    "confirmed": {"consumed", "failed_pairing"},
+    "consumed": set(),
+    "failed_pairing": {"confirmed"},
+    "abandoned": {"failed_pairing"},
+    "expired": {"confirmed", "failed_pairing"},
+}
+SESSION = {
+    "searching": {"active", "cancelled", "failed"},
+    "active": {"expired", "closing"},
+    "expired": {"active", "closing", "completed"},
+    "closing": {"completed"},
+    "completed": set(),
+    "cancelled": set(),
+    "failed": set(),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(PaymentStatus, repeat=2)))
+def test_a_payment_request_moves_along_the_contracts_edges_only(before: PaymentStatus, after: PaymentStatus):
+    if after.value in PAYMENT[before.value]:
+        assert check_edge(payments.EDGES, before, after) is after
+    else:
+        with pytest.raises(NoTransition, match=f"{before} -> {after}"):
+            check_edge(payments.EDGES, before, after)
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(SessionStatus, repeat=2)))
+def test_a_session_moves_along_the_contracts_edges_only(before: SessionStatus, after: SessionStatus):
+    if after.value in SESSION[before.value]:
+        assert check_edge(sessions.EDGES, before, after) is after
+    else:
+        with pytest.raises(NoTransition, match=f"{before} -> {after}"):
+            check_edge(sessions.EDGES, before, after)
+
+
+def test_earned_money_never_moves_again():
+    assert not [edge for edge in payments.EDGES if edge[0] is PaymentStatus.CONSUMED]
+
+
+def test_no_paid_request_becomes_unpaid_again():
+    assert not [edge for edge in payments.EDGES if edge[0] in payments.PAID and edge[1] not in payments.PAID]
+
+
+def test_the_final_sessions_are_those_that_nothing_leaves():
+    assert {status for status in SessionStatus if not SESSION[status.value]} == sessions.FINAL
+
+
+def test_every_session_can_reach_its_end():
+    for start in SessionStatus:
+        reached = {start}
+        for _ in SessionStatus:
+            reached |= {after for before, after in sessions.EDGES if before in reached}
+        assert reached & sessions.FINAL
+
+
+def test_live_held_and_open_are_the_contracts_sets():
+    assert {"searching", "active", "expired"} == sessions.LIVE
+    assert {"active", "expired"} == sessions.HELD
+    assert {"active", "expired", "closing"} == sessions.OPEN

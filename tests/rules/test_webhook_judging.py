@@ -1,0 +1,335 @@
+"""What a call of the gateway is: the webhook's table, for every state and any JSON (contract 4)."""
+
+import datetime as dt
+import itertools
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.payments.rules import (
+    Call,
+    Case,
+    Issued,
+    judge,
+    overpaid_by,
+    plain_text,
+    read_call,
+    same_token,
+    whole_idr,
+)
+from core.payments.states import EDGES, PAID, PaymentStatus
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+EXPIRES = NOW + dt.timedelta(minutes=20)
+REQUEST_ID = "01900000-0000-7000-8000-000000000001"
+BODY = {"id": "inv-1", "external_id": REQUEST_ID, "status": "PAID", "amount": 12000}
+# What json.loads can give, lone surrogates and the numbers beyond floats included.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=6,
+)
+TIMES = st.datetimes(timezones=st.timezones()).map(lambda at: at.isoformat())
+NEAR = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.one_of(st.sampled_from(["inv-1", "inv-2"]), JSON),
+        "external_id": st.one_of(st.just(REQUEST_ID), JSON),
+        "status": st.one_of(st.sampled_from(["PAID", "SETTLED", "EXPIRED", "PENDING", "paid"]), JSON),
+        "amount": st.one_of(st.integers(0, 30000), JSON),
+        "paid_amount": st.one_of(st.integers(0, 30000), JSON),
+        "currency": st.one_of(st.sampled_from(["IDR", "USD"]), JSON),
+        "paid_at": st.one_of(TIMES, JSON),
+        "metadata": st.one_of(st.fixed_dictionaries({"app": st.one_of(st.just("sesi"), JSON)}), JSON),
+        "anything": JSON,
+    },
+)
+ISSUED = st.builds(
+    lambda status, amount, invoice, minutes: an_issued(
+        status=status, amount=amount, invoice_id=invoice, expires_at=NOW + dt.timedelta(minutes=minutes)
+    ),
+    st.sampled_from(PaymentStatus),
+    st.sampled_from([0, 2000, 12000]),
+    st.sampled_from([None, "inv-1"]),
+    st.integers(-60, 60),
+)
+
+
+def an_issued(
+    *,
+    status: PaymentStatus = PaymentStatus.PENDING,
+    amount: int = 12000,
+    expires_at: dt.datetime = EXPIRES,
+    invoice_id: str | None = "inv-1",
+) -> Issued:
+    return Issued(
+        status=status, amount=amount, expires_at=expires_at, invoice_id=invoice_id, was_confirmed=status in PAID
+    )
+
+
+def a_call(**changed: Any) -> Call:
+    read = read_call(BODY | changed, app_tag="sesi")
+    assert isinstance(read, Call)
+    return read
+
+
+# -- reading
+
+
+@given(JSON)
+@example(math.nan)
+def test_any_json_is_a_call_or_a_case(body: Any):
+    assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
+
+
+@given(NEAR)
+@example(BODY | {"amount": math.inf})
+@example(BODY | {"amount": math.nan})
+@example(BODY | {"paid_amount": -math.inf})
+def test_any_body_that_looks_like_a_call_is_a_call_or_a_case(body: dict[str, Any]):
+    assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
+
+
+@given(NEAR, ISSUED, st.integers(-7200, 7200))
+def test_every_call_that_can_be_read_is_judged(body: dict[str, Any], issued: Issued, later: int):
+    finite = {k: v for k, v in (BODY | body).items() if not isinstance(v, float) or math.isfinite(v)}
+    call = read_call(BODY | finite, app_tag="sesi")
+    if isinstance(call, Call):
+        assert isinstance(judge(call, issued, received_at=NOW + dt.timedelta(seconds=later)), Case)
+        assert overpaid_by(call, issued) >= 0
+
+
+@pytest.mark.parametrize("body", [None, [], "PAID", 7, True, [BODY], {}])
+def test_what_is_no_object_or_empty_is_an_invalid_payload(body: Any):
+    assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+@pytest.mark.parametrize("field", ["id", "external_id", "status", "amount"])
+def test_a_paid_call_without_one_of_its_fields_is_an_invalid_payload(field: str):
+    assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+@pytest.mark.parametrize("field", ["id", "external_id", "status", "amount"])
+@pytest.mark.parametrize("value", [None, "", [], {}, True, 1.5])
+def test_a_field_of_the_wrong_kind_counts_as_missing(field: str, value: Any):
+    assert read_call(BODY | {field: value}, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("field", ["amount", "paid_amount"])
+def test_an_amount_beyond_numbers_is_an_invalid_payload(field: str, value: str):
+    body = json.loads(json.dumps(BODY | {field: "@"}).replace('"@"', value))
+    assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+@pytest.mark.parametrize("value", ["12000", 1.5, True, [], 2**31])
+def test_a_paid_amount_that_is_no_whole_number_of_idr_is_an_invalid_payload(value: Any):
+    assert read_call(BODY | {"paid_amount": value}, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+def test_an_invoice_id_that_no_column_can_hold_is_an_invalid_payload():
+    for invoice_id in ("inv\0", "x" * 256, json.loads('"\\ud800"')):
+        assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is Case.INVALID_PAYLOAD
+
+
+@pytest.mark.parametrize("value", ["order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000])
+def test_an_external_id_that_is_no_uuid_is_not_ours(value: str):
+    assert read_call(BODY | {"external_id": value}, app_tag="sesi") is Case.NON_UUID
+
+
+@pytest.mark.parametrize("app", ["other", "SESI", "", 7, [], {"a": 1}, True])
+def test_a_call_of_another_generation_is_not_ours(app: Any):
+    assert read_call(BODY | {"metadata": {"app": app}}, app_tag="sesi") is Case.FOREIGN_APP
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"app": "sesi"}, {"app": None}, {"other": 1}, [], "sesi"])
+def test_metadata_may_be_missing_or_ours(metadata: Any):
+    assert isinstance(read_call(BODY | {"metadata": metadata}, app_tag="sesi"), Call)
+
+
+def test_the_external_id_is_read_in_either_case_and_the_status_too():
+    call = a_call(external_id=REQUEST_ID.upper(), status="settled")
+    assert (call.external_id, call.status) == (REQUEST_ID, "SETTLED")
+
+
+def test_unknown_fields_are_accepted():
+    assert isinstance(read_call(BODY | {"payer_email": "a@b", "fees": [1]}, app_tag="sesi"), Call)
+
+
+@pytest.mark.parametrize("paid_at", [None, "", "yesterday", "2026-11-21T06:00:00", 7, [], "2026-11-21"])
+def test_a_time_of_payment_that_can_not_be_read_counts_as_none(paid_at: Any):
+    assert a_call(paid_at=paid_at).paid_at is None
+
+
+@pytest.mark.parametrize("paid_at", ["2026-11-21T06:00:00Z", "2026-11-21T13:00:00.000+07:00"])
+def test_a_time_of_payment_is_read_with_its_zone(paid_at: str):
+    assert a_call(paid_at=paid_at).paid_at == NOW
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
+def test_whole_idr_is_a_whole_number_that_fits_a_column_or_nothing(value: float):
+    read = whole_idr(value)
+    assert read == (int(value) if value == int(value) and abs(value) < 2**31 else None)
+    assert read is None or type(read) is int
+
+
+@pytest.mark.parametrize("value", [None, True, False, "12000", [], {}, math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_no_amount(value: Any):
+    assert whole_idr(value) is None
+
+
+# -- judging
+
+STATUSES = ("PAID", "SETTLED", "EXPIRED", "PENDING", "FAILED", "REFUNDED")
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "late"), list(itertools.product(PaymentStatus, STATUSES, (False, True))), ids=str
+)
+def test_every_state_and_status_give_the_case_of_the_table(state: PaymentStatus, status: str, late: bool):
+    received = EXPIRES + dt.timedelta(seconds=61 if late else 60)
+    case = judge(a_call(status=status), an_issued(status=state), received_at=received)
+    if status == "EXPIRED":
+        wanted = Case.EXPIRED if state is PaymentStatus.PENDING else Case.IGNORED_STATUS
+    elif status not in ("PAID", "SETTLED"):
+        wanted = Case.IGNORED_STATUS
+    elif state in PAID:
+        wanted = Case.DUPLICATE
+    elif state is PaymentStatus.PENDING or (state is PaymentStatus.EXPIRED and not late):
+        wanted = Case.CONFIRMED
+    else:
+        wanted = Case.LATE
+    assert case is wanted
+
+
+@given(NEAR, ISSUED, st.integers(-7200, 7200))
+def test_a_case_that_moves_a_request_moves_it_along_an_edge_and_only_for_enough_money(
+    body: dict[str, Any], issued: Issued, later: int
+):
+    received_at = NOW + dt.timedelta(seconds=later)
+    finite = {k: v for k, v in body.items() if not isinstance(v, float) or math.isfinite(v)}
+    call = read_call(BODY | finite, app_tag="sesi")
+    if not isinstance(call, Call):
+        return
+    case = judge(call, issued, received_at=received_at)
+    target = {
+        Case.CONFIRMED: PaymentStatus.CONFIRMED,
+        Case.LATE: PaymentStatus.FAILED_PAIRING,
+        Case.EXPIRED: PaymentStatus.EXPIRED,
+    }.get(case)
+    if target is None:
+        return
+    assert (issued.status, target) in EDGES
+    if case is not Case.EXPIRED:
+        paid = call.amount if call.paid_amount is None else call.paid_amount
+        assert paid is not None
+        assert paid >= issued.amount
+        assert issued.invoice_id in (None, call.invoice_id)
+        assert overpaid_by(call, issued) == paid - issued.amount
+
+
+@pytest.mark.parametrize("state", [PaymentStatus.PENDING, PaymentStatus.EXPIRED, PaymentStatus.ABANDONED])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"amount": 11999},
+        {"paid_amount": 11999},
+        {"paid_amount": 0},
+        {"amount": -1},
+        {"currency": "USD"},
+        {"id": "inv-2"},
+    ],
+    ids=str,
+)
+def test_too_little_another_currency_or_another_invoice_is_a_conflict(state: PaymentStatus, changed: dict[str, Any]):
+    assert judge(a_call(**changed), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+
+
+@pytest.mark.parametrize("currency", ["UNITED STATES DOLLAR", 840, {"code": "USD"}, ["USD"]], ids=str)
+def test_a_currency_that_is_there_and_is_not_idr_never_confirms(currency: Any):
+    read = read_call(BODY | {"currency": currency}, app_tag="sesi")
+    case = read if isinstance(read, Case) else judge(read, an_issued(), received_at=NOW)
+    assert case in (Case.CONFLICT, Case.INVALID_PAYLOAD)
+
+
+@pytest.mark.parametrize("currency", [None, "IDR"])
+def test_a_currency_may_be_left_out(currency: str | None):
+    assert judge(a_call(currency=currency), an_issued(), received_at=NOW) is Case.CONFIRMED
+
+
+@pytest.mark.parametrize("state", sorted(PAID))
+def test_paid_again_with_another_invoice_is_a_conflict(state: PaymentStatus):
+    assert judge(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+
+
+def test_where_no_invoice_was_issued_any_first_one_counts():
+    assert judge(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is Case.CONFIRMED
+
+
+def test_more_money_than_asked_confirms_and_the_difference_is_known():
+    call = a_call(paid_amount=15000)
+    assert judge(call, an_issued(), received_at=NOW) is Case.CONFIRMED
+    assert overpaid_by(call, an_issued()) == 3000
+    assert overpaid_by(a_call(), an_issued()) == 0
+
+
+@pytest.mark.parametrize("seconds", [-3600, 0, 60, 61, 3600])
+def test_an_expired_request_that_was_paid_in_time_is_confirmed_however_late_it_is_told(seconds: int):
+    paid_at = (EXPIRES + dt.timedelta(seconds=seconds)).isoformat()
+    case = judge(
+        a_call(paid_at=paid_at), an_issued(status=PaymentStatus.EXPIRED), received_at=EXPIRES + dt.timedelta(days=1)
+    )
+    assert case is (Case.CONFIRMED if seconds <= 60 else Case.LATE)
+
+
+def test_an_abandoned_request_is_never_confirmed_even_if_paid_in_time():
+    call = a_call(paid_at=NOW.isoformat())
+    assert judge(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is Case.LATE
+
+
+def test_a_free_request_is_confirmed_by_nothing_paid():
+    assert judge(a_call(amount=0), an_issued(amount=0), received_at=NOW) is Case.CONFIRMED
+
+
+def test_the_answers_are_the_contracts():
+    assert {(case.result, case.http_status) for case in Case} == {
+        ("unauthorized", 401), ("invalid_payload", 400), ("invalid_payload", 413), ("ignored_non_uuid_external_id", 200),
+        ("ignored_foreign_app", 200), ("unknown_external_id", 404), ("confirmed", 200), ("duplicate", 200),
+        ("late_payment_recorded", 200), ("paid_not_pairable", 200), ("conflict", 409), ("expired", 200),
+        ("ignored_status", 200), ("error", 500),
+    }  # fmt: skip
+
+
+# -- the token and the log
+
+
+@pytest.mark.parametrize("given_token", [None, "", "x", "token ", " token", "TOKEN", "tökën", "token\0"])
+def test_only_the_token_itself_is_right(given_token: str | None):
+    assert same_token("token", "token")
+    assert not same_token(given_token, "token")
+
+
+@pytest.mark.parametrize("given_token", [None, "", "x"])
+def test_with_no_token_configured_nothing_is_right(given_token: str | None):
+    assert not same_token(given_token, "")
+
+
+@given(st.text(st.characters(max_codepoint=255)), st.text(min_size=1))
+def test_any_header_is_compared_without_an_error(given_token: str, expected: str):
+    assert same_token(given_token, expected) is (given_token == expected)
+
+
+@given(JSON)
+def test_a_foreign_value_becomes_text_that_a_column_holds(value: Any):
+    text = plain_text(value, 20)
+    if text is None:
+        assert value is None or isinstance(value, list | dict)
+    else:
+        assert len(text) <= 20
+        assert b"\0" not in text.encode()

@@ -1,0 +1,154 @@
+"""The commands of contract 9: what they do, what they say, how they exit."""
+
+import concurrent.futures
+import json
+import pathlib
+
+import asyncpg
+import pytest
+
+from tests.stack import CALLBACK_TOKEN, Stack, World
+
+pytestmark = pytest.mark.anyio
+
+
+def test_migrate_may_run_again_and_at_once(stack: Stack) -> None:
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda _: stack.command("migrate"), range(3)))
+    assert all("0 migrations ran" in one.stdout for one in done)
+    assert stack.command("migrate", "--check").returncode == 0
+
+
+async def test_three_migrations_of_an_empty_database_at_once_make_one(stack: Stack) -> None:
+    await stack.sql("CREATE DATABASE empty")
+    url = stack.database_url.rpartition("/")[0] + "/empty"
+    assert stack.command("migrate", "--check", check=False, DATABASE_URL=url).returncode == 1
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda _: stack.command("migrate", DATABASE_URL=url), range(3)))
+    assert sorted("1 migrations ran" in one.stdout for one in done) == [False, False, True]
+    assert stack.command("migrate", "--check", DATABASE_URL=url).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PUBLIC_PORT", "eighty"),
+        ("PUBLIC_PORT", "70000"),
+        ("JWT_SECRETS", "k:short"),
+        ("DATABASE_URL", "mysql://nope"),
+        ("SESI_TIME_SCALE", "fast"),
+        ("TRUSTED_PROXIES", "somewhere"),
+        ("OTP_SENDER", "pigeon"),
+        ("ENVIRONMENT", "staging"),
+        ("SESI_TIME_ANCHOR", "yesterday"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stack, variable: str, value: str) -> None:
+    done = stack.command("api", check=False, **{variable: value})
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1
+    assert variable in lines[0]
+    assert "expected" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"JWT_SECRETS": ""},
+        {"GATEWAY_CALLBACK_TOKEN": "development-callback-token"},
+        {"SESI_TIME_SCALE": "60"},
+    ],
+)
+def test_production_refuses_development_secrets_and_scaled_time(stack: Stack, env: dict[str, str]) -> None:
+    good = {"ENVIRONMENT": "production", "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, "SESI_TIME_SCALE": "1"}
+    done = stack.command("settings", check=False, **{**good, **env})
+    assert done.returncode == 1
+    assert "production" in done.stderr
+    assert stack.command("settings", **good).returncode == 0
+
+
+def test_a_blank_or_odd_heartbeat_cadence_is_thirty(stack: Stack) -> None:
+    for value in ("", "soon"):
+        shown = stack.command("settings", MITRA_HEARTBEAT_CADENCE_SECONDS=value).stdout
+        line = next(line for line in shown.splitlines() if "MITRA_HEARTBEAT" in line)
+        assert line.split("│")[3].strip() == "30"
+
+
+def test_settings_mask_secrets(stack: Stack) -> None:
+    shown = stack.command("settings").stdout
+    assert CALLBACK_TOKEN not in shown
+    assert stack.env["JWT_SECRETS"] not in shown
+    assert "PUSH_ACK_SECONDS" in shown
+
+
+def test_another_time_anchor_than_the_database_s_is_refused(stack: Stack) -> None:
+    done = stack.command("audit", check=False, SESI_TIME_ANCHOR="2020-01-01T00:00:00+00:00")
+    assert done.returncode == 1
+    assert "SESI_TIME_ANCHOR" in done.stderr
+
+
+def test_wrong_usage_exits_with_two(stack: Stack) -> None:
+    assert stack.command("dance", check=False).returncode == 2
+    assert stack.command("gateway", "pay", check=False).returncode == 2
+    assert stack.command("operator", "create", check=False).returncode == 2
+
+
+def test_seeding_again_changes_nothing(stack: Stack) -> None:
+    assert "0 added" in stack.command("seed", "tiers").stdout
+
+
+def test_tiers_come_from_a_file_and_a_bad_file_is_refused(stack: Stack, tmp_path: pathlib.Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps({"tiers": [{"mode": "call", "minutes": 90, "price_idr": 100000, "tag": "long"}]}))
+    bad.write_text(json.dumps({"tiers": [{"mode": "call", "hours": 1}]}))
+    assert "call 90 min: Rp 100.000" in stack.command("seed", "tiers", str(good)).stdout
+    assert "0 added" in stack.command("seed", "tiers", str(good)).stdout
+    assert stack.command("seed", "tiers", str(bad), check=False).returncode == 1
+
+
+def test_an_operator_is_made_once(stack: Stack) -> None:
+    args = ("operator", "create", "--email", "One@Example.test", "--display-name", "One", "--password-stdin")
+    assert stack.command(*args, "--role", "administrator", stdin="a good long password").returncode == 0
+    again = stack.command(*args, "--role", "administrator", stdin="a good long password", check=False)
+    assert (again.returncode, "already" in again.stderr) == (1, True)
+    other = stack.command(*args, "--role", "clown", stdin="a good long password", check=False)
+    assert (other.returncode, "role" in other.stderr) == (1, True)
+    short = stack.command(*args, "--role", "administrator", stdin="short", check=False)
+    assert short.returncode == 1
+
+
+def test_doctor_finds_all_well_and_says_what_is_not(stack: Stack) -> None:
+    assert stack.command("doctor").returncode == 0
+    sick = stack.command("doctor", check=False, REDIS_URL="redis://127.0.0.1:1/0")
+    assert (sick.returncode, "REDIS_URL" in sick.stdout) == (1, True)
+
+
+async def test_the_development_gateway_pays(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    done = world.stack.command("gateway", "pay", payment["payment_request_id"], "--repeat", "2")
+    assert ["confirmed" in line or "duplicate" in line for line in done.stdout.splitlines()] == [True, True]
+    assert world.stack.command("gateway", "pay", "nonsense", check=False).returncode == 1
+    audit = world.stack.command("audit")
+    assert "0 violations" in audit.stdout
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+
+
+async def test_audit_finds_money_that_is_nowhere(stack: Stack) -> None:
+    await stack.sql("CREATE DATABASE sick")
+    url = stack.database_url.rpartition("/")[0] + "/sick"
+    stack.command("migrate", DATABASE_URL=url)
+    broken = """
+      ALTER TABLE payment_requests DISABLE TRIGGER ALL;
+      INSERT INTO customers (id) VALUES ('00000000-0000-7000-8000-000000000001');
+      INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, status, confirmed_at, consumed_at, expires_at)
+      VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000001', 12000, 12, 'consumed',
+        now(), now(), now());"""
+    connection = await asyncpg.connect(url)
+    await connection.execute(broken)
+    await connection.close()
+    done = stack.command("audit", check=False, DATABASE_URL=url)
+    assert done.returncode == 1
+    assert "00000000-0000-7000-8000-000000000002" in done.stdout
+    assert "0 violations" not in done.stdout
