@@ -79,9 +79,7 @@ class Stack:
             realtime=f"ws://127.0.0.1:{self.ports['REALTIME']}",
         )
 
-    def command(
-        self, *args: str, stdin: str = "", check: bool = True, **env: str
-    ) -> subprocess.CompletedProcess[str]:
+    def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a `sesi` command against this service."""
         done = subprocess.run(
             [sys.executable, "-m", "tools.cli", *args],
@@ -208,9 +206,7 @@ class World:
         """A pending payment request."""
         return await customer.post("/api/client/payment/requests", {"duration_minutes": 12, **wish})
 
-    async def webhook(
-        self, payment: dict[str, Any], *, token: str = CALLBACK_TOKEN, **more: Any
-    ) -> tuple[int, Any]:
+    async def webhook(self, payment: dict[str, Any], *, token: str = CALLBACK_TOKEN, **more: Any) -> tuple[int, Any]:
         """The gateway calls about a payment; returns its status and answer."""
         call = {
             "id": f"inv-{payment['payment_request_id']}",

@@ -134,6 +134,8 @@ async def _settle(
     case = rules.judge(call, issued, received_at=received_at)
     if case is Case.EXPIRED:
         await store.expire(tx, payment.id)
+    if case in (Case.CONFIRMED, Case.LATE) and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
+        return Case.CONFLICT, "this invoice has paid another request"
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
         over = rules.overpaid_by(call, issued)

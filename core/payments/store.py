@@ -144,6 +144,14 @@ async def expire_due(tx: Tx) -> int:
     )
 
 
+async def invoice_is_anothers(reader: Reader, invoice_id: str, *, but: str) -> bool:
+    """Whether an invoice belongs to another request than `but`: one payment pays once."""
+    found = await reader.fetchval(
+        "SELECT 1 FROM payment_requests WHERE gateway_invoice_id = $1 AND id <> $2", invoice_id, but
+    )
+    return bool(found)
+
+
 async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list[PaymentRequest]:
     """Requests confirmed before a moment that have no session (or extension): their pairing never began."""
     return many(

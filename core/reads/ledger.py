@@ -50,10 +50,13 @@ CHECKS: tuple[tuple[str, str], ...] = (
              OR (s.mitra_id IS NULL AND n.accepted > 0) OR (s.mitra_id IS NOT NULL AND s.round_number > 0 AND n.accepted <> 1)""",
     ),
     (
-        "no mitra has more sessions than she accepted in turn",
+        "no mitra has more sessions than was ever allowed",
         """SELECT mitra_id::text, format('%s sessions', count(*)) FROM chat_sessions WHERE status IN ('active', 'expired')
-           GROUP BY mitra_id HAVING count(*) > greatest((SELECT (value ->> 'value')::int FROM app_config
-             WHERE key = 'max_customers_per_mitra'), 3)""",
+           GROUP BY mitra_id HAVING count(*) > (SELECT max(allowed) FROM (
+             SELECT 3 AS allowed
+             UNION ALL SELECT (value ->> 'value')::int FROM app_config WHERE key = 'max_customers_per_mitra'
+             UNION ALL SELECT (before ->> 'value')::int FROM operator_audit_log WHERE object_id = 'max_customers_per_mitra'
+             UNION ALL SELECT (after ->> 'value')::int FROM operator_audit_log WHERE object_id = 'max_customers_per_mitra') x)""",
     ),
     (
         "marks never pass the messages, and read never passes delivered",

@@ -197,10 +197,10 @@ class Callers:
             for args, more in waiting:
                 statuses.append(await self.send(*args, **more))
 
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=15)) as self._http:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(8):
-                    group.create_task(worker())
+        timeout = aiohttp.ClientTimeout(total=15)
+        async with aiohttp.ClientSession(timeout=timeout) as self._http, asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(worker())
         assert not self.wrong, "\n".join(self.wrong[:20])
         assert len(statuses) == len(calls)
         return statuses

@@ -252,7 +252,7 @@ async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: Worl
 
 
 @pytest.mark.parametrize(
-    "external_id", ["order-17", "0", "x" * 5000, "\0", "\ud800", "{%s}" % new_id(), new_id().replace("-", ""), "💸"]
+    "external_id", ["order-17", "0", "x" * 5000, "\0", "\ud800", f"{{{new_id()}}}", new_id().replace("-", ""), "💸"]
 )
 async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, external_id: str) -> None:
     status, result, _ = await call(world, {"id": "i", "external_id": external_id, "status": "PAID", "amount": 1})
@@ -517,3 +517,13 @@ async def test_every_row_of_the_log_is_stamped(world: World) -> None:
     await call(world, {"id": "x"})
     assert (open_rows[0], errors[0]) == (0, 0)
     assert (await world.stack.sql("SELECT count(*) FROM webhook_logs"))[0][0] == all_rows[0] + 1
+
+
+async def test_one_invoice_pays_one_request(world: World) -> None:
+    first, second = await world.customer(), await world.customer("Eka")
+    paid, unpaid = await world.request(first), await world.request(second)
+    assert (await world.webhook(paid, id="inv-twice-" + paid["payment_request_id"]))[0] == 200
+    status, answer = await world.webhook(unpaid, id="inv-twice-" + paid["payment_request_id"])
+    assert (status, answer["processing_result"]) == (409, "conflict")
+    seen = await second.get(f"/api/client/payment/requests/{unpaid['payment_request_id']}")
+    assert seen["status"] == "pending"

@@ -50,9 +50,7 @@ async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None
     refused = await phone.say(session_id, "too late")
     assert refused["code"] == "SESSION_NOT_ACTIVE"
 
-    closing = await customer.post(
-        f"/api/shared/chat/sessions/{session_id}/closure", {"message": "terima kasih"}
-    )
+    closing = await customer.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "terima kasih"})
     assert (closing["status"], closing["ended_by"]) == ("closing", "customer")
     done = await first.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sama-sama"})
     assert done["status"] == "completed"
