@@ -20,6 +20,7 @@ PUBLIC = [
     *chat.ROUTES, health.healthz,
 ]  # fmt: skip
 INTERNAL = [*desk.ROUTES, health.healthz, health.readyz, health.prometheus]
+EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -32,7 +33,9 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[s
         },
         exception_handlers=errors.HANDLERS,
         state=State({"runtime": runtime, "audience": audience, "availability": Availability()}),
-        cors_config=CORSConfig(allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"])
+        cors_config=CORSConfig(
+            allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"], expose_headers=EXPOSED
+        )
         if origins
         else None,
         openapi_config=None,

@@ -162,15 +162,28 @@ class Body(AbstractDTO[T], Generic[T]):
 
     def decode_bytes(self, value: bytes) -> Any:
         """Read JSON, then structure it."""
-        try:
-            decoded = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            raise ValidationFailed.of("", "is not JSON") from error
-        return structure(decoded, self.model_type)
+        return self.decode_builtins(_decode(value))
 
-    def decode_builtins(self, value: dict[str, Any]) -> Any:
+    def decode_builtins(self, value: Any) -> Any:
         """Structure what is decoded already."""
         return structure(value, self.model_type)
+
+
+class JsonObject(Body[dict[str, Any]]):
+    """Decodes a body whose fields the handler checks by itself: an absent one means something else than null."""
+
+    def decode_builtins(self, value: Any) -> Any:
+        """An object, of whatever fields."""
+        if not isinstance(value, dict):
+            raise ValidationFailed.of("", "must be a JSON object")
+        return value
+
+
+def _decode(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise ValidationFailed.of("", "is not JSON") from error
 
 
 def text(low: int, high: int, **more: Any) -> Any:

@@ -97,7 +97,7 @@ def _request_id(scope: Scope) -> str:
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:
     """Read the whole body; None when the client has gone. Raises TooLarge."""
-    webhook = scope["path"] == WEBHOOK
+    webhook = scope["path"].rstrip("/") == WEBHOOK
     parts: list[bytes] = []
     size = 0
     while True:
@@ -106,8 +106,10 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
             return None
         part = message.get("body", b"")
         size += len(part)
-        if size > (MAX_READ if webhook else MAX_BODY):
+        if size > MAX_BODY and not webhook:
             raise TooLarge
+        if size > MAX_READ:
+            break  # nobody reads on; the call is recorded, cut, and refused
         if size - len(part) <= MAX_BODY:
             parts.append(part)
         if not message.get("more_body"):

@@ -7,14 +7,16 @@ must not miss for longer: changed configuration and revoked logins.
 import asyncio
 import contextlib
 import datetime as dt
+import os
 import pathlib
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import attrs
 
 from core.base import ids, logs, metrics
-from core.base.clock import Clock, real_sleep
+from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
 from core.base.settings import Settings, SettingsError, unused_adapters
 from core.bus.bus import FRAMES, SIGNALS, Bus
@@ -31,6 +33,7 @@ from core.storage.database import AWAY, Database, Tx
 
 LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
 CLOCK_EVERY_S = 60.0
+OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the newest change of the configuration, and the logins revoked in the last while.
 NEWS = """SELECT (SELECT max(updated_at) FROM app_config) AS config_version,
   ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > clock_timestamp() - make_interval(secs => $1)) AS revoked"""
@@ -79,8 +82,8 @@ class Runtime:
             async with self.db.transaction(self.now()) as tx:
                 yield tx
         self.tell(Envelope(origin=self.node, notices=tx.notices))
-        for signal in tx.signals:
-            self.announce(signal)
+        for fact in tx.signals:
+            self.announce(fact)
 
     # -- telling
 
@@ -122,7 +125,14 @@ class Runtime:
         """Run something in the background until the process stops."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        """A background task never ends by itself: a process without one of its tasks must not look alive."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            log.critical("a background task ended; the process stops", exc_info=task.exception())
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def start(self, *, look: bool = True) -> None:
         """Start sending and hearing signals, keeping the clock, and (`look`) reading what changed."""
@@ -161,10 +171,13 @@ class Runtime:
         metrics.CLOCK_OFFSET.set(self.clock.set_real(at, at_monotonic=monotonic_at))
 
     async def _keep_looking(self) -> None:
+        looked = monotonic()
         while True:
             await real_sleep(LOOK_EVERY_S)
+            started = monotonic()
             try:
-                await self.look()
+                await self.look(back_s=started - looked + OVERLAP_S)
+                looked = started
             except AWAY:
                 continue
             except Exception:

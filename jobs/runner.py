@@ -30,6 +30,22 @@ class Runner:
         self._wake = asyncio.Event()
         self._next: dt.datetime | None = None
         self._swept: dict[str, dt.datetime] = {}
+        self._stopping = False
+        self._ended = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin no more turns; the one that runs is finished."""
+        self._stopping = True
+        self._next = None
+        self._wake.set()
+
+    async def ended(self, timeout: float) -> None:
+        """Wait for the last turn, so long at most."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        except TimeoutError:
+            log.warning("the last turn did not end in time; what it left is found by another process")
 
     def on_signal(self, signal: Signal) -> None:
         """Take a sooner deadline."""
@@ -39,7 +55,7 @@ class Runner:
 
     async def run(self) -> None:
         """Work until cancelled. The first turn runs every sweep: what a restart left is found at once."""
-        while True:
+        while not self._stopping:
             try:
                 await self._turn()
             except (Unavailable, *AWAY):
@@ -47,6 +63,8 @@ class Runner:
             except Exception:
                 log.exception("a turn failed")
                 await real_sleep(0.25)
+        self._ended.set()
+        await asyncio.Event().wait()
 
     async def _turn(self) -> None:
         runtime = self._runtime
@@ -72,7 +90,7 @@ class Runner:
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for the next deadline, for a sooner one, or for the second to pass."""
-        while True:
+        while not self._stopping:
             left = looked_at + LOOK_EVERY_S - monotonic()
             if self._next is not None:
                 left = min(left, self._runtime.clock.real_seconds_until(self._next))

@@ -20,7 +20,7 @@ async def serve(settings: Settings) -> int:
     runtime.react = react
     app = web.Application()
     add_probes(app, runtime)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.jobs_host, settings.jobs_port).start()
@@ -35,6 +35,8 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(timers.run())
     log.info("jobs run", port=settings.jobs_port)
     await stop.wait()
+    timers.stop()
+    await timers.ended(settings.shutdown_grace_seconds / 2)
     await runner.cleanup()
     await runtime.close()
     log.info("jobs stopped")

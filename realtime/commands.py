@@ -53,16 +53,15 @@ class Commands:
     async def _beat(self, connection: Connection, actor: Actor, *, wanted: bool) -> None:
         """Any frame of a mitra says that she is here."""
         now = self._hub.runtime.now().timestamp()
-        if now - connection.last_beat < HEARTBEAT_S and not wanted:
-            return
-        if now - connection.last_beat < HEARTBEAT_S / 10:
+        last = max((other.last_beat for other in self._hub.of_user(actor.user_id)), default=0.0)
+        if now - last < HEARTBEAT_S:
             return
         connection.last_beat = now
         try:
             await mitra_status.heartbeat(self._hub.runtime, actor)
         except MitraOffline:
-            connection.last_beat = 0.0
             if wanted:
+                connection.last_beat = 0.0
                 raise
 
     async def _chat(self, connection: Connection, frame: Any) -> None:

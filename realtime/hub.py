@@ -164,6 +164,10 @@ class Hub:
         mine = self.users.get((path, user_id))
         return tuple(mine.values()) if mine else ()
 
+    def of_user(self, user_id: str) -> Iterable[Connection]:
+        """A user's connections in this process, on either path."""
+        return (*self.here("chat", user_id), *self.here("pairing", user_id))
+
     def drop_idle_feeds(self) -> None:
         """Forget sessions of which neither party is here."""
         for feed in list(self.feeds.values()):
@@ -314,7 +318,7 @@ class Hub:
             feed.reading = False
 
     def _stored(self, feed: Feed, view: chats.MessageView) -> StoredMessage:
-        frame = encode({"type": "message", "server_time": self.server_time(), "message": view})
+        frame = encode({"type": "message", "event_id": view.id, "server_time": self.server_time(), "message": view})
         return StoredMessage(
             session_id=feed.id,
             customer_id=feed.customer_id,

@@ -239,7 +239,9 @@ class MessageBatch:
                 final = {feed: min(feed.marks[1], feed.marks[3]) for feed in part}
                 try:
                     await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
-                except Unavailable:
+                except Exception as error:
+                    if not isinstance(error, Unavailable):
+                        log.exception("the marks of messages could not be filled in")
                     self._hub.unfilled.update(part)
                     continue
                 for feed, seq in final.items():

@@ -60,7 +60,7 @@ async def serve(settings: Settings) -> int:
     for sockets in paths:
         sockets.open = False
     await site.stop()
-    await batch.drained(max(1.0, settings.shutdown_grace_seconds - 4.0))
+    await batch.drained(max(1.0, settings.shutdown_grace_seconds - 5.0))
     hub.close_all(close_codes.GOING_AWAY)
     await hub.settled(2.5)
     with contextlib.suppress(TimeoutError):

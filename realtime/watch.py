@@ -111,6 +111,9 @@ class Watch:
         if feed is None:
             return
         feed.last_seq = max(feed.last_seq, place.last_seq)
+        if place.status == "completed" and feed.sent >= feed.last_seq:
+            del self._hub.feeds[feed.id]  # nothing more will be said in it
+            return
         if feed.sent < place.last_seq:
             self._hub.fill_hole(feed)
         found = [

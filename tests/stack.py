@@ -187,7 +187,7 @@ class World:
         """A new mitra, signed in by code, online unless told otherwise."""
         operator = await self.operator()
         phone = f"+62812{secrets.randbelow(10**8):08d}"
-        await operator.post("/internal/mitras", {"phone": phone, "display_name": name})
+        await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
         made = self.client()
         # A mitra's phone has an address of its own, so that no test meets the limit of codes for an address.
         made._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.7"

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from core.base import logs
-from core.base.errors import DomainError
+from core.base.errors import DomainError, ValidationFailed
 from core.base.ids import parse_id
 from core.base.settings import SettingsError, shown
 from core.flows import setup
@@ -289,6 +290,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(line_buffering=True)  # what is shown live is live through a pipe, too
     try:
         return args.run(args)
+    except ValidationFailed as error:
+        for field in (error.details or {}).get("fields", []):
+            print(f"sesi: {field['field']} {field['message']}", file=sys.stderr)
+        return 1
+    except asyncpg.UndefinedTableError:
+        print("sesi: the database is not migrated: run `sesi migrate`", file=sys.stderr)
+        return 1
     except (SettingsError, EmbeddedError, Failed, DomainError, RuntimeError) as error:
         print(f"sesi: {error}", file=sys.stderr)
         return 1

@@ -7,13 +7,13 @@ from litestar import Request, get, patch, post, put
 from litestar.params import QueryParameter
 
 from api.auth import anyone, device_of, operators
-from api.bodies import Body, choice, optional_text, path_id, query_time, structure, text
+from api.bodies import Body, JsonObject, choice, optional_text, path_id, query_time, structure, text
 from api.wire import token_answer
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
 from core.config.keys import KEYS
-from core.flows import login_operator, login_tokens, mitra_status, operator_work
+from core.flows import login_operator, login_tokens, operator_work
 from core.flows.operator_work import MitraChange
 from core.pairing.rules import CauseTag
 from core.pairing_failures.rules import OperatorAction
@@ -50,7 +50,7 @@ class MitraBody:
 
     phone: str = text(3, 40)
     display_name: str = text(1, 400)
-    is_active: bool = True
+    is_active: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +106,7 @@ async def mitra_ping(runtime: Runtime) -> dict[str, Any]:
     }
 
 
-@patch("/internal/config/mitra-ping", **operators("config", "write"))
+@patch("/internal/config/mitra-ping", dto=JsonObject, return_dto=None, **operators("config", "write"))
 async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -> dict[str, Any]:
     """Change how silence is judged; absent stays, null is refused."""
     names = {"require_ping": "require_mitra_ping", "stale_after_seconds": "mitra_stale_after_seconds"}
@@ -131,13 +131,13 @@ async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
     return await configuration.row(runtime, key)
 
 
-@put("/internal/config/{key:str}", **operators("config", "write"))
+@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, **operators("config", "write"))
 async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
-@patch("/internal/config/{key:str}", **operators("config", "write"))
+@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, **operators("config", "write"))
 async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
@@ -181,7 +181,7 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
     return await people.mitra_for_operator(runtime, path_id(mitra_id))
 
 
-@patch("/internal/mitras/{mitra_id:str}", **operators("mitras", "write"))
+@patch("/internal/mitras/{mitra_id:str}", dto=JsonObject, return_dto=None, **operators("mitras", "write"))
 async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Change a mitra; a deactivated one goes offline."""
     found = path_id(mitra_id)
@@ -189,8 +189,7 @@ async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, ac
         raise ValidationFailed.of(next(name for name, value in data.items() if value is None), "can't be null")
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
-    if await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change):
-        await mitra_status.go_offline(runtime, mitra_id=found)
+    await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change)
     return await people.mitra_for_operator(runtime, found)
 
 
@@ -198,8 +197,7 @@ async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, ac
 async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Take a mitra offline."""
     found = path_id(mitra_id)
-    await mitra_status.go_offline(runtime, mitra_id=found)
-    await operator_work.note_forced_offline(runtime, actor, mitra_id=found)
+    await operator_work.force_offline(runtime, actor, mitra_id=found)
     return await people.mitra_for_operator(runtime, found)
 
 

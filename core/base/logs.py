@@ -2,8 +2,24 @@
 
 import logging
 import sys
+import traceback
 
 import structlog
+
+
+def _without_data(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Show a database error by its type and code: its text quotes the row, with phone numbers and messages in it."""
+    error = event.get("exc_info")
+    if error is True:
+        error = sys.exc_info()
+    if isinstance(error, tuple):
+        error = error[1]
+    state = getattr(error, "sqlstate", None)
+    if isinstance(error, BaseException) and state is not None:
+        places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
+        event["exc_info"] = None
+        event["exception"] = f"{type(error).__name__} {state} at {' < '.join(reversed(places))}"
+    return event
 
 
 def configure(process: str, *, level: int = logging.INFO) -> None:
@@ -12,6 +28,7 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _without_data,
         structlog.processors.format_exc_info,
     ]
     structlog.configure(

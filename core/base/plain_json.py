@@ -1,4 +1,4 @@
-"""What JSON may say and PostgreSQL can't hold."""
+"""What JSON may say and PostgreSQL, or another program, can't hold."""
 
 from typing import Any
 
@@ -16,3 +16,16 @@ def has_nul(value: Any) -> bool:
         elif isinstance(part, list | tuple):
             waiting += part
     return False
+
+
+def depth_of(value: Any, *, enough: int = 1000) -> int:
+    """Return how deep lists and objects are nested in a JSON value; it stops counting at `enough`."""
+    deepest = 0
+    waiting = [(value, 0)]
+    while waiting and deepest < enough:
+        part, depth = waiting.pop()
+        if isinstance(part, dict | list | tuple):
+            deepest = max(deepest, depth + 1)
+            inner = part.values() if isinstance(part, dict) else part
+            waiting += [(item, depth + 1) for item in inner]
+    return deepest

@@ -128,7 +128,9 @@ class Settings:
     realtime_port: int = _setting("8010", PORT, "a port, 1 to 65535")
     jobs_host: str = _setting("127.0.0.1", str, "an address to listen on")
     jobs_port: int = _setting("8020", PORT, "a port, 1 to 65535")
-    trusted_proxies: tuple[str, ...] = _setting("127.0.0.1", _networks, "addresses or CIDR networks, comma separated")
+    trusted_proxies: tuple[str, ...] = _setting(
+        "127.0.0.1", _networks, "addresses or CIDR networks, comma separated", blank=True
+    )
     jwt_secrets: tuple[tuple[str, bytes], ...] = _setting(
         DEVELOPMENT_JWT_SECRETS,
         _secrets,

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 import redis.asyncio as redis_asyncio
+from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -21,6 +22,7 @@ FRAMES = "sesi:frames"
 QUEUE_SIZE = 10_000  # signals; beyond this the bus is away, and the database has it all
 DEADLINE_S = 1.0
 RECONNECT_S = 0.25
+QUIET_S = 3.0  # silence after which the link is asked whether it is still there
 PIPELINE = 200
 
 log = logs.get("bus")
@@ -61,7 +63,9 @@ class Bus:
                         pipeline.publish(channel, data)
                     await pipeline.execute()
                 self._healthy(True)
-            except (RedisError, OSError, TimeoutError):
+            except Exception as error:
+                if not isinstance(error, RedisError | OSError | TimeoutError):
+                    log.exception("publishing failed")
                 metrics.SIGNALS_DROPPED.inc(len(batch))
                 self._healthy(False)
                 with contextlib.suppress(RedisError, OSError):
@@ -91,16 +95,36 @@ class Bus:
             try:
                 pubsub = client.pubsub(ignore_subscribe_messages=False)
                 await pubsub.subscribe(*channels)
-                async for message in pubsub.listen():
-                    if message["type"] == "subscribe":
-                        resubscribed()
-                    elif message["type"] == "message":
-                        await self._hand_over(handle, message)
+                await self._hear(pubsub, handle, resubscribed)
             except (RedisError, OSError, TimeoutError):
+                await real_sleep(RECONNECT_S)
+            except Exception:
+                log.exception("the subscription broke")
                 await real_sleep(RECONNECT_S)
             finally:
                 with contextlib.suppress(RedisError, OSError, TimeoutError):
                     await client.aclose()
+
+    async def _hear(self, pubsub: PubSub, handle: Handler, resubscribed: Callable[[], None]) -> None:
+        """Read one subscription. Silence is asked about: a link whose other end has gone says nothing by itself.
+
+        Raises TimeoutError when the question is not answered.
+        """
+        asked = False
+        while True:
+            message = await pubsub.get_message(timeout=QUIET_S)
+            if message is None:
+                if asked:
+                    raise TimeoutError
+                asked = True
+                async with asyncio.timeout(DEADLINE_S):
+                    await pubsub.ping()
+                continue
+            asked = False
+            if message["type"] == "subscribe":
+                resubscribed()
+            elif message["type"] == "message":
+                await self._hand_over(handle, message)
 
     async def _hand_over(self, handle: Handler, message: dict[str, object]) -> None:
         channel, data = message["channel"], message["data"]

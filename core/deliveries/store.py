@@ -6,12 +6,15 @@ from core.events.notices import Notice
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
 
+NO_ID = "00000000-0000-0000-0000-000000000000"
+AT_ONCE = 5000  # rows a statement
 # Acknowledged by the recipient: nothing is left to do.
 ACK = "DELETE FROM deliveries WHERE id = ANY($1::uuid[]) AND recipient_id = ANY($2::uuid[])"
-WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
-  WHERE created_at BETWEEN $1 AND clock_timestamp() - make_interval(secs => $2) ORDER BY created_at LIMIT 5000"""
+WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload, created_at FROM deliveries
+  WHERE created_at BETWEEN $1 AND clock_timestamp() - make_interval(secs => $2) AND (created_at, id) > ($3, $4::uuid)
+  ORDER BY created_at, id LIMIT 5000"""
 UNHEARD = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
-  WHERE recipient_id = ANY($1::uuid[]) AND created_at > clock_timestamp() - make_interval(secs => $2) ORDER BY created_at, id LIMIT 200"""
+  WHERE recipient_id = ANY($1::uuid[]) AND created_at > clock_timestamp() - make_interval(secs => $2) ORDER BY created_at DESC, id DESC LIMIT 200"""
 PURGE = """DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries
   WHERE created_at < clock_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
 
@@ -36,12 +39,21 @@ async def acknowledge(db: Database, event_ids: list[str], recipient_ids: list[st
 
 async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
     """Deliveries since a moment (real time) that nobody has acknowledged for so long."""
-    return [Notice(**dict(row)) for row in await reader.fetch(WAITING, since, older_than_s)]
+    found: list[Notice] = []
+    place = (since, NO_ID)
+    while True:
+        rows = [dict(row) for row in await reader.fetch(WAITING, since, older_than_s, *place)]
+        if rows:
+            place = (rows[-1]["created_at"], rows[-1]["event_id"])
+        found += [Notice(**{name: row[name] for name in Notice.__struct_fields__}) for row in rows]
+        if len(rows) < AT_ONCE:
+            return found
 
 
 async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> list[Notice]:
-    """Deliveries of the last while that these recipients have not acknowledged, oldest first."""
-    return [Notice(**dict(row)) for row in await reader.fetch(UNHEARD, recipient_ids, within_s)]
+    """The newest deliveries that these recipients have not acknowledged, oldest first."""
+    rows = await reader.fetch(UNHEARD, recipient_ids, within_s)
+    return [Notice(**dict(row)) for row in reversed(rows)]
 
 
 async def purge(tx: Tx, *, older_than_s: float) -> int:

@@ -7,7 +7,6 @@ from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.runtime import Runtime, away_is_unavailable
 
-UNHEARD_S = 60.0
 KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
 
 
@@ -23,11 +22,16 @@ async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) 
 
 
 async def unheard(runtime: Runtime, actor: Actor) -> list[Notice]:
-    """Events of the last minute (real time) that the caller has not acknowledged: for a connection that comes back."""
-    return await deliveries.unheard(runtime.db, list(actor.ids), within_s=UNHEARD_S)
+    """Events of the last hour (real time) that the caller has not acknowledged: for a connection that comes back."""
+    return await deliveries.unheard(runtime.db, list(actor.ids), within_s=KEEP_S)
 
 
 async def purge(runtime: Runtime) -> int:
-    """Sweep: forget old events."""
-    async with runtime.transaction() as tx:
-        return await deliveries.purge(tx, older_than_s=KEEP_S)
+    """Sweep: forget old events; return how many."""
+    forgotten = 0
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await deliveries.purge(tx, older_than_s=KEEP_S)
+        forgotten += gone
+        if gone < deliveries.AT_ONCE:
+            return forgotten

@@ -44,6 +44,8 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
         )
         verdict = refresh.judge(refresh_token, held, now=tx.now)
         following = ""
+        if verdict is Verdict.STALE:
+            raise RefreshInvalid
         if verdict is Verdict.REUSED:
             reused = True
             revoked = await logins.revoke(tx, auth_session_id=auth_session_id)

@@ -11,7 +11,7 @@ import msgspec
 
 from core.base import metrics
 from core.base.actor import Actor, UserType
-from core.base.clock import real_sleep
+from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.messages import store
@@ -23,6 +23,7 @@ from core.sessions.store import Session
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server's verdict comes first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
+GIVE_UP_S = 2.0  # a first try that took longer than this met a frozen server: the sender is told
 encode = msgspec.json.encode
 
 
@@ -58,7 +59,7 @@ def message_frame(draft: Draft, placed: Placed, *, sender_type: str) -> bytes:
         "delivered_at": None,
         "read_at": None,
     }
-    return encode({"type": "message", "server_time": at, "message": message})
+    return encode({"type": "message", "event_id": placed.id, "server_time": at, "message": message})
 
 
 def status_frame(session_id: str, status: str, up_to: int, at: dt.datetime) -> bytes:
@@ -125,7 +126,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 
 async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:
     with away_is_unavailable():
-        async with runtime.db.pool.acquire(timeout=4) as connection:
+        async with runtime.db.connection() as connection:
             return await store.commit(
                 connection,
                 drafts,
@@ -144,11 +145,12 @@ async def commit_batch(
     A retry is always safe: a client's message id is stored once, and marks only grow. Raises Unavailable when the
     database stays away.
     """
+    began = monotonic()
     for pause in (*RETRY_AFTER_S, None):
         try:
             return await _commit(runtime, drafts, marks)
         except Unavailable:
-            if pause is None:
+            if pause is None or monotonic() - began > GIVE_UP_S:
                 raise
             await real_sleep(pause)
     raise AssertionError("unreachable")
@@ -157,5 +159,5 @@ async def commit_batch(
 async def fill_marks(runtime: Runtime, after: dict[str, int]) -> None:
     """Bring the columns of single messages up to their sessions' marks, beyond what is final."""
     with away_is_unavailable():
-        async with runtime.db.pool.acquire(timeout=4) as connection:
+        async with runtime.db.connection() as connection:
             await store.fill(connection, after)

@@ -2,18 +2,16 @@
 
 import datetime as dt
 
+from core.base import logs
 from core.base.actor import Actor
-from core.base.errors import NotFound
+from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
 from core.mitras.rules import MitraOffline
-from core.pairing import store as pairing
-from core.pairing.rules import CauseTag, Response
 from core.runtime import Runtime
-from core.sessions import store as sessions
-from core.sessions.states import SessionStatus
-from core.steps import announce, search
-from core.storage.database import Tx
+from core.steps import presence
+
+log = logs.get("presence")
 
 
 async def go_online(runtime: Runtime, actor: Actor) -> None:
@@ -32,22 +30,7 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
     async with runtime.transaction() as tx:
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound
-        await _offline(tx, mitra_id)
-
-
-async def _offline(tx: Tx, mitra_id: str) -> None:
-    """The mitra is locked; her open requests' sessions are locked in id order."""
-    await mitras.go_offline(tx, mitra_id)
-    for session_id in await pairing.open_sessions_of(tx, mitra_id):
-        session = await sessions.lock(tx, session_id)
-        if session is None or session.status is not SessionStatus.SEARCHING:
-            continue
-        if session.targeted_mitra_id is not None:
-            await search.give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
-        elif await pairing.respond(tx, session_id, mitra_id, Response.IGNORED):
-            await announce.requests_closed(
-                tx, session_id, [mitra_id], "timeout", topic_sensitivity=session.topic_sensitivity
-            )
+        await presence.take_offline(tx, mitra_id)
 
 
 async def heartbeat(runtime: Runtime, actor: Actor) -> None:
@@ -63,8 +46,13 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
         return None
     stale_after = runtime.config.number("mitra_stale_after_seconds")
     for mitra_id in await mitras.stale(runtime.db, stale_after_seconds=stale_after, now=runtime.now()):
-        async with runtime.transaction() as tx:
-            await mitras.lock(tx, mitra_id)
-            if await mitras.still_stale(tx, mitra_id, stale_after_seconds=stale_after):
-                await _offline(tx, mitra_id)
+        try:
+            async with runtime.transaction() as tx:
+                # Still silent, and in nobody else's hands: a sweep never waits for a lock.
+                if await mitras.take_stale(tx, mitra_id, stale_after_seconds=stale_after):
+                    await presence.take_offline(tx, mitra_id)
+        except Unavailable:
+            raise
+        except Exception:  # one mitra who can't be taken offline must not keep the others from it
+            log.exception("a silent mitra could not be taken offline", mitra_id=mitra_id)
     return None

@@ -6,7 +6,7 @@ import attrs
 
 from core.base import phones
 from core.base.actor import Actor
-from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
+from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.config import store as config_store
 from core.config.keys import KEYS, check
 from core.events.signals import ConfigChanged, LoginsRevoked
@@ -17,6 +17,7 @@ from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.runtime import Runtime
+from core.steps import presence
 
 
 class PhoneTaken(DomainError):
@@ -84,6 +85,7 @@ async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name:
     """Add a mitra; return her id. Raises ValidationFailed, PhoneTaken."""
     number, name = phones.normalise(phone), _checked_name(display_name)
     async with runtime.transaction() as tx:
+        await mitras.hold_phone(tx, number)
         mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
         if mitra is None:
             raise PhoneTaken
@@ -108,8 +110,8 @@ class MitraChange:
     is_active: bool | None = None
 
 
-async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> bool:
-    """Change a mitra; return whether she must be taken offline now. Deactivation revokes her auth sessions.
+async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> None:
+    """Change a mitra. An inactive one is offline, and her auth sessions are revoked.
 
     Raises NotFound, ValidationFailed, PhoneTaken.
     """
@@ -119,6 +121,8 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         before = await mitras.lock(tx, mitra_id)
         if before is None:
             raise NotFound
+        if number is not None and number != before.phone:
+            await mitras.hold_phone(tx, number)
         after = await mitras.update(
             tx,
             mitra_id,
@@ -128,8 +132,8 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         )
         if after is None:
             raise PhoneTaken
-        deactivated = before.is_active and not after.is_active
-        if deactivated:
+        if not after.is_active:
+            await presence.take_offline(tx, mitra_id)
             revoked = await logins.revoke(tx, user_id=mitra_id)
             tx.signal(LoginsRevoked(auth_session_ids=revoked))
         await operators.audit(
@@ -139,16 +143,16 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             object_type="mitra",
             object_id=mitra_id,
             before=_seen(before),
-            after=_seen(after),
+            after={**_seen(after), "phone_changed": after.phone != before.phone},
         )
-    return deactivated
 
 
-async def note_forced_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:
-    """Leave the audit row of a forced offline. Raises Forbidden when the actor is no operator any more."""
+async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:
+    """Take a mitra offline. Raises NotFound."""
     async with runtime.transaction() as tx:
-        if await operators.get(tx, actor.user_id) is None:
-            raise Forbidden
+        if await mitras.lock(tx, mitra_id) is None:
+            raise NotFound
+        await presence.take_offline(tx, mitra_id)
         await operators.audit(
             tx,
             operator_id=actor.user_id,

@@ -1,5 +1,7 @@
 """A running search: who became free is asked, rounds end and begin, a search that has no future fails (contract 5)."""
 
+from core.base import logs
+from core.base.errors import Unavailable
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
@@ -11,7 +13,8 @@ from core.steps import announce, search
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
-BATCH = 200
+BATCH = 50  # so that the other timers come round
+log = logs.get("pairing")
 
 
 async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
@@ -37,16 +40,20 @@ async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -
 
 async def end_rounds(runtime: Runtime) -> int:
     """End the rounds whose time is up; return how many."""
-    due = await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH)
     ended = 0
-    for session_id in due:
-        async with runtime.transaction() as tx:
-            session = await sessions.lock(tx, session_id)
-            if session is None or session.status is not SessionStatus.SEARCHING:
-                continue
-            if session.round_ends_at is not None and session.round_ends_at <= tx.now:
-                await _end_round(runtime, tx, session)
-                ended += 1
+    for session_id in await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH):
+        try:
+            async with runtime.transaction() as tx:
+                session = await sessions.lock_if_free(tx, session_id)
+                if session is None or session.status is not SessionStatus.SEARCHING:
+                    continue
+                if session.round_ends_at is not None and session.round_ends_at <= tx.now:
+                    await _end_round(runtime, tx, session)
+                    ended += 1
+        except Unavailable:
+            raise
+        except Exception:  # one search that can't be ended must not keep the others from it
+            log.exception("a round could not be ended", session_id=session_id)
     return ended
 
 

@@ -118,9 +118,11 @@ async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
 
 async def expire_stale(runtime: Runtime) -> dt.datetime | None:
     """Sweep: pending requests past their deadline -> expired (specification, Core rules 12)."""
-    async with runtime.transaction() as tx:
-        await payments.expire_due(tx)
-    return None
+    while True:
+        async with runtime.transaction() as tx:
+            expired = await payments.expire_due(tx)
+        if expired < payments.AT_ONCE:
+            return None
 
 
 async def announce_again(runtime: Runtime) -> dt.datetime | None:

@@ -84,12 +84,14 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists
-        event = "session_closing"
+        event: str | None = None
         if session.status is not SessionStatus.CLOSING:
             await _close(tx, session, actor)
+            event = "session_closing"
         if closures == 2:
             await sessions.complete(tx, session_id)
             await messages.fill_in(tx, [session_id])
             event = "session_completed"
-        await announce.session_event(tx, [session_id], event)
+        if event is not None:
+            await announce.session_event(tx, [session_id], event)
         return await _view(tx, actor, session_id)

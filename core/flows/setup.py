@@ -3,6 +3,7 @@
 import attrs
 
 from core.base import ids
+from core.base.errors import ValidationFailed
 from core.config import store as config_store
 from core.customers import store as customers
 from core.logins import passwords
@@ -82,8 +83,12 @@ async def seed_demo(runtime: Runtime) -> list[str]:
 async def create_operator(runtime: Runtime, *, email: str, display_name: str, role: str, password: str) -> str | None:
     """Add an operator with a role that exists; None when the e-mail is taken.
 
-    Raises ValidationFailed for a bad password, LookupError for an unknown role.
+    Raises ValidationFailed for a bad e-mail, name or password, LookupError for an unknown role.
     """
+    if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email:
+        raise ValidationFailed.of("email", "is an address of at most 255 characters")
+    if not 1 <= len(display_name.strip()) <= 100:
+        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
     passwords.check_new(password)
     hashed = await passwords.make_hash(password)
     async with runtime.transaction() as tx:

@@ -85,16 +85,20 @@ def _seconds(until: dt.datetime, now: dt.datetime) -> int:
 def may_ask(asked: Asked, limits: Limits, *, now: dt.datetime) -> None:
     """Check whether another code may be sent.
 
-    Raises OtpCooldown, OtpRateLimitPhone or OtpRateLimitIp, each with the seconds until it may.
+    Raises OtpRateLimitPhone, OtpRateLimitIp or OtpCooldown, with the seconds until no limit stands against it.
     """
+    hits: list[tuple[type[DomainError], dt.datetime]] = []
     if len(asked.by_phone) >= limits.per_phone:
         oldest = asked.by_phone[-limits.per_phone] if limits.per_phone else now
-        raise OtpRateLimitPhone(retry_after_seconds=_seconds(oldest + WINDOW, now))
+        hits.append((OtpRateLimitPhone, oldest + WINDOW))
     if len(asked.by_ip) >= limits.per_ip:
         oldest = asked.by_ip[-limits.per_ip] if limits.per_ip else now
-        raise OtpRateLimitIp(retry_after_seconds=_seconds(oldest + WINDOW, now))
+        hits.append((OtpRateLimitIp, oldest + WINDOW))
     if asked.by_phone and now < asked.by_phone[-1] + limits.cooldown:
-        raise OtpCooldown(retry_after_seconds=_seconds(asked.by_phone[-1] + limits.cooldown, now))
+        hits.append((OtpCooldown, asked.by_phone[-1] + limits.cooldown))
+    if hits:
+        refusal = hits[0][0]
+        raise refusal(retry_after_seconds=_seconds(max(until for _, until in hits), now))
 
 
 def hash_code(*, key: bytes, otp_request_id: str, code: str) -> str:

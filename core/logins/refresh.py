@@ -36,6 +36,7 @@ class Verdict(enum.Enum):
 
     PRESENT = "present"  # rotate it
     RETRY = "retry"  # the one before, within the window: the same successor again
+    STALE = "stale"  # used a moment ago, but not the last time: refused, and nothing is revoked
     REUSED = "reused"  # used before that: somebody has a copy; revoke
 
 
@@ -109,6 +110,8 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
         and now < held.rotated_at + RETRY_WINDOW
     ):
         return Verdict.RETRY
+    if held.rotated_at is not None and now < held.rotated_at + RETRY_WINDOW and digest != held.previous_hash:
+        return Verdict.STALE
     return Verdict.REUSED
 
 

@@ -7,10 +7,11 @@ import attrs
 import msgspec
 
 from core.base.errors import ValidationFailed
-from core.base.plain_json import has_nul
+from core.base.plain_json import depth_of, has_nul
 
 MAX_CONTENT = 4000  # characters
 MAX_METADATA = 4096  # bytes of JSON
+MAX_DEPTH = 32  # what is nested deeper can be stored, but not every client could read it again
 TYPES = frozenset({"text"})
 
 
@@ -60,6 +61,8 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
         raise ValidationFailed.of("content", "has no NUL character")
     if metadata is None:
         return None
+    if depth_of(metadata) > MAX_DEPTH:
+        raise ValidationFailed.of("metadata", f"is nested at most {MAX_DEPTH} deep")
     try:
         text = msgspec.json.encode(metadata).decode()
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:

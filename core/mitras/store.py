@@ -11,7 +11,6 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
 
-HEARTBEAT_EVERY_S = 10  # at most one write in this time (contract 7)
 COLUMNS = "id, phone, display_name, is_active, created_at"
 
 
@@ -50,6 +49,11 @@ async def create(tx: Tx, *, phone: str, display_name: str, is_active: bool) -> M
             ids.new_id(), mitra.id, tx.now,
         )  # fmt: skip
     return mitra
+
+
+async def hold_phone(tx: Tx, phone: str) -> None:
+    """Let changes to one phone number happen one after the other, so that the second one sees the first."""
+    await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", phone)
 
 
 async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
@@ -139,12 +143,15 @@ async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -
     return [str(row["mitra_id"]) for row in rows]
 
 
-async def still_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> bool:
-    """Whether a locked mitra is still silent."""
+async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> bool:
+    """Lock a mitra who is still silent. False when she was heard of, or when somebody else holds her."""
+    free = await tx.fetchval("SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED", mitra_id)
+    if not free:
+        return False
     return bool(
         await tx.fetchval(
             """SELECT 1 FROM mitra_online_status WHERE mitra_id = $1 AND is_online
-                 AND last_heartbeat_at <= $2::timestamptz - make_interval(secs => $3) FOR UPDATE""",
+                 AND last_heartbeat_at <= $2::timestamptz - make_interval(secs => $3) FOR UPDATE SKIP LOCKED""",
             mitra_id,
             tx.now,
             stale_after_seconds,

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import datetime as dt
+import errno
 import os
 from typing import Any
 
@@ -39,7 +40,9 @@ class WebhookSink:
         path = self._dir / f"{self._name}-{received_at.date().isoformat()}.jsonl"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, line)  # one write of one line: concurrent processes do not mix
+            written = os.write(descriptor, line)  # one write of one line: concurrent processes do not mix
+            if written < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

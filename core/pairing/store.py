@@ -2,8 +2,6 @@
 
 import datetime as dt
 
-import attrs
-
 from core.base import ids
 from core.base.freedom import Freedom
 from core.pairing.rules import Response, Tally
@@ -15,13 +13,6 @@ ELIGIBLE = """FROM free_mitras($2, $3, $4, $5) f
   WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
     AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n
       WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
-
-
-@attrs.frozen(kw_only=True)
-class Closed:
-    """Requests that were closed: whose."""
-
-    mitra_ids: list[str]
 
 
 async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:

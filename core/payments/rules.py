@@ -130,7 +130,8 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         body.get("external_id"),
         _text(body.get("status"), 50),
     )
-    if invoice_id is None or status is None or not isinstance(external, str) or not external:
+    amount = whole_idr(body.get("amount"))
+    if invoice_id is None or status is None or amount is None or not isinstance(external, str) or not external:
         return Case.INVALID_PAYLOAD
     external_id = parse_id(external)
     if external_id is None:
@@ -143,7 +144,7 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         invoice_id=invoice_id,
         external_id=external_id,
         status=status.upper(),
-        amount=whole_idr(body.get("amount")),
+        amount=amount,
         paid_amount=whole_idr(body.get("paid_amount")),
         currency=_text(body.get("currency")),
         paid_at=_time(body.get("paid_at")),
@@ -152,7 +153,7 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     if body.get("currency") is not None and call.currency is None:
         return Case.INVALID_PAYLOAD
     odd_paid_amount = body.get("paid_amount") is not None and call.paid_amount is None
-    if call.status in PAID_STATUSES and (call.amount is None or odd_paid_amount):
+    if call.status in PAID_STATUSES and odd_paid_amount:
         return Case.INVALID_PAYLOAD
     return call
 

@@ -9,6 +9,7 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many, one
 
+AT_ONCE = 500  # rows a statement
 COLUMNS = """id, customer_id, amount, duration_minutes, is_first_session_discount, is_extension, extends_session_id, mode,
   status, targeted_mitra_id, topics, created_at, confirmed_at, consumed_at, expires_at, gateway_invoice_id, gateway_invoice_url"""
 
@@ -137,9 +138,9 @@ async def expire(tx: Tx, payment_request_id: str) -> bool:
 async def expire_due(tx: Tx) -> int:
     """All pending requests past their deadline -> expired."""
     return await tx.execute(
-        """UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id IN (
+        f"""UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id IN (
              SELECT id FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
-             ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED)""",
+             ORDER BY expires_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED)""",
         tx.now,
     )
 

@@ -82,16 +82,26 @@ class Availability:
     def __init__(self) -> None:
         self._count = 0
         self._until = 0.0
-        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[int] | None = None
 
     async def count(self, runtime: Runtime) -> int:
         """Return how many mitras could take a request; at most 2 s old."""
         if monotonic() < self._until:
             return self._count
-        async with self._lock:
-            if monotonic() >= self._until:
-                started = monotonic()
-                with away_is_unavailable():
-                    self._count = await mitras.count_free(runtime.db, freedom(runtime.config), now=runtime.now())
-                self._until = started + FRESH_S
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read(runtime))
+            self._reading.add_done_callback(self._done)
+        # Everybody waits for the same read and shares its failure; one who leaves does not take it along.
+        return await asyncio.shield(self._reading)
+
+    def _done(self, task: asyncio.Task[int]) -> None:
+        self._reading = None
+        if not task.cancelled():
+            task.exception()  # each waiter has had it
+
+    async def _read(self, runtime: Runtime) -> int:
+        started = monotonic()
+        with away_is_unavailable():
+            self._count = await mitras.count_free(runtime.db, freedom(runtime.config), now=runtime.now())
+        self._until = started + FRESH_S
         return self._count

@@ -1,4 +1,4 @@
-"""The books: every invariant that the database can show (contract 4; reliability I1 to I6, I8, I10)."""
+"""The books: every invariant that the database can show (contract 4; reliability I1, I2, I4 to I6)."""
 
 import attrs
 

@@ -56,6 +56,16 @@ async def lock(tx: Tx, session_id: str) -> Session | None:
     )
 
 
+async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
+    """Read and lock a session; None when somebody else holds it: a sweep looks again."""
+    return one(
+        Session,
+        await tx.fetchrow(
+            f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED", session_id
+        ),
+    )
+
+
 async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
     """Read the newest session of a payment request."""
     return one(

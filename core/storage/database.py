@@ -18,6 +18,7 @@ from core.events.notices import Notice
 from core.events.signals import Signal
 
 ACQUIRE_TIMEOUT_S = 4.0
+DEADLINE_S = 4.5  # for a read as a whole: the caller answers within 5 s, whatever the server does
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
@@ -126,11 +127,28 @@ class Database:
             return
         self.pool.terminate()
 
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Lend a connection for one statement or a few, all within one deadline.
+
+        A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for it
+        to say that it has cancelled could take as long again.
+        """
+        async with asyncio.timeout(DEADLINE_S):
+            connection = await self.pool.acquire()
+            try:
+                yield connection
+            except (TimeoutError, asyncio.CancelledError):
+                connection.terminate()
+                raise
+            finally:
+                await asyncio.shield(self.pool.release(connection))
+
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Read rows; once more on another connection when the first one was lost."""
+        """Read rows; again on another connection when the first one was lost. Raises TimeoutError after the deadline."""
         for attempt in range(4):
             try:
-                async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                async with self.connection() as connection:
                     return await connection.fetch(sql, *args)
             except TimeoutError:
                 raise  # the server is frozen, not gone: asking again would only make the caller wait longer
@@ -187,14 +205,18 @@ class Database:
                 with contextlib.suppress(*AWAY):
                     await connection.execute("ROLLBACK")
                 raise
-            await connection.execute("COMMIT")
+            try:
+                await connection.execute("COMMIT")
+            except (TimeoutError, asyncio.CancelledError):
+                connection.terminate()  # nobody knows whether it was committed: every write is safe to repeat
+                raise
         finally:
             await asyncio.shield(self.pool.release(connection))
 
     async def clock(self) -> tuple[dt.datetime, float]:
         """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""
         best: tuple[float, dt.datetime, float] | None = None
-        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self.connection() as connection:
             for _ in range(5):
                 before = monotonic()
                 at = await connection.fetchval("SELECT clock_timestamp()")

@@ -432,6 +432,7 @@ CREATE INDEX IF NOT EXISTS pairing_failures_cause ON pairing_failures (cause_tag
 CREATE INDEX IF NOT EXISTS pairing_failures_open ON pairing_failures (created_at) WHERE operator_action IS NULL;
 CREATE INDEX IF NOT EXISTS webhook_logs_received ON webhook_logs (received_at, id);
 CREATE INDEX IF NOT EXISTS webhook_logs_external ON webhook_logs (external_id);
+CREATE INDEX IF NOT EXISTS webhook_logs_invoice ON webhook_logs (gateway_invoice_id);
 CREATE INDEX IF NOT EXISTS webhook_logs_unstamped ON webhook_logs (received_at) WHERE http_status IS NULL;
 CREATE INDEX IF NOT EXISTS deliveries_waiting ON deliveries (created_at);
 CREATE INDEX IF NOT EXISTS deliveries_recipient ON deliveries (recipient_id);
