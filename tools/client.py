@@ -151,7 +151,8 @@ class Socket:
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     continue
                 frame = message.json()
-                if self._ack and "event_id" in frame:
+                # Messages are acknowledged by `delivered` and `read`, not one by one.
+                if self._ack and "event_id" in frame and frame["type"] != "message":
                     with contextlib.suppress(ConnectionError, RuntimeError):
                         await self._ws.send_json({"type": "ack", "event_id": frame["event_id"]})
                 async with self._news:
