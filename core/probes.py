@@ -1,13 +1,32 @@
 """healthz, readyz and metrics for the processes that run aiohttp (contract 1)."""
 
+from typing import Any
+
 from aiohttp import web
 
 from core.base import metrics
 from core.runtime import Runtime
 
+NO_SUCH = {
+    404: ("NOT_FOUND", "There is no such thing here."),
+    405: ("METHOD_NOT_ALLOWED", "This address does not take that method."),
+}
+
 
 def add_probes(app: web.Application, runtime: Runtime) -> None:
-    """Add the three routes."""
+    """Add the three routes, and the one error body for every other address (contract 2)."""
+
+    @web.middleware
+    async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as refused:
+            code, message = NO_SUCH.get(refused.status, ("ERROR", "The request can't be answered."))
+            server_time = runtime.now().isoformat().replace("+00:00", "Z")
+            error = {"error": {"code": code, "message": message}}
+            return web.json_response(error, status=refused.status, headers={"X-Server-Time": server_time})
+
+    app.middlewares.append(in_our_words)
 
     async def healthz(_: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

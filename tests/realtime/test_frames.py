@@ -129,3 +129,15 @@ async def test_an_address_that_is_no_upgrade_is_refused_with_an_error_body(world
     async with world.client()._http.get(url) as answer:
         assert 400 <= answer.status < 500
         assert json.loads(await answer.text())["error"]["code"]
+
+
+async def test_other_addresses_of_the_realtime_process_answer_in_the_one_error_body(world: World) -> None:
+    base = f"http://127.0.0.1:{world.stack.ports['REALTIME']}"
+    for method, path, status, code in (
+        ("GET", "/nowhere", 404, "NOT_FOUND"),
+        ("POST", "/healthz", 405, "METHOD_NOT_ALLOWED"),
+    ):
+        async with world.client()._http.request(method, base + path) as answer:
+            assert answer.status == status
+            assert (await answer.json())["error"]["code"] == code
+            assert "X-Server-Time" in answer.headers

@@ -263,12 +263,21 @@ async def test_a_page_of_long_messages_fits_what_may_wait_for_a_reader(world: Wo
     assert seqs == list(range(1, 101))
 
 
+async def chat_sockets(world: World) -> float:
+    """How many chat sockets the process counts."""
+    url = f"http://127.0.0.1:{world.stack.ports['REALTIME']}/metrics"
+    async with world.client()._http.get(url) as answer:
+        lines = (await answer.text()).splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith('sesi_sockets{path="chat"}'))
+
+
 async def test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
     await fill(phone, session_id, 60)
     slow, _ = await bare_and_known(mitra)
+    there = await chat_sockets(world)
     asked = 0
     for _ in range(150):  # each answer has some 900 KB; nothing of it is read
         await slow.say({"type": "sync", "session_id": session_id, "after": 0, "ref": str(asked)})
@@ -276,6 +285,8 @@ async def test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody(world: Wor
     for n in range(20):
         assert (await phone.say(session_id, f"still here {n}"))["type"] == "message_ack"
     assert (await other.wait("message", where=lambda f: f["message"]["content"] == "still here 19"))["message"]
+    # Reading too early would save it: the answers are still being written.
+    await world.until(lambda: chat_sockets(world), lambda now: now == there - 1)
     answered = 0
     async with asyncio.timeout(30):
         while not slow.ws.closed:  # only now it reads: what had left before the cut, then the end
