@@ -162,8 +162,12 @@ class Runtime:
     async def _keep_clock(self) -> None:
         while True:
             await real_sleep(CLOCK_EVERY_S)
-            with contextlib.suppress(*AWAY):
+            try:
                 await self.set_clock()
+            except AWAY:
+                continue
+            except Exception:
+                log.exception("the clock could not be set")
 
     async def set_clock(self) -> None:
         """Put our clock in step with the database's."""

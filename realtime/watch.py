@@ -48,7 +48,9 @@ class Watch:
             for connection in list(self._hub.connections):
                 try:
                     await self._look_at(connection, now, service_now)
-                except (ConnectionError, RuntimeError):
+                except Exception as error:  # one broken socket must not end the watch over the others
+                    if not isinstance(error, ConnectionError | RuntimeError):
+                        log.exception("a socket could not be looked after")
                     connection.transport.abort()
             self._hub.drop_idle_feeds()
 

@@ -174,7 +174,7 @@ class Database:
             connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
             try:
                 await connection.execute("BEGIN")
-            except TimeoutError:
+            except (TimeoutError, asyncio.CancelledError):
                 connection.terminate()
                 await self.pool.release(connection)
                 raise

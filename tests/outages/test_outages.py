@@ -35,6 +35,7 @@ async def people(own_stack: Stack) -> AsyncIterator[World]:
     await made.config("require_mitra_ping", False)
     await made.config("searching_timeout_minutes", 60)  # restarts take minutes here, and no search is to end by that
     yield made
+    await asyncio.to_thread(own_stack.servers.watch)  # a test that failed half-way leaves no sick service to the next
     await made.close()
 
 
@@ -282,6 +283,8 @@ async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_
         ("POST", "/api/client/payment/requests", {"duration_minutes": 12}),
         ("GET", "/api/client/chat/history", None),
     ]
+    # Its backends answer until they notice that their parent is dead.
+    await world.until(lambda: ready(stack.ports["INTERNAL"]), lambda seen: seen[0] == 503)
     async with asyncio.TaskGroup() as group:
         for method, path, body in calls:
             group.create_task(is_unavailable(customer, method, path, body))
