@@ -1,0 +1,78 @@
+"""A service of its own for the demo: free ports, temporary data, scaled time."""
+
+import asyncio
+import os
+import pathlib
+import shutil
+import socket
+import sys
+import tempfile
+
+from tools.client import Addresses
+from tools.inbox import CodeInbox
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Throwaway:
+    """A service of its own: free ports, temporary data, scaled time; `sesi up` keeps it alive."""
+
+    def __init__(self, scale: float) -> None:
+        self.inbox = CodeInbox()
+        self._dir = pathlib.Path(tempfile.mkdtemp(prefix="sesi-demo-"))
+        self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
+        dropped = ("DATABASE_URL", "REDIS_URL", "ENVIRONMENT", "SESI_TIME_ANCHOR")
+        self.env = {
+            **{name: value for name, value in os.environ.items() if name not in dropped},
+            **self.inbox.environment,
+            **{f"{name}_PORT": str(port) for name, port in self._ports.items()},
+            **{f"{name}_HOST": "127.0.0.1" for name in self._ports},
+            "SESI_DATA_DIR": str(self._dir),
+            "SESI_TIME_SCALE": str(scale),
+        }
+        self.addresses = Addresses(
+            public=f"http://127.0.0.1:{self._ports['PUBLIC']}",
+            internal=f"http://127.0.0.1:{self._ports['INTERNAL']}",
+            realtime=f"ws://127.0.0.1:{self._ports['REALTIME']}",
+        )
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def command(self, *args: str, stdin: str = "") -> None:
+        """Run a `sesi` command against it. Raises RuntimeError when it fails."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tools.cli", *args,
+            env=self.env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        out, _ = await process.communicate(stdin.encode())
+        if process.returncode:
+            raise RuntimeError(out.decode())
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready. Raises RuntimeError when it does not come up."""
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tools.cli", "up",
+            env=self.env, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        said = b""
+        async with asyncio.timeout(90):
+            while b"stops it all" not in said:
+                line = await self._process.stdout.readline()
+                if not line:
+                    raise RuntimeError(said.decode(errors="replace"))
+                said += line
+        self._drain = asyncio.create_task(self._process.stdout.read())
+
+    async def stop(self) -> None:
+        """Stop it and forget its data."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+            await self._process.wait()
+        self.inbox.close()
+        shutil.rmtree(self._dir, ignore_errors=True)
