@@ -4,6 +4,7 @@ import asyncio
 import os
 import pathlib
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -153,6 +154,9 @@ class Stack:
                 process.wait()
         self.servers.stop()
         self.inbox.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self.servers.postgres_dir is not None:
+            shutil.rmtree(self.servers.postgres_dir, ignore_errors=True)
 
 
 class World:

@@ -33,6 +33,7 @@ LOST = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server said goodbye just as the statement was sent
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -127,6 +128,11 @@ class Database:
             return
         self.pool.terminate()
 
+    async def _give_back(self, connection: Any) -> None:
+        """Return a connection to the pool. If it breaks at that moment, the pool replaces it; what was done on it stands."""
+        with contextlib.suppress(Exception):
+            await asyncio.shield(self.pool.release(connection))
+
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """Lend a connection for one statement or a few, all within one deadline.
@@ -142,7 +148,7 @@ class Database:
                 connection.terminate()
                 raise
             finally:
-                await asyncio.shield(self.pool.release(connection))
+                await self._give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Read rows; again on another connection when the first one was lost. Raises TimeoutError after the deadline."""
@@ -176,15 +182,15 @@ class Database:
                 await connection.execute("BEGIN")
             except (TimeoutError, asyncio.CancelledError):
                 connection.terminate()
-                await self.pool.release(connection)
+                await self._give_back(connection)
                 raise
             except LOST:
-                await self.pool.release(connection)
+                await self._give_back(connection)
                 if attempt == 3:
                     raise
                 await real_sleep(0.02 * 4**attempt)
             except BaseException:
-                await self.pool.release(connection)
+                await self._give_back(connection)
                 raise
             else:
                 return connection
@@ -211,7 +217,7 @@ class Database:
                 connection.terminate()  # nobody knows whether it was committed: every write is safe to repeat
                 raise
         finally:
-            await asyncio.shield(self.pool.release(connection))
+            await self._give_back(connection)
 
     async def clock(self) -> tuple[dt.datetime, float]:
         """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""
