@@ -25,6 +25,7 @@ class Throwaway:
     def __init__(self, scale: float) -> None:
         self.inbox = CodeInbox()
         self._dir = pathlib.Path(tempfile.mkdtemp(prefix="sesi-demo-"))
+        self._dir.chmod(0o711)  # as root PostgreSQL runs as somebody else, who must get through to its own folder
         self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
         dropped = ("DATABASE_URL", "REDIS_URL", "ENVIRONMENT", "SESI_TIME_ANCHOR")
         self.env = {
