@@ -8,7 +8,7 @@ import structlog
 
 from api import errors
 from core.base import ids, metrics
-from core.base.clock import monotonic
+from core.base.clock import as_text, monotonic
 from core.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
@@ -58,7 +58,7 @@ class Gatekeeper:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                server_time = self._runtime.now().isoformat().replace("+00:00", "Z")
+                server_time = as_text(self._runtime.now())
                 message["headers"] = [
                     *message.get("headers", []),
                     (b"x-request-id", request_id.encode()),

@@ -5,6 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from core.base import metrics
+from core.base.clock import as_text
 from core.runtime import Runtime
 
 NO_SUCH = {
@@ -22,7 +23,7 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
             return await handler(request)
         except web.HTTPException as refused:
             code, message = NO_SUCH.get(refused.status, ("ERROR", "The request can't be answered."))
-            server_time = runtime.now().isoformat().replace("+00:00", "Z")
+            server_time = as_text(runtime.now())
             error = {"error": {"code": code, "message": message}}
             return web.json_response(error, status=refused.status, headers={"X-Server-Time": server_time})
 

@@ -197,9 +197,13 @@ class Runtime:
                 result = hear(signals.LoginsRevoked(auth_session_ids=fresh))
                 if result is not None:
                     await result
-        if row["config_version"] != self.config.version:
+        await self.follow_config(row["config_version"])
+
+    async def follow_config(self, version: dt.datetime | None) -> None:
+        """Read all configuration rows anew when their newest change is another than the one known here."""
+        if version != self.config.version:
             await self.refresh_config()
-            self.config.version = row["config_version"]
+            self.config.version = version
 
     async def refresh_config(self) -> None:
         """Read all configuration rows anew."""
@@ -271,7 +275,6 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             webhook_sink=WebhookSink(settings),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
-        await runtime.refresh_config()
     except BaseException:
         await db.close()
         raise

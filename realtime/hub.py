@@ -16,7 +16,7 @@ import msgspec
 
 from core.base import logs, metrics
 from core.base.actor import UserType
-from core.base.clock import real_sleep
+from core.base.clock import as_text, real_sleep
 from core.events import notices as wire
 from core.events.notices import Envelope, Notice, Passing, StoredMessage
 from core.events.signals import LoginsRevoked, Signal
@@ -101,7 +101,7 @@ class Hub:
 
     def server_time(self) -> str:
         """The service time, as frames carry it."""
-        return self.runtime.now().isoformat().replace("+00:00", "Z")
+        return as_text(self.runtime.now())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something beside."""

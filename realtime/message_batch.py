@@ -14,7 +14,7 @@ import msgspec
 
 from core.base import ids, logs, metrics
 from core.base.actor import UserType
-from core.base.clock import real_sleep
+from core.base.clock import as_text, real_sleep
 from core.base.errors import Unavailable
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.flows import message_send
@@ -140,7 +140,7 @@ class Partition:
                 connection.error(code, "The message is not stored.", item.ref)
                 continue
             draft = item.draft
-            at = message_send.as_time(placed.created_at)
+            at = as_text(placed.created_at)
             ack = {
                 "type": "message_ack",
                 "client_message_id": draft.client_message_id,

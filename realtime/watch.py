@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 
 from core.base import logs
-from core.base.clock import monotonic, real_sleep
+from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.events.notices import Passing
 from core.flows import delivery, message_send
@@ -65,7 +65,7 @@ class Watch:
         elif not connection.warned and actor.expires_at - service_now <= EXPIRING_S and connection.ready:
             connection.warned = True
             at = dt.datetime.fromtimestamp(actor.expires_at, dt.UTC)
-            connection.answer("auth_expiring", at=message_send.as_time(at))
+            connection.answer("auth_expiring", at=as_text(at))
         if now - connection.last_seen >= PING_S * (connection.pinged + 1) and not connection.closing:
             if connection.pinged >= 2:
                 connection.close(close_codes.TOO_SLOW)

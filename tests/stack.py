@@ -6,7 +6,6 @@ import pathlib
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,13 @@ import urllib.request
 from typing import Any
 
 import asyncpg
+import pytest
 
 from core.base import ids
-from tools.client import Addresses, Client
+from tools.client import Addresses, Client, Refused
 from tools.embedded import Embedded
 from tools.inbox import CodeInbox
+from tools.throwaway import free_port
 
 PROCESSES = ("api", "realtime", "jobs")
 PASSWORD = "correct horse battery staple"
@@ -27,11 +28,26 @@ EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
 
 
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The body of the gateway's PAID call about a payment; None leaves a field out."""
+    body = {
+        "id": f"inv-{payment['payment_request_id']}",
+        "external_id": payment["payment_request_id"],
+        "status": "PAID",
+        "amount": payment["amount"],
+        "currency": "IDR",
+        "metadata": {"app": "sesi"},
+        **more,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def refused(call: Any, status: int, code: str) -> Any:
+    """The call is refused with this status and code; returns the error."""
+    with pytest.raises(Refused) as caught:
+        await call
+    assert (caught.value.status, caught.value.code) == (status, code)
+    return caught.value.body["error"]
 
 
 class Stack:
@@ -212,17 +228,7 @@ class World:
 
     async def webhook(self, payment: dict[str, Any], *, token: str = CALLBACK_TOKEN, **more: Any) -> tuple[int, Any]:
         """The gateway calls about a payment; returns its status and answer."""
-        call = {
-            "id": f"inv-{payment['payment_request_id']}",
-            "external_id": payment["payment_request_id"],
-            "status": "PAID",
-            "amount": payment["amount"],
-            "currency": "IDR",
-            "metadata": {"app": "sesi"},
-            **more,
-        }
-        call = {name: value for name, value in call.items() if value is not None}
-        return await self.raw_webhook(call, token=token)
+        return await self.raw_webhook(payment_call(payment, **more), token=token)
 
     async def raw_webhook(self, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, Any]:
         """Any call to the webhook: bytes as they are, everything else as JSON."""

@@ -55,3 +55,8 @@ def monotonic() -> float:
 async def real_sleep(seconds: float) -> None:
     """Wait so many real seconds: back-offs, ticks, nothing that a user would call a duration."""
     await asyncio.sleep(seconds)
+
+
+def as_text(at: dt.datetime) -> str:
+    """Return a moment as the wire spells it: ISO 8601, UTC, with Z (contract 1)."""
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

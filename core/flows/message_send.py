@@ -11,7 +11,7 @@ import msgspec
 
 from core.base import metrics
 from core.base.actor import Actor, UserType
-from core.base.clock import monotonic, real_sleep
+from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.messages import store
@@ -27,11 +27,6 @@ GIVE_UP_S = 2.0  # a first try that took longer than this met a frozen server: t
 encode = msgspec.json.encode
 
 
-def as_time(at: dt.datetime) -> str:
-    """ISO 8601, UTC, with Z."""
-    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
 @attrs.frozen(kw_only=True)
 class Parties:
     """Whose session it is."""
@@ -42,7 +37,7 @@ class Parties:
 
 def message_frame(draft: Draft, placed: Placed, *, sender_type: str) -> bytes:
     """Return the `message` frame; it is made once and sent to everybody."""
-    at = as_time(placed.created_at)
+    at = as_text(placed.created_at)
     metadata = msgspec.Raw(draft.metadata.encode()) if draft.metadata else None
     message = {
         "id": placed.id,
@@ -64,7 +59,7 @@ def message_frame(draft: Draft, placed: Placed, *, sender_type: str) -> bytes:
 
 def status_frame(session_id: str, status: str, up_to: int, at: dt.datetime) -> bytes:
     """Return the `message_status` frame."""
-    stamp = as_time(at)
+    stamp = as_text(at)
     frame = {
         "type": "message_status",
         "session_id": session_id,

@@ -21,9 +21,7 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     Takes over changed configuration on the way, so that idle jobs need one query for everything.
     """
     row = await runtime.db.fetchrow(NEXT)
-    if row["config_version"] != runtime.config.version:
-        await runtime.refresh_config()
-        runtime.config.version = row["config_version"]
+    await runtime.follow_config(row["config_version"])
     found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round") if row[kind] is not None}
     if row["heartbeat"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["heartbeat"] + runtime.config.seconds("mitra_stale_after_seconds")

@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import pytest
 
-from tests.stack import EMAIL, PASSWORD, World, new_id
+from tests.stack import EMAIL, PASSWORD, World, new_id, refused
 from tools.client import Refused
 
 pytestmark = pytest.mark.anyio
@@ -22,14 +22,6 @@ CUSTOMER = {
 }  # fmt: skip
 ASK, VERIFY = "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify"
 REFRESH = "/api/shared/auth/refresh"
-
-
-async def refused(call: Any, status: int, code: str) -> Any:
-    """The call is refused with this status and code; returns the error."""
-    with pytest.raises(Refused) as caught:
-        await call
-    assert (caught.value.status, caught.value.code) == (status, code)
-    return caught.value.body["error"]
 
 
 async def outcomes(calls: list[Any]) -> list[tuple[int, Any]]:

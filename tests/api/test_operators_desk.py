@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id
+from tests.stack import World, new_id, refused
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -18,14 +18,6 @@ FAILURE_FIELDS = {
     "id", "payment_request_id", "customer", "targeted_mitra_id", "cause_tag", "amount", "operator_action",
     "actioned_by", "actioned_at", "superseded_at", "created_at",
 }  # fmt: skip
-
-
-async def refused(call: Any, status: int, code: str) -> Any:
-    """The call is refused with this status and code; returns the error."""
-    with pytest.raises(Refused) as caught:
-        await call
-    assert (caught.value.status, caught.value.code) == (status, code)
-    return caught.value.body["error"]
 
 
 async def audit_rows(world: World, object_id: str) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id
-from tools.client import Client, Refused
+from tests.stack import World, new_id, refused
+from tools.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -16,14 +16,6 @@ REQUEST_FIELDS = {
     "session_id", "failure",
 }  # fmt: skip
 REQUESTS = "/api/client/payment/requests"
-
-
-async def refused(call: Any, status: int, code: str) -> Any:
-    """The call is refused with this status and code; returns the error."""
-    with pytest.raises(Refused) as caught:
-        await call
-    assert (caught.value.status, caught.value.code) == (status, code)
-    return caught.value.body["error"]
 
 
 async def read(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:

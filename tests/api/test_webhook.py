@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import CALLBACK_TOKEN, World, free_port, new_id
+from tests.stack import CALLBACK_TOKEN, World, free_port, new_id, payment_call
 from tools.client import Addresses, Client
 
 pytestmark = pytest.mark.anyio
@@ -38,20 +38,6 @@ async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -
     return status, answer["processing_result"], row
 
 
-def paid(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The body of a PAID call; None leaves a field out."""
-    body = {
-        "id": f"inv-{payment['payment_request_id']}",
-        "external_id": payment["payment_request_id"],
-        "status": "PAID",
-        "amount": payment["amount"],
-        "currency": "IDR",
-        "metadata": {"app": "sesi"},
-        **more,
-    }
-    return {name: value for name, value in body.items() if value is not None}
-
-
 async def state(customer: Client, payment: dict[str, Any]) -> str:
     """The payment request's status, as its customer sees it."""
     return (await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"))["status"]
@@ -66,7 +52,7 @@ async def a_pending_payment(world: World, **wish: Any) -> tuple[Client, dict[str
 async def an_expired_payment(world: World) -> tuple[Client, dict[str, Any]]:
     """A customer with a request that the gateway let expire."""
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, status="EXPIRED")))[:2] == (200, "expired")
+    assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "expired")
     return customer, payment
 
 
@@ -81,7 +67,7 @@ async def failure_of(world: World, payment: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("token", [None, "", "wrong", CALLBACK_TOKEN + "x", CALLBACK_TOKEN[:-1], "tok\u00e9n"])
 async def test_a_missing_or_wrong_token_is_401_is_logged_and_changes_nothing(world: World, token: str | None) -> None:
     customer, payment = await a_pending_payment(world)
-    status, result, row = await call(world, paid(payment), token=token)
+    status, result, row = await call(world, payment_call(payment), token=token)
     assert (status, result) == (401, "unauthorized")
     assert row["external_id"] == payment["payment_request_id"]
     assert await state(customer, payment) == "pending"
@@ -90,8 +76,8 @@ async def test_a_missing_or_wrong_token_is_401_is_logged_and_changes_nothing(wor
 async def test_a_token_is_never_stored_right_or_wrong(world: World) -> None:
     _, payment = await a_pending_payment(world)
     wrong = f"wrong-{new_id()}"
-    await call(world, paid(payment), token=wrong)
-    await call(world, paid(payment), token=CALLBACK_TOKEN)
+    await call(world, payment_call(payment), token=wrong)
+    await call(world, payment_call(payment), token=CALLBACK_TOKEN)
     rows = await world.stack.sql(
         "SELECT token_valid, headers, w::text AS everything FROM webhook_logs w WHERE external_id = $1 ORDER BY received_at",
         payment["payment_request_id"],
@@ -103,7 +89,7 @@ async def test_a_token_is_never_stored_right_or_wrong(world: World) -> None:
 
 async def test_paid_confirms_a_pending_request_and_its_search_begins(world: World) -> None:
     customer, payment = await a_pending_payment(world)
-    status, result, row = await call(world, paid(payment, payment_method="QR_CODE"))
+    status, result, row = await call(world, payment_call(payment, payment_method="QR_CODE"))
     assert (status, result) == (200, "confirmed")
     assert set(row) == LOG_FIELDS
     assert (row["external_id"], row["gateway_invoice_id"]) == (
@@ -122,16 +108,16 @@ async def test_paid_confirms_a_pending_request_and_its_search_begins(world: Worl
 
 async def test_settled_confirms_too_and_after_paid_is_a_duplicate(world: World) -> None:
     _, first = await a_pending_payment(world)
-    assert (await call(world, paid(first, status="SETTLED")))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(first, status="SETTLED")))[:2] == (200, "confirmed")
     _, second = await a_pending_payment(world)
-    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
-    assert (await call(world, paid(second, status="SETTLED")))[:2] == (200, "duplicate")
+    assert (await call(world, payment_call(second)))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(second, status="SETTLED")))[:2] == (200, "duplicate")
 
 
 async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     mark = new_id()
-    body = paid(payment, mark=mark)
+    body = payment_call(payment, mark=mark)
     answers: list[tuple[int, Any]] = []
 
     async def one() -> None:
@@ -156,10 +142,10 @@ async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
 
 async def test_paid_again_after_the_payment_failed_is_a_duplicate(world: World) -> None:
     customer, payment = await a_pending_payment(world)
-    await call(world, paid(payment))
+    await call(world, payment_call(payment))
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
     assert await state(customer, payment) == "failed_pairing"
-    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+    assert (await call(world, payment_call(payment)))[:2] == (200, "duplicate")
     assert await state(customer, payment) == "failed_pairing"
 
 
@@ -168,15 +154,15 @@ async def test_paid_again_after_the_money_was_earned_is_a_duplicate(world: World
     payment = await world.paid(customer)
     await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
     assert await state(customer, payment) == "consumed"
-    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+    assert (await call(world, payment_call(payment)))[:2] == (200, "duplicate")
     assert await state(customer, payment) == "consumed"
 
 
 async def test_a_second_invoice_for_a_paid_request_is_a_conflict(world: World) -> None:
     _, payment = await a_pending_payment(world)
-    await call(world, paid(payment))
-    assert (await call(world, paid(payment, id="another-invoice")))[:2] == (409, "conflict")
-    assert (await call(world, paid(payment)))[:2] == (200, "duplicate")
+    await call(world, payment_call(payment))
+    assert (await call(world, payment_call(payment, id="another-invoice")))[:2] == (409, "conflict")
+    assert (await call(world, payment_call(payment)))[:2] == (200, "duplicate")
 
 
 @pytest.mark.parametrize(
@@ -193,14 +179,14 @@ async def test_a_second_invoice_for_a_paid_request_is_a_conflict(world: World) -
 )
 async def test_too_little_or_other_money_is_a_conflict_without_effect(world: World, wrong: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, **wrong)))[:2] == (409, "conflict")
+    assert (await call(world, payment_call(payment, **wrong)))[:2] == (409, "conflict")
     assert await state(customer, payment) == "pending"
 
 
 @pytest.mark.parametrize("more", [{"amount": 12500}, {"paid_amount": 12500}])
 async def test_overpaid_is_confirmed_and_the_difference_is_noted(world: World, more: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
-    status, result, row = await call(world, paid(payment, **more))
+    status, result, row = await call(world, payment_call(payment, **more))
     assert (status, result) == (200, "confirmed")
     assert "500" in row["processing_error"]
     seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
@@ -210,13 +196,13 @@ async def test_overpaid_is_confirmed_and_the_difference_is_noted(world: World, m
 @pytest.mark.parametrize("left_out", ["currency", "metadata"])
 async def test_currency_and_metadata_may_be_missing(world: World, left_out: str) -> None:
     _, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, **{left_out: None})))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(payment, **{left_out: None})))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("left_out", ["id", "external_id", "status", "amount"])
 async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, **{left_out: None})))[:2] == (400, "invalid_payload")
+    assert (await call(world, payment_call(payment, **{left_out: None})))[:2] == (400, "invalid_payload")
     assert await state(customer, payment) == "pending"
 
 
@@ -247,7 +233,7 @@ async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str
 )
 async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, **odd)))[:2] == (400, "invalid_payload")
+    assert (await call(world, payment_call(payment, **odd)))[:2] == (400, "invalid_payload")
     assert await state(customer, payment) == "pending"
 
 
@@ -271,49 +257,49 @@ async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, exte
 
 async def test_a_uuid_in_capitals_is_the_same_uuid(world: World) -> None:
     _, payment = await a_pending_payment(world)
-    body = paid(payment, external_id=payment["payment_request_id"].upper())
+    body = payment_call(payment, external_id=payment["payment_request_id"].upper())
     assert (await call(world, body))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("app", ["sesi-v1", "", "SESI", 5, ["sesi"], "\ud800"])
 async def test_a_call_for_another_generation_is_ignored(world: World, app: Any) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, metadata={"app": app})))[:2] == (200, "ignored_foreign_app")
+    assert (await call(world, payment_call(payment, metadata={"app": app})))[:2] == (200, "ignored_foreign_app")
     assert await state(customer, payment) == "pending"
 
 
 @pytest.mark.parametrize("metadata", [{}, {"app": None}, {"other": 1}, "sesi", 5, []])
 async def test_metadata_that_names_no_app_is_ours(world: World, metadata: Any) -> None:
     _, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, metadata=metadata)))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(payment, metadata=metadata)))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("status_word", ["PAID", "SETTLED", "EXPIRED", "REFUNDED"])
 async def test_money_for_nothing_we_know_is_noisy(world: World, status_word: str) -> None:
     unknown = {"payment_request_id": new_id(), "amount": 12000}
-    assert (await call(world, paid(unknown, status=status_word)))[:2] == (404, "unknown_external_id")
+    assert (await call(world, payment_call(unknown, status=status_word)))[:2] == (404, "unknown_external_id")
 
 
 @pytest.mark.parametrize("status_word", ["PENDING", "FAILED", "REFUNDED", "PAID\0", "PAID\ud800", "\uff30AID"])
 async def test_any_other_status_is_ignored(world: World, status_word: str) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, paid(payment, status=status_word)))[1] in ("ignored_status", "invalid_payload")
+    assert (await call(world, payment_call(payment, status=status_word)))[1] in ("ignored_status", "invalid_payload")
     assert await state(customer, payment) == "pending"
 
 
 async def test_expired_expires_a_pending_request_once_and_never_a_paid_one(world: World) -> None:
     customer, payment = await an_expired_payment(world)
     assert await state(customer, payment) == "expired"
-    assert (await call(world, paid(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
+    assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
     payer, other = await a_pending_payment(world)
-    await call(world, paid(other))
-    assert (await call(world, paid(other, status="EXPIRED")))[:2] == (200, "ignored_status")
+    await call(world, payment_call(other))
+    assert (await call(world, payment_call(other, status="EXPIRED")))[:2] == (200, "ignored_status")
     assert await state(payer, other) == "confirmed"
 
 
 async def test_paid_in_time_but_told_after_the_expiry_is_confirmed(world: World) -> None:
     customer, payment = await an_expired_payment(world)
-    assert (await call(world, paid(payment)))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(payment)))[:2] == (200, "confirmed")
     assert await state(customer, payment) == "confirmed"
 
 
@@ -321,17 +307,17 @@ async def test_paid_in_time_but_told_after_the_expiry_is_confirmed(world: World)
 async def test_paid_at_decides_up_to_a_minute_after_the_expiry(world: World, seconds: int, result: str) -> None:
     customer, payment = await an_expired_payment(world)
     paid_at = dt.datetime.fromisoformat(payment["expires_at"]) + dt.timedelta(seconds=seconds)
-    assert (await call(world, paid(payment, paid_at=paid_at.isoformat())))[:2] == (200, result)
+    assert (await call(world, payment_call(payment, paid_at=paid_at.isoformat())))[:2] == (200, result)
     assert await state(customer, payment) == ("confirmed" if result == "confirmed" else "failed_pairing")
 
 
 async def test_an_unreadable_paid_at_counts_as_the_time_of_receipt(world: World) -> None:
     for odd in ("yesterday", 17, "2020-01-01T00:00:00", {}, "\0"):
         _, payment = await an_expired_payment(world)
-        assert (await call(world, paid(payment, paid_at=odd)))[:2] == (200, "confirmed")
+        assert (await call(world, payment_call(payment, paid_at=odd)))[:2] == (200, "confirmed")
     for edge in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
         _, payment = await an_expired_payment(world)
-        assert (await call(world, paid(payment, paid_at=edge)))[0] == 200
+        assert (await call(world, payment_call(payment, paid_at=edge)))[0] == 200
 
 
 async def test_after_the_sweep_only_paid_at_can_save_a_payment(fast_world: World) -> None:
@@ -351,18 +337,21 @@ async def test_after_the_sweep_only_paid_at_can_save_a_payment(fast_world: World
     await world.until(service_time, lambda now: now > expires_at + dt.timedelta(seconds=60))
     for customer, request in ((in_time, payment), (too_late, other)):
         await world.until(lambda c=customer, r=request: state(c, r), lambda seen: seen == "expired")
-    assert (await call(world, paid(payment, paid_at=payment["created_at"])))[:2] == (200, "confirmed")
-    assert (await call(world, paid(other)))[:2] == (200, "late_payment_recorded")
+    assert (await call(world, payment_call(payment, paid_at=payment["created_at"])))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(other)))[:2] == (200, "late_payment_recorded")
     assert await state(too_late, other) == "failed_pairing"
     failure = await failure_of(world, other)
     assert (failure["cause_tag"], failure["amount"]) == ("payment_session_expired", other["amount"])
-    assert (await call(world, paid(other)))[:2] == (200, "duplicate")
+    assert (await call(world, payment_call(other)))[:2] == (200, "duplicate")
 
 
 async def test_paid_for_an_abandoned_request_is_recorded_as_late(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
-    assert (await call(world, paid(payment, paid_at=payment["created_at"])))[:2] == (200, "late_payment_recorded")
+    assert (await call(world, payment_call(payment, paid_at=payment["created_at"])))[:2] == (
+        200,
+        "late_payment_recorded",
+    )
     seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
     assert (seen["status"], seen["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
     assert seen["confirmed_at"] is not None
@@ -373,21 +362,21 @@ async def test_paid_while_another_session_lives_is_paid_not_pairable(world: Worl
     """Both are EXPIRED first: an expired request does not stand in the way of a second one, and can still be paid."""
     customer, first = await an_expired_payment(world)
     second = await world.request(customer)
-    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
-    assert (await call(world, paid(first)))[:2] == (200, "paid_not_pairable")
+    assert (await call(world, payment_call(second)))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(first)))[:2] == (200, "paid_not_pairable")
     assert await state(customer, first) == "failed_pairing"
     assert (await failure_of(world, first))["cause_tag"] == "payment_session_expired"
-    assert (await call(world, paid(first)))[:2] == (200, "duplicate")
+    assert (await call(world, payment_call(first)))[:2] == (200, "duplicate")
     assert await state(customer, second) == "confirmed"
 
 
 async def test_a_discount_used_elsewhere_is_paid_not_pairable(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer, first_session_discount=True)
-    await call(world, paid(first, status="EXPIRED"))
+    await call(world, payment_call(first, status="EXPIRED"))
     second = await world.request(customer, first_session_discount=True)
-    assert (await call(world, paid(second)))[:2] == (200, "confirmed")
-    assert (await call(world, paid(first)))[:2] == (200, "paid_not_pairable")
+    assert (await call(world, payment_call(second)))[:2] == (200, "confirmed")
+    assert (await call(world, payment_call(first)))[:2] == (200, "paid_not_pairable")
     assert await state(customer, first) == "failed_pairing"
 
 
@@ -427,13 +416,13 @@ async def test_the_content_type_does_not_matter(world: World, content_type: str)
     customer, payment = await a_pending_payment(world)
     headers = {"X-Callback-Token": CALLBACK_TOKEN, "Content-Type": content_type}
     url = world.stack.addresses.public + PATH
-    async with customer._http.post(url, data=json.dumps(paid(payment)).encode(), headers=headers) as answer:
+    async with customer._http.post(url, data=json.dumps(payment_call(payment)).encode(), headers=headers) as answer:
         assert (answer.status, (await answer.json())["processing_result"]) == (200, "confirmed")
 
 
 async def test_the_body_is_kept_verbatim_spacing_and_unknown_fields_included(world: World) -> None:
     _, payment = await a_pending_payment(world)
-    body = (json.dumps(paid(payment, note="terima kasih \u00e9 \U0001f4b8"), indent=7) + "\r\n\t ").encode()
+    body = (json.dumps(payment_call(payment, note="terima kasih \u00e9 \U0001f4b8"), indent=7) + "\r\n\t ").encode()
     assert (await world.raw_webhook(body))[0] == 200
     (row,) = await world.stack.sql(
         "SELECT raw_body FROM webhook_logs WHERE external_id = $1", payment["payment_request_id"]
@@ -443,7 +432,7 @@ async def test_the_body_is_kept_verbatim_spacing_and_unknown_fields_included(wor
 
 async def test_of_a_field_given_twice_the_last_counts(world: World) -> None:
     customer, payment = await a_pending_payment(world)
-    text = json.dumps(paid(payment))
+    text = json.dumps(payment_call(payment))
     assert (await world.raw_webhook((text[:-1] + ', "amount": 1}').encode()))[1]["processing_result"] == "conflict"
     assert await state(customer, payment) == "pending"
 
@@ -451,8 +440,8 @@ async def test_of_a_field_given_twice_the_last_counts(world: World) -> None:
 @pytest.mark.parametrize("extra", [1, 10_000, 1_000_000])
 async def test_a_body_over_64_kib_is_cut_flagged_and_refused(world: World, extra: int) -> None:
     customer, payment = await a_pending_payment(world)
-    bare = len(json.dumps(paid(payment, filler="")).encode())
-    body = json.dumps(paid(payment, filler="x" * (65_536 + extra - bare))).encode()
+    bare = len(json.dumps(payment_call(payment, filler="")).encode())
+    body = json.dumps(payment_call(payment, filler="x" * (65_536 + extra - bare))).encode()
     assert len(body) == 65_536 + extra
     assert await world.raw_webhook(body) == (413, {"received": True, "processing_result": "invalid_payload"})
     (row,) = await world.stack.sql(
@@ -464,8 +453,8 @@ async def test_a_body_over_64_kib_is_cut_flagged_and_refused(world: World, extra
 
 async def test_a_body_of_64_kib_is_read(world: World) -> None:
     _, payment = await a_pending_payment(world)
-    bare = len(json.dumps(paid(payment, filler="")).encode())
-    body = json.dumps(paid(payment, filler="x" * (65_536 - bare))).encode()
+    bare = len(json.dumps(payment_call(payment, filler="")).encode())
+    body = json.dumps(payment_call(payment, filler="x" * (65_536 - bare))).encode()
     assert len(body) == 65_536
     assert (await world.raw_webhook(body))[1]["processing_result"] == "confirmed"
 
@@ -473,8 +462,8 @@ async def test_a_body_of_64_kib_is_read(world: World) -> None:
 async def test_the_log_is_filtered_by_id_result_and_time(world: World) -> None:
     operator = await world.operator()
     _, payment = await a_pending_payment(world)
-    _, _, first = await call(world, paid(payment))
-    _, _, second = await call(world, paid(payment))
+    _, _, first = await call(world, payment_call(payment))
+    _, _, second = await call(world, payment_call(payment))
     one, invoice = payment["payment_request_id"], f"inv-{payment['payment_request_id']}"
 
     async def found(**query: Any) -> list[str]:
@@ -500,7 +489,7 @@ async def test_a_call_that_the_log_does_not_take_goes_to_the_file_and_still_coun
     try:
         stack.wait_ready("api", port=internal)
         customer, payment = await a_pending_payment(world)
-        body = json.dumps(paid(payment)).encode()
+        body = json.dumps(payment_call(payment)).encode()
         url = Addresses(public=f"http://127.0.0.1:{public}", internal="", realtime="").public + PATH
         await stack.sql("ALTER TABLE webhook_logs RENAME TO webhook_logs_away")
         try:
