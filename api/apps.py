@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 
 from api import errors, health
-from api.auth import provide_actor, provide_runtime
+from api.auth import check_declared, provide_actor, provide_runtime
 from api.gatekeeper import Gatekeeper
 from api.internal import desk
 from api.public import chat, dev_pay, logins, mitra_desk, pairing, payment_webhook, payments, profile
@@ -25,6 +25,7 @@ METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[str, ...]) -> Litestar:
+    check_declared(routes, listener=audience)
     return Litestar(
         routes,
         dependencies={

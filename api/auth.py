@@ -1,5 +1,6 @@
 """Access by declaration: each route says who may call it; one guard carries that out (contract 2)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -9,53 +10,81 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from core.base.actor import Actor, UserType
-from core.base.errors import Unauthenticated
+from core.base.errors import DomainError, Unauthenticated
 from core.operators.rules import require
 from core.reads import people
 from core.runtime import Runtime
 
 
+PUBLIC = frozenset({"public"})
+INTERNAL = frozenset({"internal"})
+Refusal = type[DomainError]
+
+
 @attrs.frozen(kw_only=True)
 class Access:
-    """Who may call a route. No kinds: everybody, with or without a token."""
+    """Who may call a route, on which listener, and which refusals of its own it answers.
 
+    No kinds: everybody; `optional`: a token is looked at when there is one. `foreign_body`: what comes in is not JSON of
+    ours. Refusals that follow from the declaration itself (no token, wrong kind, bad body) are not listed.
+    """
+
+    listeners: frozenset[str]
     kinds: frozenset[UserType] = frozenset()
     area: str | None = None
     level: str = "read"
+    optional: bool = False
+    foreign_body: bool = False
+    refusals: tuple[Refusal, ...] = ()
 
 
 def _declare(access: Access) -> dict[str, Any]:
     return {"guards": [guard] if access.kinds else [], "opt": {"access": access}}
 
 
-def anyone() -> dict[str, Any]:
+def anyone(
+    *refusals: Refusal,
+    listeners: frozenset[str] = PUBLIC,
+    optional: bool = False,
+    foreign_body: bool = False,
+) -> dict[str, Any]:
     """No token is asked for."""
-    return _declare(Access())
+    return _declare(Access(listeners=listeners, optional=optional, foreign_body=foreign_body, refusals=refusals))
 
 
-def customers() -> dict[str, Any]:
+def customers(*refusals: Refusal) -> dict[str, Any]:
     """Customers only."""
-    return _declare(Access(kinds=frozenset({UserType.CUSTOMER})))
+    return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.CUSTOMER}), refusals=refusals))
 
 
-def mitras() -> dict[str, Any]:
+def mitras(*refusals: Refusal) -> dict[str, Any]:
     """Mitras only."""
-    return _declare(Access(kinds=frozenset({UserType.MITRA})))
+    return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.MITRA}), refusals=refusals))
 
 
-def parties() -> dict[str, Any]:
+def parties(*refusals: Refusal) -> dict[str, Any]:
     """Customers and mitras; whose session it is, the query says."""
-    return _declare(Access(kinds=frozenset({UserType.CUSTOMER, UserType.MITRA})))
+    kinds = frozenset({UserType.CUSTOMER, UserType.MITRA})
+    return _declare(Access(listeners=PUBLIC, kinds=kinds, refusals=refusals))
 
 
-def operators(area: str | None, level: str = "read") -> dict[str, Any]:
+def operators(area: str | None, level: str = "read", *refusals: Refusal) -> dict[str, Any]:
     """Operators with a permission; area None: any operator."""
-    return _declare(Access(kinds=frozenset({UserType.OPERATOR}), area=area, level=level))
+    kinds = frozenset({UserType.OPERATOR})
+    return _declare(Access(listeners=INTERNAL, kinds=kinds, area=area, level=level, refusals=refusals))
 
 
-def bearer(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+def check_declared(routes: list[Any], *, listener: str) -> None:
+    """A route that does not declare who may call it, and on this listener, does not exist. Raises RuntimeError."""
+    for route in routes:
+        access = (route.opt or {}).get("access")
+        if not isinstance(access, Access) or listener not in access.listeners:
+            raise RuntimeError(f"{sorted(route.paths)} does not declare its access on the {listener} listener")
+
+
+def bearer(headers: Mapping[str, str]) -> str:
     """Return the request's access token. Raises Unauthenticated when there is none."""
-    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthenticated
     return token.strip()
@@ -65,7 +94,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     """Let the declared users in. Raises Unauthenticated or Forbidden."""
     access: Access = handler.opt["access"]
     runtime: Runtime = connection.app.state.runtime
-    actor = await people.authenticate(runtime, bearer(connection), audience=connection.app.state.audience)
+    actor = await people.authenticate(runtime, bearer(connection.headers), audience=connection.app.state.audience)
     people.require_kind(actor, access.kinds)
     if access.area is not None:
         require(actor.permissions, access.area, access.level)

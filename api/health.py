@@ -4,18 +4,18 @@ from typing import Any
 
 from litestar import Response, get
 
-from api.auth import anyone
+from api.auth import INTERNAL, PUBLIC, anyone
 from core.base import metrics
 from core.runtime import Runtime
 
 
-@get("/healthz", **anyone())
+@get("/healthz", **anyone(listeners=PUBLIC | INTERNAL))
 async def healthz() -> dict[str, str]:
     """The process is alive."""
     return {"status": "ok"}
 
 
-@get("/readyz", **anyone())
+@get("/readyz", **anyone(listeners=INTERNAL))
 async def readyz(runtime: Runtime) -> Response[Any]:
     """503 unless the database answers and is migrated; Redis away is 200 and degraded."""
     ready, degraded, why = await runtime.ready()
@@ -24,7 +24,7 @@ async def readyz(runtime: Runtime) -> Response[Any]:
     return Response({"ready": True, "degraded": degraded})
 
 
-@get("/metrics", media_type="text/plain", **anyone())
+@get("/metrics", media_type="text/plain", **anyone(listeners=INTERNAL))
 async def prometheus() -> bytes:
     """All figures of this process."""
     return metrics.exposition()

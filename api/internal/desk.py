@@ -6,7 +6,7 @@ import attrs
 from litestar import Request, get, patch, post, put
 from litestar.params import QueryParameter
 
-from api.auth import anyone, device_of, operators
+from api.auth import INTERNAL, anyone, device_of, operators
 from api.bodies import Body, JsonObject, choice, optional_text, path_id, query_time, structure, text
 from api.wire import token_answer
 from core.base.actor import Actor
@@ -62,7 +62,7 @@ class MitraPatch:
     is_active: bool | None = None
 
 
-@post("/internal/auth/login", status_code=200, dto=Body[LoginBody], return_dto=None, **anyone())
+@post("/internal/auth/login", status_code=200, dto=Body[LoginBody], return_dto=None, **anyone(listeners=INTERNAL))
 async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, Any]:
     """Sign an operator in."""
     tokens, operator = await login_operator.sign_in(
@@ -71,7 +71,7 @@ async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Run
     return token_answer(tokens, operator=people.operator_view(operator))
 
 
-@post("/internal/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone())
+@post("/internal/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone(listeners=INTERNAL))
 async def refresh(data: RefreshBody, runtime: Runtime) -> dict[str, Any]:
     """New tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=True)

@@ -10,7 +10,7 @@ from core.flows.webhook_receive import Incoming
 from core.runtime import Runtime
 
 
-@post("/api/shared/payment/webhooks/gateway", status_code=200, **anyone())
+@post("/api/shared/payment/webhooks/gateway", status_code=200, **anyone(foreign_body=True))
 async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> Response[Any]:
     """Record, judge, act, stamp, answer once. Any content type, any body."""
     headers = {name.lower(): value for name, value in request.headers.items()}
