@@ -7,16 +7,29 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from api import errors, health
+from api import docs, errors, health
 from api.auth import check_declared, provide_actor, provide_runtime
 from api.gatekeeper import Gatekeeper
 from api.internal import desk
-from api.public import chat, dev_pay, logins, mitra_desk, pairing, payment_webhook, payments, profile
+from api.media import check_media
+from api.openapi import document
+from api.public import (
+    catalogue,
+    chat,
+    dev_pay,
+    devices,
+    logins,
+    mitra_desk,
+    pairing,
+    payment_webhook,
+    payments,
+    profile,
+)
 from core.reads.catalogue import Availability
 from core.runtime import Runtime
 
 PUBLIC = [
-    *logins.ROUTES, *profile.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
+    *logins.ROUTES, *profile.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
     *chat.ROUTES, health.healthz,
 ]  # fmt: skip
 INTERNAL = [*desk.ROUTES, health.healthz, health.readyz, health.prometheus]
@@ -24,7 +37,19 @@ EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[str, ...]) -> Litestar:
+def interface(listener: str) -> dict[str, Any]:
+    """Write a listener's interface document; nothing needs to run for that."""
+    return document(PUBLIC if listener == "public" else INTERNAL, listener=listener)
+
+
+def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
+    if not origins:
+        return None
+    return CORSConfig(allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"], expose_headers=EXPOSED)
+
+
+def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None) -> Litestar:
+    routes = [*routes, *docs.routes(listener=audience, document=lambda: interface(audience))]
     check_declared(routes, listener=audience)
     return Litestar(
         routes,
@@ -32,13 +57,10 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[s
             "runtime": Provide(provide_runtime, sync_to_thread=False),
             "actor": Provide(provide_actor, sync_to_thread=False),
         },
+        before_request=check_media,
         exception_handlers=errors.HANDLERS,
         state=State({"runtime": runtime, "audience": audience, "availability": Availability()}),
-        cors_config=CORSConfig(
-            allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"], expose_headers=EXPOSED
-        )
-        if origins
-        else None,
+        cors_config=cors,
         openapi_config=None,
         logging_config=None,
     )
@@ -47,11 +69,13 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, origins: tuple[s
 def public_app(runtime: Runtime) -> Gatekeeper:
     """The listener of the customer and mitra apps, shared routes and the webhook."""
     routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_routes else [])]
-    app = _app(runtime, routes, audience="public", origins=runtime.settings.public_cors_origins)
-    return Gatekeeper(app, runtime, listener="public")  # type: ignore[arg-type]
+    cors = _cors(runtime.settings.public_cors_origins)
+    app = _app(runtime, routes, audience="public", cors=cors)
+    return Gatekeeper(app, runtime, listener="public", cors=cors)  # type: ignore[arg-type]
 
 
 def internal_app(runtime: Runtime) -> Gatekeeper:
     """The listener of the control center."""
-    app = _app(runtime, list(INTERNAL), audience="internal", origins=runtime.settings.internal_cors_origins)
-    return Gatekeeper(app, runtime, listener="internal")  # type: ignore[arg-type]
+    cors = _cors(runtime.settings.internal_cors_origins)
+    app = _app(runtime, list(INTERNAL), audience="internal", cors=cors)
+    return Gatekeeper(app, runtime, listener="internal", cors=cors)  # type: ignore[arg-type]

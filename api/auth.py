@@ -15,7 +15,6 @@ from core.operators.rules import require
 from core.reads import people
 from core.runtime import Runtime
 
-
 PUBLIC = frozenset({"public"})
 INTERNAL = frozenset({"internal"})
 Refusal = type[DomainError]
@@ -100,6 +99,14 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
         require(actor.permissions, access.area, access.level)
     structlog.contextvars.bind_contextvars(user_type=actor.user_type.value, auth_session_id=actor.auth_session_id)
     connection.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
+
+
+async def optional_actor(request: Request[Any, Any, Any]) -> Actor | None:
+    """The caller of a route that does not need one: a token that is bad in any way counts as none (contract 3, Merge)."""
+    try:
+        return await people.authenticate(request.app.state.runtime, bearer(request.headers), audience="public")
+    except Unauthenticated:
+        return None
 
 
 def provide_actor(request: Request[Any, Any, Any]) -> Actor:

@@ -6,24 +6,11 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from api.answers import INTERNAL_ERROR, STATUS, check
 from core.base import logs, metrics
-from core.base.errors import DomainError, Kind, Unavailable
+from core.base.errors import DomainError, Unavailable
 from core.runtime import AWAY
 
-STATUS = {
-    Kind.MALFORMED: 400,
-    Kind.WRONG: 400,
-    Kind.UNAUTHENTICATED: 401,
-    Kind.FORBIDDEN: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.CONFLICT: 409,
-    Kind.TOO_LARGE: 413,
-    Kind.INVALID: 422,
-    Kind.LOCKED: 423,
-    Kind.TOO_SOON: 429,
-    Kind.OUTSIDE_FAILED: 502,
-    Kind.UNAVAILABLE: 503,
-}
 # What the framework itself refuses.
 FRAMEWORK = {
     400: ("MALFORMED", "The request can't be read."),
@@ -51,15 +38,17 @@ def body(
     return {"error": error}
 
 
-def raw(status: int, code: str, message: str) -> tuple[int, bytes]:
-    """Return the one error body for places outside the framework."""
-    return status, msgspec.json.encode(body(code, message))
+def raw(error: DomainError) -> tuple[int, bytes]:
+    """Return status and body of a refusal, for places outside the framework."""
+    content = body(error.code, str(error), details=error.details, retry_after_seconds=error.retry_after_seconds)
+    return STATUS[error.kind], msgspec.json.encode(content)
 
 
-def refusal(_: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
+def refusal(request: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
     """Answer a refusal."""
     metrics.REFUSALS.labels(error.code).inc()
     log.info("refused", code=error.code)
+    check(request, STATUS[error.kind], error.code)
     headers = {} if error.retry_after_seconds is None else {"Retry-After": str(error.retry_after_seconds)}
     return Response(
         body(error.code, str(error), details=error.details, retry_after_seconds=error.retry_after_seconds),
@@ -68,7 +57,7 @@ def refusal(_: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
     )
 
 
-def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+def framework(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     """Answer what the framework refuses, in our words."""
     status = 422 if isinstance(error, ValidationException) else error.status_code
     code, message = FRAMEWORK.get(status, ("ERROR", "The request can't be answered."))
@@ -83,12 +72,14 @@ def framework(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
         details = {"fields": fields or [{"field": "", "message": "is not valid"}]}
     metrics.REFUSALS.labels(code).inc()
     log.info("refused", code=code)
+    check(request, status, code)
     return Response(body(code, message, details=details), status_code=status, headers=dict(error.headers or {}))
 
 
-def too_deep(_: Request[Any, Any, Any], __: RecursionError) -> Response[Any]:
+def too_deep(request: Request[Any, Any, Any], __: RecursionError) -> Response[Any]:
     """Answer a body that is nested deeper than any decoder goes."""
     metrics.REFUSALS.labels("VALIDATION_ERROR").inc()
+    check(request, 422, "VALIDATION_ERROR")
     details = {"fields": [{"field": "", "message": "is nested too deeply"}]}
     return Response(body("VALIDATION_ERROR", FRAMEWORK[422][1], details=details), status_code=422)
 
@@ -100,8 +91,8 @@ def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[An
     request_id = request.scope.get("state", {}).get("request_id", "")
     log.error("unexpected", exc_info=error, path=request.scope.get("path"), request_id=request_id)
     return Response(
-        body("INTERNAL_ERROR", "Something went wrong on our side.", details={"request_id": request_id}),
-        status_code=500,
+        body(INTERNAL_ERROR.code, INTERNAL_ERROR.message, details={"request_id": request_id}),
+        status_code=INTERNAL_ERROR.status,
     )
 
 

@@ -1,14 +1,19 @@
-"""What every request passes before the framework sees it: request id, body limit, server time, figures (contract 2)."""
+"""What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
 
+import ipaddress
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import structlog
+from litestar.config.cors import CORSConfig
 
 from api import errors
+from api.auth import bearer
 from core.base import ids, metrics
 from core.base.clock import as_text, monotonic
+from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
+from core.bus.rate_limit import Limit
 from core.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
@@ -19,25 +24,38 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MAX_BODY = 65_536
 MAX_READ = 8 * 1024 * 1024  # a webhook's body is read so far, and kept up to MAX_BODY and one byte
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
+AVAILABILITY = "/api/client/mitras/availability"
+UNLIMITED = frozenset({"/healthz", WEBHOOK})
 SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-SECURITY = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-]
+SECURITY = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+}
 
 
-class TooLarge(Exception):
+class TooLarge(DomainError):
     """The body passes the limit."""
+
+    kind = Kind.TOO_LARGE
+    code, message = errors.FRAMEWORK[413]
 
 
 class Gatekeeper:
     """Wraps one listener's application."""
 
-    def __init__(self, app: App, runtime: Runtime, *, listener: str) -> None:
+    def __init__(self, app: App, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
         self._app = app
         self._runtime = runtime
         self._listener = listener
+        self._cors = cors
+        settings = runtime.settings
+        self._general = Limit(
+            name="general", per_minute=settings.rate_limit_per_minute, burst=settings.rate_limit_burst
+        )
+        self._availability = Limit(name="availability", per_minute=60, burst=60)  # contract 2: 60 a minute
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; other kinds of connection pass through (websockets are refused)."""
@@ -48,8 +66,10 @@ class Gatekeeper:
             await self._app(scope, receive, send)
             return
         started = monotonic()
-        request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        request_id = _request_id(headers)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(process="api", request_id=request_id)
         status = 0
@@ -58,27 +78,60 @@ class Gatekeeper:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                server_time = as_text(self._runtime.now())
-                message["headers"] = [
-                    *message.get("headers", []),
-                    (b"x-request-id", request_id.encode()),
-                    (b"x-server-time", server_time.encode()),
-                    *SECURITY,
-                ]
+                self._finish(message, headers, request_id)
             await send(message)
 
         try:
+            await self._admit(scope, headers)
             body = await _read(scope, receive)
-        except TooLarge:
-            await _plain(answer, *errors.raw(413, "BODY_TOO_LARGE", "The body is over 64 KiB."))
-        else:
             if body is None:
                 return
             if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
-                await _plain(answer, *errors.raw(404, "NOT_FOUND", "There is no such thing here."))
-            else:
-                await self._app(scope, _replay(body, receive), answer)
+                raise NotFound
+        except DomainError as error:
+            await _refuse(answer, error)
+        else:
+            state["body_size"] = len(body)
+            await self._app(scope, _replay(body, receive), answer)
         self._count(scope, status, monotonic() - started)
+
+    async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Check the origin of a preflight, and the rate. Raises Forbidden, RateLimited."""
+        if scope["method"] == "OPTIONS" and "origin" in headers and self._cors is not None:
+            if not self._cors.is_origin_allowed(headers["origin"]):
+                raise Forbidden("This origin is not allowed.")
+            return
+        path = scope["path"].rstrip("/") or "/"
+        if self._listener != "public" or path in UNLIMITED:
+            return
+        limit = self._availability if path == AVAILABILITY else self._general
+        now = self._runtime.now()
+        await self._runtime.rate_limit.take(limit, self._who(scope, headers), now_us=int(now.timestamp() * 1_000_000))
+
+    def _who(self, scope: Scope, headers: dict[str, str]) -> str:
+        """The user, or the address of whoever has no valid token."""
+        try:
+            claims = self._runtime.tokens.check(bearer(headers), audience="public", now=self._runtime.now())
+            return f"user:{claims.user_id}"
+        except Unauthenticated:
+            return f"address:{_address(scope)}"
+
+    def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
+        """Add the headers that every answer has."""
+        given = {name.lower() for name, _ in message.get("headers", [])}
+        more = [
+            (b"x-request-id", request_id.encode()),
+            (b"x-server-time", as_text(self._runtime.now()).encode()),
+            *((name, value) for name, value in SECURITY.items() if name not in given),
+        ]
+        origin = headers.get("origin")
+        if origin is not None and self._cors is not None and b"access-control-allow-origin" not in given:
+            # A refusal of ours: the framework's own answers carry these already.
+            if self._cors.is_origin_allowed(origin):
+                more.append((b"access-control-allow-origin", origin.encode("latin-1")))
+                more.append((b"access-control-expose-headers", ", ".join(self._cors.expose_headers).encode()))
+            more.append((b"vary", b"Origin"))
+        message["headers"] = [*message.get("headers", []), *more]
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         template = scope.get("path_template") or "unknown"
@@ -86,13 +139,21 @@ class Gatekeeper:
         metrics.REQUEST_SECONDS.labels(self._listener).observe(seconds)
 
 
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            text = value.decode("latin-1")
-            if SANE_ID.fullmatch(text):
-                return text
-    return ids.new_id()
+def _request_id(headers: dict[str, str]) -> str:
+    given = headers.get("x-request-id", "")
+    return given if SANE_ID.fullmatch(given) else ids.new_id()
+
+
+def _address(scope: Scope) -> str:
+    """The client's address; of IPv6 the network, because a client has all of it."""
+    host = scope["client"][0] if scope.get("client") else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:45]
+    if address.version == 6:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:
@@ -131,7 +192,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _plain(send: Send, status: int, content: bytes) -> None:
+async def _refuse(send: Send, error: DomainError) -> None:
+    metrics.REFUSALS.labels(error.code).inc()
+    status, content = errors.raw(error)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    if error.retry_after_seconds is not None:
+        headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

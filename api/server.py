@@ -6,10 +6,14 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api import errors
 from api.apps import internal_app, public_app
 from core.base import logs
+from core.base.ids import new_id
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError
 from core.reactions import react
@@ -25,6 +29,20 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Nothing is captured."""
         yield
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1, whose own refusal has the one error body too (contract 2)."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP request, and close."""
+        content = msgspec.json.encode(errors.body("MALFORMED", "The request can't be read."))
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(content)}\r\nx-request-id: {new_id()}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + content)
+        self.transport.close()
 
 
 def listen(host: str, port: int, variable: str) -> socket.socket:
@@ -46,6 +64,7 @@ def _server(app: Any, settings: Settings, *, proxied: bool) -> Server:
     return Server(
         uvicorn.Config(
             app,
+            http=Protocol,
             lifespan="off",
             access_log=False,
             log_config=None,

@@ -1,7 +1,7 @@
 """What every flow receives: database, bus, clock, configuration, ports; and what happens after a commit.
 
 Signals go out after the commit and may be lost. So each process also looks at the database once a second for what it
-must not miss for longer: changed configuration and revoked logins.
+must not miss for longer: changed configuration, revoked logins, joined accounts.
 """
 
 import asyncio
@@ -20,13 +20,16 @@ from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
 from core.base.settings import Settings, SettingsError, unused_adapters
 from core.bus.bus import FRAMES, SIGNALS, Bus
+from core.bus.rate_limit import RateLimit
 from core.config import store as config_store
 from core.config.cache import Config
+from core.customers.accounts import Accounts
 from core.events import notices as wire
 from core.events import signals
 from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
+from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.otp_sender import OtpSender, make_otp_sender
 from core.outside.webhook_sink import WebhookSink
 from core.storage.database import AWAY, Database, Tx
@@ -34,9 +37,11 @@ from core.storage.database import AWAY, Database, Tx
 LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
 CLOCK_EVERY_S = 60.0
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
-# What changed since: the newest change of the configuration, and the logins revoked in the last while.
+# What changed since: the newest change of the configuration, the logins revoked and the accounts joined in the last while.
 NEWS = """SELECT (SELECT max(updated_at) FROM app_config) AS config_version,
-  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > clock_timestamp() - make_interval(secs => $1)) AS revoked"""
+  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > clock_timestamp() - make_interval(secs => $1)) AS revoked,
+  ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
+    WHERE joined_real_at > clock_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
 MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
 
 log = logs.get("runtime")
@@ -55,6 +60,9 @@ class Runtime:
     tokens: AccessTokens
     otp_sender: OtpSender
     webhook_sink: WebhookSink
+    identity_providers: dict[str, IdentityProvider]
+    rate_limit: RateLimit
+    accounts: Accounts = attrs.field(factory=Accounts)
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
     # Set by core.reactions: committed signal -> flow that follows in this process.
@@ -97,13 +105,19 @@ class Runtime:
 
     def announce(self, signal: Signal) -> None:
         """Tell all processes a committed fact, and start the flow that follows from it here."""
-        if isinstance(signal, signals.LoginsRevoked):
-            self.revoked.update(signal.auth_session_ids)
+        self._take_to_heart(signal)
         self.bus.publish(SIGNALS, signals.encode(signal))
         if self.react is not None:
             follow = self.react(self, signal)
             if follow is not None:
                 self._follow(follow)
+
+    def _take_to_heart(self, signal: Signal) -> None:
+        """What this process itself must know, whoever told it."""
+        if isinstance(signal, signals.LoginsRevoked):
+            self.revoked.update(signal.auth_session_ids)
+        if isinstance(signal, signals.AccountJoined):
+            self.accounts.forget(signal.customer_id)
 
     def _follow(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._quietly(work))
@@ -148,8 +162,10 @@ class Runtime:
             return
         if isinstance(signal, signals.ConfigChanged):
             await self.refresh_config()
-        if isinstance(signal, signals.LoginsRevoked):
-            self.revoked.update(signal.auth_session_ids)
+        await self._pass_on(signal)
+
+    async def _pass_on(self, signal: Signal) -> None:
+        self._take_to_heart(signal)
         for hear in self.hear:
             result = hear(signal)
             if result is not None:
@@ -188,15 +204,14 @@ class Runtime:
                 log.exception("looking for news failed")
 
     async def look(self, *, back_s: float = 10.0) -> None:
-        """Read what changed in the last `back_s` real seconds: configuration and revoked logins."""
+        """Read what changed in the last `back_s` real seconds: configuration, revoked logins, joined accounts."""
         row = await self.db.fetchrow(NEWS, back_s)
         fresh = [sid for sid in row["revoked"] if sid not in self.revoked]
         if fresh:
-            self.revoked.update(fresh)
-            for hear in self.hear:
-                result = hear(signals.LoginsRevoked(auth_session_ids=fresh))
-                if result is not None:
-                    await result
+            await self._pass_on(signals.LoginsRevoked(auth_session_ids=fresh))
+        for pair in row["joined"]:  # told again and again for a while: a read may have been under way
+            customer_id, joined_id = pair.split()
+            await self._pass_on(signals.AccountJoined(customer_id=customer_id, joined_id=joined_id))
         await self.follow_config(row["config_version"])
 
     async def follow_config(self, version: dt.datetime | None) -> None:
@@ -230,6 +245,7 @@ class Runtime:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
+        await self.rate_limit.close()
         await self.bus.close()
         await self.db.close()
 
@@ -273,6 +289,8 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             tokens=AccessTokens(settings.jwt_secrets),
             otp_sender=make_otp_sender(settings),
             webhook_sink=WebhookSink(settings),
+            identity_providers=make_identity_providers(settings),
+            rate_limit=RateLimit(settings),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:

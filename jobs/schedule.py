@@ -46,4 +46,5 @@ SWEEPS = (
     Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.stamp_orphans),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
+    Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),
 )

@@ -19,7 +19,7 @@ from core.base.actor import UserType
 from core.base.clock import as_text, real_sleep
 from core.events import notices as wire
 from core.events.notices import Envelope, Notice, Passing, StoredMessage
-from core.events.signals import LoginsRevoked, Signal
+from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.reads import chats
 from core.reads.chats import Place
 from core.runtime import AWAY, Runtime
@@ -133,8 +133,9 @@ class Hub:
         """Subscribe an authenticated connection; the oldest goes when there are too many."""
         actor = connection.actor
         assert actor is not None
-        self.connections.add(connection)
-        metrics.SOCKETS.labels(connection.path).inc()
+        if connection not in self.connections:
+            self.connections.add(connection)
+            metrics.SOCKETS.labels(connection.path).inc()
         for user_id in actor.ids:
             self.users.setdefault((connection.path, user_id), {})[connection.id] = connection
         mine = self.users[(connection.path, actor.user_id)]
@@ -330,7 +331,14 @@ class Hub:
     # -- revocation
 
     def on_signal(self, signal: Signal) -> None:
-        """Close the sockets of auth sessions that ended."""
+        """Close the sockets of auth sessions that ended, and those of an account that has grown.
+
+        The latter come back and find in their snapshot what the anonymous customer has brought.
+        """
+        if isinstance(signal, AccountJoined):
+            for connection in self.of_user(signal.customer_id):
+                if connection.actor is not None and not connection.actor.owns(signal.joined_id):
+                    connection.close(close_codes.GOING_AWAY)
         if isinstance(signal, LoginsRevoked):
             gone = set(signal.auth_session_ids)
             for connection in list(self.connections):

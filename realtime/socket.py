@@ -151,6 +151,7 @@ class Sockets:
             await self._commands.handle(connection, frame)
         elif await self._authenticate(connection, frame):
             connection.ready = False
+            self._hub.register(connection)  # the account may have grown since
             await self._snapshot(connection, frame.ref)
         else:
             connection.close(close_codes.NOT_AUTHENTICATED)

@@ -72,6 +72,9 @@ class Stack:
             "JWT_SECRETS": "test:" + secrets.token_hex(32),
             "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
             "SHUTDOWN_GRACE_SECONDS": "5",
+            # Everybody here comes from one address; the tests of the limit have services of their own.
+            "RATE_LIMIT_PER_MINUTE": "1000000",
+            "RATE_LIMIT_BURST": "1000000",
             **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
             **env,
         }
@@ -157,8 +160,22 @@ class Stack:
         finally:
             await connection.close()
 
+    def undocumented_answers(self) -> list[str]:
+        """What the api process has answered that its interface documents do not know; nothing when it is gone."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports['INTERNAL']}/metrics", timeout=5) as answer:
+                figures = answer.read().decode()
+        except OSError:
+            return []
+        return [line for line in figures.splitlines() if line.startswith("sesi_undocumented_answers_total{")]
+
     def close(self) -> None:
-        """Stop everything."""
+        """Stop everything; the documents must have known every answer of this service's life."""
+        undocumented = self.undocumented_answers()
+        self._stop_all()
+        assert undocumented == [], "\n".join(["answers that no interface document knows:", *undocumented])
+
+    def _stop_all(self) -> None:
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()

@@ -7,16 +7,18 @@ from litestar import Request, get, patch, post, put
 from litestar.params import QueryParameter
 
 from api.auth import INTERNAL, anyone, device_of, operators
-from api.bodies import Body, JsonObject, choice, optional_text, path_id, query_time, structure, text
-from api.wire import token_answer
+from api.bodies import Body, JsonObject, choice, optional_integer, optional_text, path_id, query_time, structure, text
+from api.wire import OperatorTokens, operator_tokens
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
 from core.config.keys import KEYS
 from core.flows import login_operator, login_tokens, operator_work
-from core.flows.operator_work import MitraChange
+from core.flows.operator_work import MitraChange, PhoneTaken
+from core.logins.refresh import RefreshInvalid
+from core.operators.rules import AccountLocked, LoginInvalid
 from core.pairing.rules import CauseTag
-from core.pairing_failures.rules import OperatorAction
+from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.reads import configuration, ledger, payments, people
 from core.reads.payments import FailureFilter, WebhookFilter
 from core.runtime import Runtime
@@ -62,20 +64,56 @@ class MitraPatch:
     is_active: bool | None = None
 
 
-@post("/internal/auth/login", status_code=200, dto=Body[LoginBody], return_dto=None, **anyone(listeners=INTERNAL))
-async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, Any]:
+@attrs.frozen(kw_only=True)
+class ConfigValue:
+    """A row's new value: a number, a flag, a word or a document, as the key asks for."""
+
+    value: Any
+
+
+@attrs.frozen(kw_only=True)
+class MitraPing:
+    """How silence of mitras is judged."""
+
+    require_ping: bool
+    stale_after_seconds: int
+    heartbeat_cadence_seconds: int
+
+
+@attrs.frozen(kw_only=True)
+class MitraPingPatch:
+    """What changes of it; what is absent stays. The heartbeat cadence is the least that silence may be."""
+
+    require_ping: bool | None = None
+    stale_after_seconds: int | None = optional_integer(1, 3600)
+
+
+@post(
+    "/internal/auth/login",
+    status_code=200,
+    dto=Body[LoginBody],
+    return_dto=None,
+    **anyone(LoginInvalid, AccountLocked, listeners=INTERNAL),
+)
+async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
     """Sign an operator in."""
     tokens, operator = await login_operator.sign_in(
         runtime, email=data.email, password=data.password, device=device_of(request)
     )
-    return token_answer(tokens, operator=people.operator_view(operator))
+    return operator_tokens(tokens, people.operator_view(operator))
 
 
-@post("/internal/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone(listeners=INTERNAL))
-async def refresh(data: RefreshBody, runtime: Runtime) -> dict[str, Any]:
+@post(
+    "/internal/auth/refresh",
+    status_code=200,
+    dto=Body[RefreshBody],
+    return_dto=None,
+    **anyone(RefreshInvalid, listeners=INTERNAL),
+)
+async def refresh(data: RefreshBody, runtime: Runtime) -> OperatorTokens:
     """New tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=True)
-    return token_answer(fresh.tokens, operator=await people.operator_me(runtime, fresh.user_id))
+    return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
 
 
 @post("/internal/auth/logout", status_code=204, **operators(None))
@@ -91,23 +129,29 @@ async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
 
 
 @get("/internal/config", **operators("config"))
-async def config_rows(runtime: Runtime) -> Items:
+async def config_rows(runtime: Runtime) -> Items[configuration.ConfigRow]:
     """Every configuration row."""
     return Items(items=await configuration.rows(runtime))
 
 
 @get("/internal/config/mitra-ping", **operators("config"))
-async def mitra_ping(runtime: Runtime) -> dict[str, Any]:
+async def mitra_ping(runtime: Runtime) -> MitraPing:
     """How silence of mitras is judged."""
-    return {
-        "require_ping": runtime.config.flag("require_mitra_ping"),
-        "stale_after_seconds": runtime.config.number("mitra_stale_after_seconds"),
-        "heartbeat_cadence_seconds": runtime.settings.mitra_heartbeat_cadence_seconds,
-    }
+    return MitraPing(
+        require_ping=runtime.config.flag("require_mitra_ping"),
+        stale_after_seconds=runtime.config.number("mitra_stale_after_seconds"),
+        heartbeat_cadence_seconds=runtime.settings.mitra_heartbeat_cadence_seconds,
+    )
 
 
-@patch("/internal/config/mitra-ping", dto=JsonObject, return_dto=None, **operators("config", "write"))
-async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -> dict[str, Any]:
+@patch(
+    "/internal/config/mitra-ping",
+    dto=JsonObject,
+    return_dto=None,
+    body=MitraPingPatch,
+    **operators("config", "write"),
+)
+async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -> MitraPing:
     """Change how silence is judged; absent stays, null is refused."""
     names = {"require_ping": "require_mitra_ping", "stale_after_seconds": "mitra_stale_after_seconds"}
     cadence = runtime.settings.mitra_heartbeat_cadence_seconds
@@ -131,13 +175,13 @@ async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
     return await configuration.row(runtime, key)
 
 
-@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, **operators("config", "write"))
+@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
 async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
-@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, **operators("config", "write"))
+@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
 async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
     """Set a configuration row."""
     return await _set_config(runtime, actor, key, data)
@@ -160,13 +204,19 @@ async def mitras(
     is_online: bool | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items:
+) -> Items[people.MitraRow]:
     """List mitras."""
     page = read_page(cursor, limit)
     return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
 
-@post("/internal/mitras", status_code=201, dto=Body[MitraBody], return_dto=None, **operators("mitras", "write"))
+@post(
+    "/internal/mitras",
+    status_code=201,
+    dto=Body[MitraBody],
+    return_dto=None,
+    **operators("mitras", "write", PhoneTaken),
+)
 async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
@@ -181,7 +231,13 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
     return await people.mitra_for_operator(runtime, path_id(mitra_id))
 
 
-@patch("/internal/mitras/{mitra_id:str}", dto=JsonObject, return_dto=None, **operators("mitras", "write"))
+@patch(
+    "/internal/mitras/{mitra_id:str}",
+    dto=JsonObject,
+    return_dto=None,
+    body=MitraPatch,
+    **operators("mitras", "write", PhoneTaken),
+)
 async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Change a mitra; a deactivated one goes offline."""
     found = path_id(mitra_id)
@@ -215,7 +271,7 @@ async def failed_pairings(
     superseded: bool = False,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items:
+) -> Items[payments.FailedPairing]:
     """List failed pairings, newest first."""
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", f"is one of {', '.join(CauseTag)}")
@@ -229,7 +285,7 @@ async def failed_pairings(
     "/internal/failed-pairings/{failure_id:str}",
     dto=Body[ActionBody],
     return_dto=None,
-    **operators("failed_pairings", "write"),
+    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded),
 )
 async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
     """Say what was done for the customer, once."""
@@ -248,7 +304,7 @@ async def webhook_logs(
     processing_result: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items:
+) -> Items[payments.WebhookCall]:
     """List the gateway's calls, newest first."""
     which = WebhookFilter(
         q=q, since=query_time("from", since), until=query_time("to", to), processing_result=processing_result

@@ -7,6 +7,7 @@ from litestar import get, post
 
 from api.auth import customers, parties
 from api.bodies import Body, Id, choice, integer, path_id, text
+from api.wire import List
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -15,9 +16,18 @@ from core.flows import message_send, session_end
 from core.messages.rules import Draft, check_message
 from core.reads import chats
 from core.runtime import Runtime
+from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
 from core.sessions.views import SessionView
 
 MAX_SEQ = 2**31 - 1
+
+
+@attrs.frozen(kw_only=True)
+class ActiveSession:
+    """The running session, if there is one."""
+
+    session: SessionView | None
+    unread_count: int
 
 
 @attrs.frozen(kw_only=True)
@@ -58,14 +68,14 @@ async def messages(
     after: int | None = None,
     before: int | None = None,
     limit: int | None = None,
-) -> dict[str, Any]:
+) -> List[chats.MessageView]:
     """A part of the session's messages, ascending; neither bound: the last ones."""
     for name, value in (("after", after), ("before", before)):
         if value is not None and not 0 <= value <= MAX_SEQ:
             raise ValidationFailed.of(name, f"must be from 0 to {MAX_SEQ}")
     size = read_page(None, limit).limit
     found = await chats.messages(runtime, actor, path_id(session_id), after=after, before=before, limit=size)
-    return {"items": found}
+    return List(items=found)
 
 
 @post(
@@ -73,7 +83,7 @@ async def messages(
     status_code=201,
     dto=Body[MessageBody],
     return_dto=None,
-    **parties(),
+    **parties(SessionNotActive),
 )
 async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Actor) -> chats.MessageView:
     """Send a message: the same path as over the socket."""
@@ -103,7 +113,7 @@ async def read(session_id: str, data: ReadBody, runtime: Runtime, actor: Actor) 
     await message_send.mark_read(runtime, actor, session_id=path_id(session_id), up_to=data.up_to)
 
 
-@post("/api/shared/chat/sessions/{session_id:str}/end", status_code=200, **parties())
+@post("/api/shared/chat/sessions/{session_id:str}/end", status_code=200, **parties(EarlyEndDisabled, SessionNotActive))
 async def end(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
     """End the session."""
     return await session_end.end(runtime, actor, session_id=path_id(session_id))
@@ -114,7 +124,7 @@ async def end(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
     status_code=200,
     dto=Body[ClosureBody],
     return_dto=None,
-    **parties(),
+    **parties(SessionNotClosable, ClosureExists),
 )
 async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Say goodbye."""
@@ -122,17 +132,19 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
 
 
 @get("/api/client/chat/history", **customers())
-async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
+async def history(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[chats.HistoryRow]:
     """The mitras whom the caller has chatted with, one row each."""
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 
 
 @get("/api/client/chat/session/active-with-unread", **customers())
-async def active_with_unread(runtime: Runtime, actor: Actor) -> dict[str, Any]:
+async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
     """The caller's running session and how many messages wait in it."""
     found = await chats.open_sessions(runtime, actor)
     newest = found[0] if found else None
-    return {"session": newest, "unread_count": newest.unread_count if newest else 0}
+    return ActiveSession(session=newest, unread_count=newest.unread_count if newest else 0)
 
 
 ROUTES = [session, messages, send, read, end, closure, history, active_with_unread]

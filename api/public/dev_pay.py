@@ -31,13 +31,13 @@ def _page(view: payments.DevelopmentPage) -> Response[str]:
     return Response(text, media_type="text/html")
 
 
-@get("/dev/pay/{request_id:str}", **anyone())
+@get("/dev/pay/{request_id:str}", include_in_schema=False, **anyone())
 async def show(request_id: str, runtime: Runtime) -> Response[str]:
     """Show what is to be paid."""
     return _page(await payments.for_development_page(runtime, path_id(request_id)))
 
 
-@post("/dev/pay/{request_id:str}", status_code=200, **anyone(foreign_body=True))
+@post("/dev/pay/{request_id:str}", status_code=200, include_in_schema=False, **anyone(foreign_body=True))
 async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
     """Pay: the handler gets the very call that the gateway would make."""
     view = await payments.for_development_page(runtime, path_id(request_id))

@@ -1,25 +1,39 @@
-"""Signing in and out: anonymous customers, mitras by code, refresh, logout (contract 3)."""
+"""Signing in and out: anonymous customers, codes, identity providers, refresh, logout (contract 3)."""
 
 from typing import Any
 
 import attrs
 from litestar import Request, get, post
 
-from api.auth import anyone, client_ip, device_of, parties
-from api.bodies import Body, Id, text
-from api.wire import token_answer
+from api.auth import anyone, client_ip, device_of, optional_actor, parties
+from api.bodies import Body, Id, optional_text, text
+from api.wire import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
-from core.flows import login_anonymous, login_otp, login_tokens
-from core.logins.otp import CODE_LENGTH
+from core.base.errors import OtpDeliveryFailed
+from core.flows import login_anonymous, login_identity, login_otp, login_tokens
+from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
+from core.logins.otp import (
+    CODE_LENGTH,
+    OtpAttemptsExceeded,
+    OtpCooldown,
+    OtpExpired,
+    OtpInvalid,
+    OtpRateLimitIp,
+    OtpRateLimitPhone,
+)
+from core.logins.refresh import RefreshInvalid
 from core.reads import people
 from core.runtime import Runtime
+
+ASKING = (OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed)
+VERIFYING = (OtpInvalid, OtpExpired, OtpAttemptsExceeded)
 
 
 @attrs.frozen(kw_only=True)
 class RefreshBody:
     """A refresh token."""
 
-    refresh_token: str = text(1, 400)
+    refresh_token: str = text(1, 400, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -34,23 +48,53 @@ class CodeBody:
     """A code for a request."""
 
     otp_request_id: Id
-    code: str = text(CODE_LENGTH, CODE_LENGTH)
+    code: str = text(CODE_LENGTH, CODE_LENGTH, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class IdentityBody:
+    """A provider's signed identity token, and the nonce that the app asked for it with."""
+
+    identity_token: str = text(1, 16_000, repr=False)
+    nonce: str | None = optional_text(1, 500)
+
+
+@attrs.frozen(kw_only=True)
+class Provider:
+    """Whether an identity provider may be used."""
+
+    enabled: bool
+
+
+@attrs.frozen(kw_only=True)
+class Providers:
+    """Which identity providers the environment has."""
+
+    identity_a: Provider
+    identity_b: Provider
+
+
+@get("/api/shared/auth-providers", **anyone())
+async def auth_providers(runtime: Runtime) -> Providers:
+    """Which identity providers may be used; clients read it at cold start."""
+    configured = runtime.identity_providers
+    return Providers(identity_a=Provider(enabled="a" in configured), identity_b=Provider(enabled="b" in configured))
 
 
 @post("/api/shared/auth/anonymous", status_code=201, **anyone())
-async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, Any]:
+async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
     """A new anonymous customer."""
     tokens, customer = await login_anonymous.sign_in_anonymously(runtime, device=device_of(request))
-    return token_answer(tokens, customer=people.customer_view(customer))
+    return customer_tokens(tokens, people.customer_view(customer))
 
 
-@post("/api/shared/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone())
-async def refresh(data: RefreshBody, runtime: Runtime) -> dict[str, Any]:
+@post("/api/shared/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone(RefreshInvalid))
+async def refresh(data: RefreshBody, runtime: Runtime) -> CustomerTokens | MitraTokens:
     """New tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=False)
     if fresh.user_type is UserType.MITRA:
-        return token_answer(fresh.tokens, mitra=await people.mitra_me(runtime, fresh.user_id))
-    return token_answer(fresh.tokens, customer=await people.customer_me(runtime, fresh.user_id))
+        return mitra_tokens(fresh.tokens, await people.mitra_me(runtime, fresh.user_id))
+    return customer_tokens(fresh.tokens, await people.customer_me(runtime, fresh.user_id))
 
 
 @post("/api/shared/auth/logout", status_code=204, **parties())
@@ -59,31 +103,91 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
     await login_tokens.log_out(runtime, actor)
 
 
-@post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone())
+@post("/api/client/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
+async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp.Asked:
+    """Send a code to a customer."""
+    return await login_otp.ask_code(
+        runtime, user_type=UserType.CUSTOMER, phone=data.phone, ip_address=client_ip(request)
+    )
+
+
+@post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
 async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp.Asked:
     """Send a code to a mitra."""
-    return await login_otp.ask_code(runtime, phone=data.phone, ip_address=client_ip(request))
+    return await login_otp.ask_code(runtime, user_type=UserType.MITRA, phone=data.phone, ip_address=client_ip(request))
 
 
-@post("/api/mitra/auth/otp/verify", status_code=200, dto=Body[CodeBody], return_dto=None, **anyone())
-async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, Any]:
-    """Sign a mitra in."""
-    tokens, mitra = await login_otp.verify_code(
+@post(
+    "/api/client/auth/otp/verify",
+    status_code=200,
+    dto=Body[CodeBody],
+    return_dto=None,
+    **anyone(*VERIFYING, optional=True),
+)
+async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
+    """Sign a customer in by code. A living anonymous customer's Bearer is upgraded, or joined to the known account."""
+    tokens, customer = await login_otp.verify_customer(
+        runtime,
+        otp_request_id=data.otp_request_id,
+        code=data.code,
+        caller=await optional_actor(request),
+        device=device_of(request),
+    )
+    return customer_tokens(tokens, people.customer_view(customer))
+
+
+@post("/api/mitra/auth/otp/verify", status_code=200, dto=Body[CodeBody], return_dto=None, **anyone(*VERIFYING))
+async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
+    """Sign a mitra in by code."""
+    tokens, mitra = await login_otp.verify_mitra(
         runtime, otp_request_id=data.otp_request_id, code=data.code, device=device_of(request)
     )
-    return token_answer(tokens, mitra=await people.mitra_me(runtime, mitra.id))
+    return mitra_tokens(tokens, await people.mitra_me(runtime, mitra.id))
 
 
-@get("/api/shared/config/otp", **anyone())
-async def otp_config(runtime: Runtime) -> dict[str, int]:
-    """What clients need to show of the limits."""
-    config = runtime.config
-    return {
-        "resend_cooldown_seconds": config.number("otp_resend_cooldown_seconds"),
-        "max_per_phone_per_hour": config.number("otp_max_per_phone_per_hour"),
-        "verify_max_attempts": config.number("otp_verify_max_attempts"),
-        "code_length": CODE_LENGTH,
-    }
+async def _by_identity(
+    provider: str, data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
+) -> CustomerTokens:
+    tokens, customer = await login_identity.sign_in_by_identity(
+        runtime,
+        provider=provider,
+        identity_token=data.identity_token,
+        nonce=data.nonce,
+        caller=await optional_actor(request),
+        device=device_of(request),
+    )
+    return customer_tokens(tokens, people.customer_view(customer))
 
 
-ROUTES = [sign_in_anonymously, refresh, log_out, ask_mitra_code, verify_mitra_code, otp_config]
+@post(
+    "/api/client/auth/identity-a",
+    status_code=200,
+    dto=Body[IdentityBody],
+    return_dto=None,
+    **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
+)
+async def sign_in_by_identity_a(
+    data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
+) -> CustomerTokens:
+    """Sign a customer in by identity provider A; the Bearer counts as with a code."""
+    return await _by_identity("a", data, request, runtime)
+
+
+@post(
+    "/api/client/auth/identity-b",
+    status_code=200,
+    dto=Body[IdentityBody],
+    return_dto=None,
+    **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
+)
+async def sign_in_by_identity_b(
+    data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
+) -> CustomerTokens:
+    """Sign a customer in by identity provider B; the Bearer counts as with a code."""
+    return await _by_identity("b", data, request, runtime)
+
+
+ROUTES = [
+    auth_providers, sign_in_anonymously, refresh, log_out, ask_customer_code, ask_mitra_code, verify_customer_code,
+    verify_mitra_code, sign_in_by_identity_a, sign_in_by_identity_b,
+]  # fmt: skip

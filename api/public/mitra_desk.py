@@ -7,32 +7,34 @@ from api.bodies import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import mitra_status, pairing_answer
+from core.mitras.rules import MitraAtCapacity, MitraOffline
+from core.pairing.rules import RequestClosed, RequestTaken
 from core.reads import chats
 from core.runtime import Runtime
 from core.sessions.views import SessionView
 
 
-@get("/api/mitra/status", **mitras())
+@get("/api/mitra/status", **mitras(MitraOffline))
 async def status(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
     """The caller's presence and load."""
     return await chats.mitra_status(runtime, actor)
 
 
-@post("/api/mitra/status/online", status_code=200, **mitras())
+@post("/api/mitra/status/online", status_code=200, **mitras(MitraOffline))
 async def go_online(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
     """Take requests from now on."""
     await mitra_status.go_online(runtime, actor)
     return await chats.mitra_status(runtime, actor)
 
 
-@post("/api/mitra/status/offline", status_code=200, **mitras())
+@post("/api/mitra/status/offline", status_code=200, **mitras(MitraOffline))
 async def go_offline(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
     """Take no more requests."""
     await mitra_status.go_offline(runtime, mitra_id=actor.user_id)
     return await chats.mitra_status(runtime, actor)
 
 
-@post("/api/mitra/status/heartbeat", status_code=200, **mitras())
+@post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline))
 async def heartbeat(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
     """Still here."""
     await mitra_status.heartbeat(runtime, actor)
@@ -40,31 +42,37 @@ async def heartbeat(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
 
 
 @get("/api/mitra/chat-requests", **mitras())
-async def chat_requests(runtime: Runtime, actor: Actor) -> Items:
+async def chat_requests(runtime: Runtime, actor: Actor) -> Items[chats.ChatRequest]:
     """The requests that are open to the caller."""
     return Items(items=await chats.chat_requests(runtime, actor))
 
 
-@post("/api/mitra/chat-requests/{session_id:str}/accept", status_code=200, **mitras())
+@post(
+    "/api/mitra/chat-requests/{session_id:str}/accept",
+    status_code=200,
+    **mitras(RequestTaken, RequestClosed, MitraOffline, MitraAtCapacity),
+)
 async def accept(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
     """Take a request, if the caller is first."""
     return await pairing_answer.accept(runtime, actor, session_id=path_id(session_id))
 
 
-@post("/api/mitra/chat-requests/{session_id:str}/reject", status_code=204, **mitras())
+@post("/api/mitra/chat-requests/{session_id:str}/reject", status_code=204, **mitras(RequestTaken, RequestClosed))
 async def reject(session_id: str, runtime: Runtime, actor: Actor) -> None:
     """Say no to a request."""
     await pairing_answer.reject(runtime, actor, session_id=path_id(session_id))
 
 
 @get("/api/mitra/chat-requests/sessions/active-with-unread", **mitras())
-async def active_with_unread(runtime: Runtime, actor: Actor) -> Items:
+async def active_with_unread(runtime: Runtime, actor: Actor) -> Items[SessionView]:
     """The caller's running sessions with their unread counts."""
     return Items(items=await chats.open_sessions(runtime, actor))
 
 
 @get("/api/mitra/chat/history", **mitras())
-async def history(runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None) -> Items:
+async def history(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[SessionView]:
     """The caller's sessions, newest first."""
     return await chats.mitra_history(runtime, actor, read_page(cursor, limit))
 

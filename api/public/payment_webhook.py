@@ -1,22 +1,55 @@
 """The gateway's callback (contract 4)."""
 
+import datetime as dt
 from typing import Any
 
+import attrs
 from litestar import Request, Response, post
 
 from api.auth import anyone, client_ip
 from core.flows import webhook_receive
 from core.flows.webhook_receive import Incoming
+from core.payments.rules import Case
 from core.runtime import Runtime
 
 
-@post("/api/shared/payment/webhooks/gateway", status_code=200, **anyone(foreign_body=True))
-async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> Response[Any]:
+@attrs.frozen(kw_only=True)
+class GatewayCall:
+    """What invoice gateways send. Unknown fields are let through; whatever comes is recorded before it is judged."""
+
+    id: str
+    external_id: str
+    status: str
+    amount: int
+    paid_amount: int | None = None
+    currency: str | None = None
+    paid_at: dt.datetime | None = None
+    payment_method: str | None = None
+    payment_channel: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WebhookAnswer:
+    """What became of the call."""
+
+    received: bool = True
+    processing_result: str
+
+
+@post(
+    "/api/shared/payment/webhooks/gateway",
+    status_code=200,
+    body=GatewayCall,
+    also={case.http_status: WebhookAnswer for case in Case},
+    **anyone(foreign_body=True),
+)
+async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> Response[WebhookAnswer]:
     """Record, judge, act, stamp, answer once. Any content type, any body."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     incoming = Incoming(body=await request.body(), headers=headers, source_ip=client_ip(request))
     answer = await webhook_receive.receive(runtime, incoming)
-    content = {"received": True, "processing_result": answer.processing_result}
+    content = WebhookAnswer(processing_result=answer.processing_result)
     return Response(content, status_code=answer.http_status)
 
 

@@ -1,4 +1,4 @@
-"""Prices and payment requests (contract 4)."""
+"""Payment requests (contract 4)."""
 
 from typing import Any
 
@@ -7,10 +7,16 @@ from litestar import Request, get, post
 
 from api.auth import customers
 from api.bodies import Body, Id, choice, optional_integer, path_id
+from api.idempotency import key_of
 from core.base.actor import Actor
 from core.flows import payment_request
 from core.flows.payment_request import Wish
-from core.reads import catalogue, payments
+from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
+from core.mitras.rules import MitraAtCapacity, MitraOffline
+from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
+from core.payments.views import PaymentView
+from core.pricing.rules import DiscountNotEligible, TierNotFound
+from core.reads import payments
 from core.runtime import Runtime
 
 
@@ -34,28 +40,27 @@ class PaymentBody:
     topics: list[str] | None = attrs.field(default=None, validator=_check_topics)
 
 
-@get(["/api/client/chat/pricing", "/api/client/chat-pricing"], **customers())
-async def pricing(runtime: Runtime, actor: Actor) -> catalogue.Pricing:
-    """The price list, with the caller's eligibility for the discount."""
-    return await catalogue.pricing(runtime, actor)
-
-
-@get("/api/client/mitras/availability", **customers())
-async def availability(request: Request[Any, Any, Any], runtime: Runtime) -> dict[str, int]:
-    """How many mitras could take a request; at most 2 s old."""
-    counter: catalogue.Availability = request.app.state.availability
-    return {"available": await counter.count(runtime)}
-
-
 @post(
     ["/api/client/payment/requests", "/api/client/payment/sessions"],
     status_code=201,
     dto=Body[PaymentBody],
     return_dto=None,
-    **customers(),
+    idempotent=True,
+    **customers(
+        SessionInProgress,
+        TierNotFound,
+        DiscountNotEligible,
+        NotPreviousMitra,
+        MitraOffline,
+        MitraAtCapacity,
+        IdempotencyMismatch,
+        IdempotencyInFlight,
+    ),
 )
-async def request_payment(data: PaymentBody, runtime: Runtime, actor: Actor) -> payments.PaymentView:
-    """Create a payment request."""
+async def request_payment(
+    data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> PaymentView:
+    """Create a payment request; with an Idempotency-Key, once."""
     wish = Wish(
         mode=data.mode,
         duration_minutes=data.duration_minutes,
@@ -63,15 +68,15 @@ async def request_payment(data: PaymentBody, runtime: Runtime, actor: Actor) -> 
         targeted_mitra_id=data.targeted_mitra_id,
         topics=data.topics,
     )
-    made = await payment_request.request_payment(runtime, actor, wish)
-    return await payments.payment(runtime, actor, made.id)
+    key = key_of(request, actor, "payment", data)
+    return await payment_request.request_payment(runtime, actor, wish, key=key)
 
 
 @get(
     ["/api/client/payment/requests/{request_id:str}", "/api/client/payment/sessions/{request_id:str}"],
     **customers(),
 )
-async def payment(request_id: str, runtime: Runtime, actor: Actor) -> payments.PaymentView:
+async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
     """One payment request of the caller's."""
     return await payments.payment(runtime, actor, path_id(request_id))
 
@@ -82,13 +87,13 @@ async def payment(request_id: str, runtime: Runtime, actor: Actor) -> payments.P
         "/api/client/payment/sessions/{request_id:str}/abandon",
     ],
     status_code=200,
-    **customers(),
+    **customers(PaymentNotPending),
 )
-async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> payments.PaymentView:
+async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
     """Give a pending request up."""
     found = path_id(request_id)
     await payment_request.abandon(runtime, actor, payment_request_id=found)
     return await payments.payment(runtime, actor, found)
 
 
-ROUTES = [pricing, availability, request_payment, payment, abandon]
+ROUTES = [request_payment, payment, abandon]

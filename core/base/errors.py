@@ -81,6 +81,14 @@ class Unauthenticated(DomainError):
     message = "Sign in first."
 
 
+class OtpDeliveryFailed(DomainError):
+    """The provider did not take the code; the request does not count against the limits."""
+
+    kind = Kind.OUTSIDE_FAILED
+    code = "OTP_DELIVERY_FAILED"
+    message = "The code could not be sent. Try again."
+
+
 class Unavailable(DomainError):
     """A dependency does not answer; the same request may be sent again."""
 

@@ -9,6 +9,12 @@ REQUESTS = Counter(
 )
 REQUEST_SECONDS = Histogram("sesi_http_request_seconds", "Time to answer.", ["listener"], registry=REGISTRY)
 REFUSALS = Counter("sesi_refusals_total", "Refusals by code.", ["code"], registry=REGISTRY)
+UNDOCUMENTED_ANSWERS = Counter(
+    "sesi_undocumented_answers_total",
+    "Refusals that the route's declaration, and so its interface document, does not know.",
+    ["route", "status", "code"],
+    registry=REGISTRY,
+)
 SOCKETS = Gauge("sesi_sockets", "Open sockets of this process.", ["path"], registry=REGISTRY)
 MESSAGES = Counter("sesi_messages_stored_total", "Chat messages committed by this process.", registry=REGISTRY)
 BATCHES = Counter("sesi_message_batches_total", "Chat batches committed by this process.", registry=REGISTRY)

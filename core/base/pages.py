@@ -2,12 +2,14 @@
 
 import base64
 import datetime as dt
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from core.base.errors import ValidationFailed
 from core.base.ids import parse_id
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -20,10 +22,10 @@ class Page:
 
 
 @attrs.frozen(kw_only=True)
-class Items:
+class Items(Generic[T]):
     """A page of answers. `next_cursor` is None on the last one."""
 
-    items: list[Any]
+    items: list[T]
     next_cursor: str | None = None
 
 
@@ -54,7 +56,7 @@ def write_cursor(at: dt.datetime, place: str) -> str:
     return base64.urlsafe_b64encode(f"{at.isoformat()}|{place}".encode()).decode()
 
 
-def cut(rows: list[Any], page: Page, *, at: str, place: str = "id") -> Items:
+def cut(rows: list[Any], page: Page, *, at: str, place: str = "id") -> Items[Any]:
     """Make a page out of up to `limit + 1` rows; `at` and `place` name the attributes that the list is sorted by."""
     more = len(rows) > page.limit
     kept = rows[: page.limit]

@@ -157,10 +157,14 @@ class Settings:
     identity_b_audiences: tuple[str, ...] = _setting("", _words, "client ids, comma separated")
     identity_b_issuers: tuple[str, ...] = _setting("", _words, "issuers, comma separated")
     identity_b_jwks_url: str = _setting("", _url("http", "https"), "http(s)://…")
-    otp_sender: str = _setting("log", _one_of("log", "http"), "log or http")
+    otp_sender: str = _setting("log", _one_of("log", "http", "twilio_verify"), "log, http or twilio_verify")
     otp_http_url: str = _setting("", _url("http", "https"), "http(s)://…")
     otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
     otp_channel: str = _setting("sms", str, "a channel name")
+    twilio_verify_base_url: str = _setting("https://verify.twilio.com", _url("http", "https"), "http(s)://…")
+    twilio_verify_service: str = _setting("", str, "a Verify service's id, VA…")
+    twilio_api_key: str = _setting("", str, "an API key's id")
+    twilio_api_secret: str = _setting("", str, "the API key's secret", secret=True)
     push_sender: str = _setting("log", _one_of("log", "fcm"), "log or fcm")
     fcm_project_id: str = _setting("", str, "a project id")
     fcm_credentials_file: str = _setting("", str, "a service account file")
@@ -219,10 +223,26 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
     if s.otp_sender == "http" and not s.otp_http_url:
         raise SettingsError("OTP_HTTP_URL: expected http(s)://…, because OTP_SENDER is http")
+    if s.otp_sender == "twilio_verify" and not (s.twilio_verify_service and s.twilio_api_key and s.twilio_api_secret):
+        raise SettingsError(
+            "TWILIO_VERIFY_SERVICE, TWILIO_API_KEY and TWILIO_API_SECRET: expected all, because OTP_SENDER is twilio_verify"
+        )
     if s.push_sender == "fcm" and not (s.fcm_project_id and s.fcm_credentials_file):
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
-    if not s.production:
-        return
+    _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
+    _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
+    if s.production:
+        _check_production(s)
+
+
+def _check_identity(letter: str, *values: Any) -> None:
+    if any(values) and not all(values):
+        names = ", ".join(f"IDENTITY_{letter}_{name}" for name in ("AUDIENCES", "ISSUERS", "JWKS_URL"))
+        raise SettingsError(f"{names}: expected all three, or none")
+
+
+def _check_production(s: Settings) -> None:
+    """What only a laptop may do."""
     if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
         raise SettingsError("JWT_SECRETS: expected secrets of your own in production, got the development one")
     if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
@@ -240,10 +260,6 @@ def unused_adapters(s: Settings) -> list[str]:
         found.append("GATEWAY_ENABLED")
     if s.push_sender == "fcm":
         found.append("PUSH_SENDER")
-    if s.identity_a_jwks_url or s.identity_a_audiences:
-        found.append("IDENTITY_A_*")
-    if s.identity_b_jwks_url or s.identity_b_audiences:
-        found.append("IDENTITY_B_*")
     return found
 
 

@@ -4,11 +4,15 @@ import datetime as dt
 
 import attrs
 
+from core.customers.rules import Identity
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import one
+from core.storage.records import as_dict, one
 
 COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
+
+
+ROOT = "SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1"
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +41,67 @@ async def create_anonymous(tx: Tx, customer_id: str) -> Customer:
         f"INSERT INTO customers (id, is_anonymous, created_at) VALUES ($1, true, $2) RETURNING {COLUMNS}",
         customer_id, tx.now,
     )  # fmt: skip
-    return Customer(**{**dict(row), "id": str(row["id"])})
+    return Customer(**as_dict(row))
+
+
+async def hold_identity(tx: Tx, identity: Identity) -> None:
+    """Let sign-ins with one identity be judged one after the other."""
+    await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", f"{identity.kind.value} {identity.value}")
+
+
+async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
+    """Read and lock the customer who has an identity."""
+    return one(
+        Customer,
+        await tx.fetchrow(
+            f"SELECT {COLUMNS} FROM customers WHERE {identity.kind.value} = $1 FOR NO KEY UPDATE", identity.value
+        ),
+    )
+
+
+async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
+    """Lock an anonymous customer who has not signed into an account yet; False when there is none."""
+    sql = "SELECT 1 FROM customers WHERE id = $1 AND is_anonymous AND account_belongs_to IS NULL FOR NO KEY UPDATE"
+    return await tx.fetchval(sql, customer_id) is not None
+
+
+async def create_known(tx: Tx, customer_id: str, identity: Identity) -> Customer:
+    """Insert a customer with an identity and no name."""
+    row = await tx.fetchrow(
+        f"""INSERT INTO customers (id, is_anonymous, {identity.kind.value}, email, created_at)
+            VALUES ($1, false, $2, $3, $4) RETURNING {COLUMNS}""",
+        customer_id, identity.value, identity.email, tx.now,
+    )  # fmt: skip
+    return Customer(**as_dict(row))
+
+
+async def upgrade(tx: Tx, customer_id: str, identity: Identity) -> Customer:
+    """Give an anonymous customer an identity."""
+    row = await tx.fetchrow(
+        f"""UPDATE customers SET is_anonymous = false, {identity.kind.value} = $2, email = coalesce($3, email)
+            WHERE id = $1 AND is_anonymous RETURNING {COLUMNS}""",
+        customer_id, identity.value, identity.email,
+    )  # fmt: skip
+    return Customer(**as_dict(row))
+
+
+async def join(tx: Tx, anonymous_id: str, *, account_id: str) -> None:
+    """Let an anonymous row point to the account it signed into; its data stays with it."""
+    await tx.execute(
+        "UPDATE customers SET account_belongs_to = $2, joined_real_at = clock_timestamp() WHERE id = $1",
+        anonymous_id, account_id,
+    )  # fmt: skip
+
+
+async def set_email(tx: Tx, customer_id: str, email: str) -> Customer:
+    """Keep the newest verified e-mail."""
+    row = await tx.fetchrow(f"UPDATE customers SET email = $2 WHERE id = $1 RETURNING {COLUMNS}", customer_id, email)
+    return Customer(**as_dict(row))
+
+
+async def set_usp_seen(tx: Tx, customer_id: str) -> None:
+    """The intro was seen."""
+    await tx.execute("UPDATE customers SET usp_seen = true WHERE id = $1 AND NOT usp_seen", customer_id)
 
 
 async def set_display_name(tx: Tx, customer_id: str, name: str) -> Customer | None:
@@ -61,8 +125,12 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
 
     Returns all ids of that account.
     """
-    root = await tx.fetchval("SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1", customer_id)
-    # NO KEY: a flow that holds a payment and inserts its session (a foreign key to this row) must not wait for us, who
-    # may wait for that payment.
-    await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", root)
+    root, held = customer_id, None
+    while root != held:
+        # NO KEY: a flow that holds a payment and inserts its session (a foreign key to this row) must not wait for us,
+        # who may wait for that payment.
+        held = root
+        await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", held)
+        # While we waited, an anonymous row may have signed into an account.
+        root = await tx.fetchval(ROOT, held)
     return await ids_of(tx, root)

@@ -20,5 +20,7 @@ class Customer(Table, tablename="customers"):
     push_token = columns.string(255, null=True)
     # From an anonymous row to the existing customer it signed into; its rows stay with it.
     account_belongs_to = columns.reference("Customer", null=True, on_delete=OnDelete.set_null)
+    # Real time of that, for the processes that poll for news.
+    joined_real_at = columns.moment()
     usp_seen = columns.flag()
     created_at = columns.created()

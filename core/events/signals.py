@@ -15,6 +15,13 @@ class LoginsRevoked(Signal, frozen=True, kw_only=True):
     auth_session_ids: list[str]
 
 
+class AccountJoined(Signal, frozen=True, kw_only=True):
+    """An anonymous customer signed into an account: what is hers is the account's too."""
+
+    customer_id: str
+    joined_id: str
+
+
 class ConfigChanged(Signal, frozen=True, kw_only=True):
     """A configuration row has a new value."""
 
@@ -47,7 +54,7 @@ class SessionMoved(Signal, frozen=True, kw_only=True):
     status: str
 
 
-Any_ = LoginsRevoked | ConfigChanged | DeadlineSet | PaymentConfirmed | MitrasFreed | SessionMoved
+Any_ = LoginsRevoked | AccountJoined | ConfigChanged | DeadlineSet | PaymentConfirmed | MitrasFreed | SessionMoved
 
 
 def encode(signal: Signal) -> bytes:

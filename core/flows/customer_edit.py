@@ -1,4 +1,4 @@
-"""A customer's own name (specification, Endpoints: profile)."""
+"""A customer's own name, and the intro (specification, Endpoints: profile; customers.usp_seen)."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -17,3 +17,9 @@ async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str)
     if customer is None:
         raise NotFound
     return customer
+
+
+async def mark_usp_seen(runtime: Runtime, actor: Actor) -> None:
+    """The caller has seen the intro; again changes nothing."""
+    async with runtime.transaction() as tx:
+        await customers.set_usp_seen(tx, actor.user_id)

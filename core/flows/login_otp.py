@@ -1,24 +1,34 @@
-"""Mitras sign in with a code (specification, Authentication 4 and 5).
+"""Customers and mitras sign in with a code (specification, Authentication 4 and 5, Endpoints: otp/verify).
 
 Asking takes two transactions with the provider between them: the request is kept, and counts, before the code is sent.
+Verifying takes one, or, when the provider judges the code, two: the try is counted before the provider is asked.
 """
 
 import datetime as dt
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import attrs
 
 from core.base import ids, phones
-from core.base.actor import UserType
-from core.base.errors import DomainError
+from core.base.actor import Actor, UserType
+from core.base.errors import DomainError, OtpDeliveryFailed, Unavailable
+from core.customers.rules import Identity, IdentityKind
+from core.customers.store import Customer
 from core.logins import otp
 from core.logins import store as logins
 from core.logins.issued import Tokens
+from core.logins.store import OtpRequest
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
-from core.outside.otp_sender import Code, OtpDeliveryFailed
+from core.outside.otp_sender import Code, OtpVerifier, Verdict
 from core.runtime import Runtime
-from core.steps import tokens
+from core.steps import accounts, tokens
+from core.storage.database import Tx
+
+T = TypeVar("T")
+# Signs in whoever has the proven phone; None: nobody may.
+SignIn = Callable[[Tx, str], Awaitable[T | None]]
 
 
 @attrs.frozen(kw_only=True)
@@ -30,8 +40,8 @@ class Asked:
     resend_after_seconds: int
 
 
-async def ask_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
-    """Send a code to a mitra's phone. A number that is nobody's, or an inactive mitra's, gets the same answer.
+async def ask_code(runtime: Runtime, *, user_type: UserType, phone: str, ip_address: str) -> Asked:
+    """Send a code to a phone. A number that is no mitra's, or an inactive one's, gets the same answer and no code.
 
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed, ValidationFailed.
     """
@@ -42,27 +52,25 @@ async def ask_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
         per_ip=config.number("otp_max_per_ip_per_hour"),
         cooldown=config.seconds("otp_resend_cooldown_seconds"),
     )
-    otp_request_id, code = ids.new_id(), ids.new_code(otp.CODE_LENGTH)
+    otp_request_id = ids.new_id()
+    code = None if isinstance(runtime.otp_sender, OtpVerifier) else ids.new_code(otp.CODE_LENGTH)
     async with runtime.transaction() as tx:
         await logins.lock_otp_limits(tx, phone=number, ip_address=ip_address)
-        asked = await logins.asked(
-            tx, phone=number, user_type=UserType.MITRA.value, ip_address=ip_address, since=tx.now - otp.WINDOW
-        )
+        asked = await logins.asked(tx, phone=number, ip_address=ip_address, since=tx.now - otp.WINDOW)
         otp.may_ask(asked, limits, now=tx.now)
-        mitra = await mitras.by_phone(tx, number)
-        known = mitra is not None and mitra.is_active
+        wanted = user_type is UserType.CUSTOMER or await _active_mitra(tx, number) is not None
         await logins.create_otp(
             tx,
             otp_request_id=otp_request_id,
             phone=number,
             ip_address=ip_address,
-            user_type=UserType.MITRA.value,
+            user_type=user_type.value,
             channel=runtime.settings.otp_channel,
-            code_hash=_hash(runtime, otp_request_id, code) if known else None,
+            code_hash=_hash(runtime, otp_request_id, code) if wanted and code is not None else None,
             expires_at=tx.now + otp.LIFETIME,
         )
         expires_at = tx.now + otp.LIFETIME
-    if known:
+    if wanted:
         await _deliver(
             runtime,
             Code(
@@ -95,35 +103,109 @@ async def _deliver(runtime: Runtime, code: Code) -> None:
         raise OtpDeliveryFailed
 
 
-async def verify_code(
+async def _active_mitra(tx: Tx, phone: str) -> Mitra | None:
+    mitra = await mitras.by_phone(tx, phone)
+    return mitra if mitra is not None and mitra.is_active else None
+
+
+async def verify_mitra(
     runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any]
 ) -> tuple[Tokens, Mitra]:
-    """Sign a mitra in. A wrong try is counted and committed before it is refused.
+    """Sign a mitra in. Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable."""
 
-    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded.
+    async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Mitra] | None:
+        mitra = await _active_mitra(tx, phone)
+        if mitra is None:
+            return None
+        return await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device), mitra
+
+    return await _verify(runtime, UserType.MITRA, otp_request_id, code, sign_in)
+
+
+async def verify_customer(
+    runtime: Runtime, *, otp_request_id: str, code: str, caller: Actor | None, device: dict[str, Any]
+) -> tuple[Tokens, Customer]:
+    """Sign a customer in: upgraded, joined, created or recognised.
+
+    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable.
     """
-    limit = runtime.config.number("otp_verify_max_attempts")
-    refusal: DomainError | None = None
-    issued: Tokens | None = None
+
+    async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Customer]:
+        identity = Identity(kind=IdentityKind.PHONE, value=phone)
+        return await accounts.sign_in(runtime, tx, identity=identity, caller=caller, device=device)
+
+    return await _verify(runtime, UserType.CUSTOMER, otp_request_id, code, sign_in)
+
+
+async def _verify(runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T]) -> T:
+    """Judge a try, count it, and sign in. A wrong try is committed before it is refused."""
     async with runtime.transaction() as tx:
-        request = await logins.lock_otp(tx, otp_request_id)
-        if request is None or request.user_type != UserType.MITRA.value:
-            raise otp.OtpInvalid(details={"attempts_remaining": 0})
-        if request.used_at is not None or request.expires_at <= tx.now:
-            raise otp.OtpExpired
-        if request.attempts >= limit:
-            raise otp.OtpAttemptsExceeded
-        mitra = await mitras.by_phone(tx, request.phone)
-        right = any(
-            otp.same(otp.hash_code(key=key, otp_request_id=request.id, code=code), request.code_hash or "")
-            for _, key in runtime.settings.jwt_secrets
-        )
-        if not right or mitra is None or not mitra.is_active:
+        request = await _open_request(runtime, tx, user_type, otp_request_id)
+        asks_provider = request.code_hash is None and request.provider_reference is not None
+        if asks_provider:
             await logins.count_attempt(tx, request.id)
-            refusal = otp.OtpInvalid(details={"attempts_remaining": max(0, limit - request.attempts - 1)})
+            refusal, signed_in = None, None
         else:
-            await logins.use_otp(tx, request.id)
-            issued = await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device)
-    if mitra is None or issued is None:
+            refusal, signed_in = await _judge(runtime, tx, request, code, sign_in)
+    if asks_provider:
+        refusal, signed_in = await _ask_provider(runtime, user_type, request, code, sign_in)
+    if signed_in is None:
         raise refusal or otp.OtpInvalid
-    return issued, mitra
+    return signed_in
+
+
+async def _open_request(runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: str) -> OtpRequest:
+    request = await logins.lock_otp(tx, otp_request_id)
+    if request is None or request.user_type != user_type.value:
+        raise otp.OtpInvalid(details={"attempts_remaining": 0})
+    if request.used_at is not None or request.expires_at <= tx.now:
+        raise otp.OtpExpired
+    if request.attempts >= runtime.config.number("otp_verify_max_attempts"):
+        raise otp.OtpAttemptsExceeded
+    return request
+
+
+def _wrong(runtime: Runtime, attempts: int) -> DomainError:
+    left = max(0, runtime.config.number("otp_verify_max_attempts") - attempts)
+    return otp.OtpInvalid(details={"attempts_remaining": left})
+
+
+async def _judge(
+    runtime: Runtime, tx: Tx, request: OtpRequest, code: str, sign_in: SignIn[T]
+) -> tuple[DomainError | None, T | None]:
+    """Compare with the hash of the code that we made."""
+    right = any(
+        otp.same(otp.hash_code(key=key, otp_request_id=request.id, code=code), request.code_hash or "")
+        for _, key in runtime.settings.jwt_secrets
+    )
+    signed_in = await sign_in(tx, request.phone) if right else None
+    if signed_in is None:
+        await logins.count_attempt(tx, request.id)
+        return _wrong(runtime, request.attempts + 1), None
+    await logins.use_otp(tx, request.id)
+    return None, signed_in
+
+
+async def _ask_provider(
+    runtime: Runtime, user_type: UserType, request: OtpRequest, code: str, sign_in: SignIn[T]
+) -> tuple[DomainError | None, T | None]:
+    """Let the provider judge, outside any transaction; then use the code, once."""
+    if not isinstance(runtime.otp_sender, OtpVerifier) or request.provider_reference is None:
+        return otp.OtpExpired(), None  # asked of a provider that is not configured any more
+    try:
+        verdict = await runtime.otp_sender.check(reference=request.provider_reference, code=code)
+    except Unavailable:
+        async with runtime.transaction() as tx:
+            await logins.count_attempt(tx, request.id, tries=-1)
+        raise
+    if verdict is not Verdict.RIGHT:
+        refusals = {Verdict.EXPIRED: otp.OtpExpired(), Verdict.EXCEEDED: otp.OtpAttemptsExceeded()}
+        return refusals.get(verdict, _wrong(runtime, request.attempts + 1)), None
+    async with runtime.transaction() as tx:
+        locked = await logins.lock_otp(tx, request.id)
+        if locked is None or locked.used_at is not None:
+            raise otp.OtpExpired
+        signed_in = await sign_in(tx, request.phone)
+        if signed_in is not None:
+            await logins.use_otp(tx, request.id)
+    return (None if signed_in is not None else _wrong(runtime, request.attempts + 1)), signed_in

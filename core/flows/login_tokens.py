@@ -1,14 +1,15 @@
-"""Refresh and logout (specification, Authentication 1; contract 3)."""
+"""Refresh, logout, devices and their push tokens (specification, Authentication 1; contract 3)."""
 
 import attrs
 
 from core.base.actor import Actor, UserType
-from core.events.signals import LoginsRevoked
+from core.base.errors import NotFound, Unauthenticated
 from core.logins import refresh
 from core.logins import store as logins
 from core.logins.issued import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
 from core.runtime import Runtime
+from core.steps import logins as login_steps
 from core.steps import tokens
 
 
@@ -48,8 +49,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
             raise RefreshInvalid
         if verdict is Verdict.REUSED:
             reused = True
-            revoked = await logins.revoke(tx, auth_session_id=auth_session_id)
-            tx.signal(LoginsRevoked(auth_session_ids=revoked))
+            await login_steps.revoke(tx, auth_session_id=auth_session_id)
         elif verdict is Verdict.RETRY:
             following = refresh.repeated_successor(refresh_token, held, keys=keys)
         else:
@@ -76,5 +76,27 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
 async def log_out(runtime: Runtime, actor: Actor) -> None:
     """Revoke the caller's auth session; its sockets are closed and its token refused within a second."""
     async with runtime.transaction() as tx:
-        await logins.revoke(tx, auth_session_id=actor.auth_session_id)
-        tx.signal(LoginsRevoked(auth_session_ids=[actor.auth_session_id]))
+        await login_steps.revoke(tx, auth_session_id=actor.auth_session_id)
+
+
+async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str) -> None:
+    """End one of the caller's own devices, this one too. Raises NotFound for ended ones and other people's."""
+    async with runtime.transaction() as tx:
+        found = await logins.lock_auth_session(tx, auth_session_id)
+        if found is None or (found.user_type, found.user_id) != (actor.user_type.value, actor.user_id):
+            raise NotFound
+        if not await login_steps.revoke(tx, auth_session_id=auth_session_id):
+            raise NotFound
+
+
+async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | None) -> None:
+    """Register this device for pushes, or (None) take it off. Nobody else's device keeps the token (contract 3).
+
+    Raises Unauthenticated when the device's auth session has ended meanwhile.
+    """
+    async with runtime.transaction() as tx:
+        owners = await logins.move_push_token(tx, actor.auth_session_id, push_token)
+        if owners is None:
+            raise Unauthenticated
+        for owner in owners:
+            await login_steps.refresh_push_token(tx, *owner)

@@ -9,7 +9,7 @@ from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.config import store as config_store
 from core.config.keys import KEYS, check
-from core.events.signals import ConfigChanged, LoginsRevoked
+from core.events.signals import ConfigChanged
 from core.logins import store as logins
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
@@ -17,6 +17,7 @@ from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.runtime import Runtime
+from core.steps import logins as login_steps
 from core.steps import presence
 
 
@@ -118,6 +119,8 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
     number = None if change.phone is None else phones.normalise(change.phone)
     name = None if change.display_name is None else _checked_name(change.display_name)
     async with runtime.transaction() as tx:
+        if change.is_active is False:
+            await logins.lock_all(tx, mitra_id)
         before = await mitras.lock(tx, mitra_id)
         if before is None:
             raise NotFound
@@ -134,8 +137,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             raise PhoneTaken
         if not after.is_active:
             await presence.take_offline(tx, mitra_id)
-            revoked = await logins.revoke(tx, user_id=mitra_id)
-            tx.signal(LoginsRevoked(auth_session_ids=revoked))
+            await login_steps.revoke(tx, user_id=mitra_id)
         await operators.audit(
             tx,
             operator_id=actor.user_id,

@@ -9,15 +9,20 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
 from core.events.signals import PaymentConfirmed
+from core.idempotency import store as idempotency
+from core.idempotency.rules import Once
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.payments import store as payments
+from core.payments import views
 from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
+from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
+from core.steps import once
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
@@ -33,13 +38,17 @@ class Wish:
     topics: list[str] | None
 
 
-async def request_payment(runtime: Runtime, actor: Actor, wish: Wish) -> PaymentRequest:
+async def request_payment(runtime: Runtime, actor: Actor, wish: Wish, *, key: Once | None = None) -> PaymentView:
     """Create a pending request with its price frozen; the customer's pending one before it is abandoned.
 
-    Raises SessionInProgress, TierNotFound, DiscountNotEligible, NotPreviousMitra, MitraOffline, MitraAtCapacity.
+    A repeat with the same `key` gets the first answer. Raises SessionInProgress, TierNotFound, DiscountNotEligible,
+    NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
     """
     payment_id = ids.new_id()
-    async with runtime.transaction() as tx:
+    async with once.transaction(runtime, key) as turn:
+        if (before := turn.repeated(PaymentView)) is not None:
+            return before
+        tx = turn.tx
         account = list(await customers.lock_account(tx, actor.user_id))
         blocked, session_id = await payments.blocking(tx, account, but=None)
         if blocked:
@@ -68,7 +77,10 @@ async def request_payment(runtime: Runtime, actor: Actor, wish: Wish) -> Payment
             gateway_invoice_url=_development_page(runtime, payment_id),
         )
         await payments.create(tx, request)
-    return request
+        view = await views.one_of(tx, payment_id, customer_ids=account)
+        assert view is not None
+        await turn.keep(view, http_status=201)
+    return view
 
 
 def _development_page(runtime: Runtime, payment_id: str) -> str | None:
@@ -123,6 +135,15 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
             expired = await payments.expire_due(tx)
         if expired < payments.AT_ONCE:
             return None
+
+
+async def purge_keys(runtime: Runtime) -> None:
+    """Sweep: forget first answers that are too old to be repeated."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await idempotency.purge(tx)
+        if gone < idempotency.AT_ONCE:
+            return
 
 
 async def announce_again(runtime: Runtime) -> dt.datetime | None:

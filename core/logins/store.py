@@ -7,10 +7,10 @@ import attrs
 
 from core.logins.otp import Asked
 from core.storage.database import Tx
-from core.storage.records import one
+from core.storage.records import many, one
 
 AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
-OTP_COLUMNS = "id, phone, user_type, code_hash, attempts, used_at, expires_at"
+OTP_COLUMNS = "id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at"
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +35,7 @@ class OtpRequest:
     phone: str
     user_type: str
     code_hash: str | None
+    provider_reference: str | None
     attempts: int
     used_at: dt.datetime | None
     expires_at: dt.datetime
@@ -81,14 +82,56 @@ async def rotate(tx: Tx, auth_session_id: str, *, before: str, after: str, expir
     )
 
 
-async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> list[str]:
+@attrs.frozen(kw_only=True)
+class Ended:
+    """A device that was living; `push_token` is the one it had."""
+
+    id: str
+    user_type: str
+    user_id: str
+    push_token: str | None
+
+
+async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> list[Ended]:
     """End one device, or all of a user's; their push tokens are forgotten. Returns those that were living."""
     rows = await tx.fetch(
-        """UPDATE auth_sessions SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL
-           WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL RETURNING id""",
+        """WITH living AS (SELECT id, push_token FROM auth_sessions
+             WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL ORDER BY id FOR UPDATE)
+           UPDATE auth_sessions a SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL, push_token_at = NULL
+           FROM living WHERE a.id = living.id RETURNING a.id, a.user_type, a.user_id, living.push_token""",
         auth_session_id, user_id, tx.now,
     )  # fmt: skip
-    return [str(row["id"]) for row in rows]
+    return many(Ended, rows)
+
+
+async def lock_all(tx: Tx, user_id: str) -> None:
+    """Lock all living devices of a user, in their order."""
+    await tx.fetch(
+        "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id FOR UPDATE", user_id
+    )
+
+
+async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) -> list[tuple[str, str]] | None:
+    """Give a living device a push token (None: take it away), and take it from whatever device had it.
+
+    Returns the users (type, id) whose devices were touched; None when the device's auth session has ended.
+    """
+    rows = await tx.fetch(
+        """SELECT id, user_type, user_id, revoked_at FROM auth_sessions WHERE id = $1 OR push_token = $2 ORDER BY id FOR UPDATE""",
+        auth_session_id, push_token,
+    )  # fmt: skip
+    mine = [row for row in rows if str(row["id"]) == auth_session_id]
+    if not mine or mine[0]["revoked_at"] is not None:
+        return None
+    await tx.execute(
+        "UPDATE auth_sessions SET push_token = NULL, push_token_at = NULL WHERE push_token = $2 AND id <> $1",
+        auth_session_id, push_token,
+    )  # fmt: skip
+    await tx.execute(
+        "UPDATE auth_sessions SET push_token = $2, push_token_at = $3 WHERE id = $1",
+        auth_session_id, push_token, None if push_token is None else tx.now,
+    )  # fmt: skip
+    return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
 
 
 async def lock_otp_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
@@ -97,12 +140,11 @@ async def lock_otp_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
     await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
 
 
-async def asked(tx: Tx, *, phone: str, user_type: str, ip_address: str, since: dt.datetime) -> Asked:
-    """Read the requests that count against the limits."""
+async def asked(tx: Tx, *, phone: str, ip_address: str, since: dt.datetime) -> Asked:
+    """Read the requests that count against the limits. A phone is one phone, whoever it is asked for."""
     by_phone = await tx.fetch(
-        """SELECT created_at FROM otp_requests WHERE phone = $1 AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
-           ORDER BY created_at""",
-        phone, user_type, since,
+        "SELECT created_at FROM otp_requests WHERE phone = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
+        phone, since,
     )  # fmt: skip
     by_ip = await tx.fetch(
         "SELECT created_at FROM otp_requests WHERE ip_address = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
@@ -139,9 +181,9 @@ async def lock_otp(tx: Tx, otp_request_id: str) -> OtpRequest | None:
     )
 
 
-async def count_attempt(tx: Tx, otp_request_id: str) -> None:
-    """Count a try."""
-    await tx.execute("UPDATE otp_requests SET attempts = attempts + 1 WHERE id = $1", otp_request_id)
+async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
+    """Count a try; -1 gives back one that nobody judged."""
+    await tx.execute("UPDATE otp_requests SET attempts = attempts + $2 WHERE id = $1", otp_request_id, tries)
 
 
 async def use_otp(tx: Tx, otp_request_id: str) -> None:

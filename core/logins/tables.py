@@ -18,6 +18,7 @@ class AuthSession(Table, tablename="auth_sessions"):
     rotated_at = columns.moment()
     device_info = columns.json()
     push_token = columns.string(255, null=True)
+    push_token_at = columns.moment()
     created_at = columns.created()
     last_used_at = columns.moment()
     expires_at = columns.moment(null=False)

@@ -1,44 +1,59 @@
-"""Delivers sign-in codes. One interface, an adapter each; chosen by OTP_SENDER (contract 7, the world outside)."""
+"""Delivers sign-in codes. Two kinds of provider, one adapter each; chosen by OTP_SENDER (contract 7, the world outside).
 
+A *sender* (`log`, `http`) is given a code that we made and check ourselves. A *verifier* (`twilio_verify`) makes the code,
+sends it and says whether what somebody typed is right.
+"""
+
+import enum
 import random
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import aiohttp
 import attrs
 
 from core.base import logs
 from core.base.clock import real_sleep
-from core.base.errors import DomainError, Kind
+from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.base.settings import Settings
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 5.0  # contract 7
 ATTEMPTS = 2
 log = logs.get("otp")
 
 
-class OtpDeliveryFailed(DomainError):
-    """The provider did not take the code; the request does not count against the limits."""
-
-    kind = Kind.OUTSIDE_FAILED
-    code = "OTP_DELIVERY_FAILED"
-    message = "The code could not be sent. Try again."
-
-
 @attrs.frozen(kw_only=True)
 class Code:
-    """A code to deliver."""
+    """A code to deliver; None: the provider makes it."""
 
     phone: str
-    code: str
+    code: str | None = attrs.field(repr=False)
     channel: str
     otp_request_id: str
     ttl_seconds: int
 
 
+class Verdict(enum.Enum):
+    """What a provider says of a typed code."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    EXPIRED = "expired"  # too old, used, or unknown to the provider
+    EXCEEDED = "exceeded"  # the provider takes no more tries
+
+
+@runtime_checkable
 class OtpSender(Protocol):
     """Delivers a code; returns the provider's reference. Raises OtpDeliveryFailed."""
 
     async def send(self, code: Code) -> str: ...
+
+
+@runtime_checkable
+class OtpVerifier(OtpSender, Protocol):
+    """Makes the code too, and judges it. Raises Unavailable when the provider does not answer."""
+
+    async def check(self, *, reference: str, code: str) -> Verdict: ...
 
 
 class LogOtpSender:
@@ -54,43 +69,113 @@ class LogOtpSender:
         return "log"
 
 
+@attrs.frozen(kw_only=True)
+class _Answer:
+    status: int
+    body: Mapping[str, Any]
+
+
+async def _post(url: str, **more: Any) -> _Answer | None:
+    """Post once, within the time-out; None when there was no answer."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+            session.post(url, allow_redirects=False, **more) as answer,
+        ):
+            try:
+                body = await answer.json(content_type=None)
+            except ValueError:
+                body = {}
+            return _Answer(status=answer.status, body=body if isinstance(body, dict) else {})
+    except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError):
+        return None
+
+
+async def _persistently(url: str, *, again: frozenset[int] = frozenset(), **more: Any) -> _Answer | None:
+    """Post, a second time after no answer, a 5xx or a status in `again`, with a little jitter between."""
+    answer = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
+        answer = await _post(url, **more)
+        if answer is not None and answer.status < 500 and answer.status not in again:
+            return answer
+    return answer
+
+
 class HttpOtpSender:
-    """Posts the code to a provider's gateway."""
+    """Posts the code to a gateway of our own kind (contract 7)."""
 
     def __init__(self, *, url: str, token: str) -> None:
         self._url = url
         self._token = token
 
     async def send(self, code: Code) -> str:
-        """Post, twice at most; a second try carries the same otp_request_id, so the provider can tell."""
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
-            try:
-                async with (
-                    aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
-                    session.post(
-                        self._url,
-                        json=attrs.asdict(code),
-                        headers={"Authorization": f"Bearer {self._token}"},
-                        allow_redirects=False,
-                    ) as answer,
-                ):
-                    if answer.status >= 500:
-                        continue
-                    if answer.status >= 300:
-                        break
-                    body = await answer.json(content_type=None)
-                    reference = body.get("reference") if isinstance(body, dict) else None
-                    return str(reference or "")[:255]
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-                continue
-        log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
-        raise OtpDeliveryFailed
+        """Post; a second try carries the same otp_request_id, so the gateway can tell."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
+        if answer is None or answer.status >= 300:
+            log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
+            raise OtpDeliveryFailed
+        return str(answer.body.get("reference") or "")[:255]
+
+
+class TwilioVerify:
+    """Twilio Verify v2: it makes, sends and checks the code.
+
+    https://www.twilio.com/docs/verify/api: Verifications, VerificationCheck.
+    """
+
+    GONE = 404  # 20404: expired, approved before, or out of tries: the verification is deleted
+    TOO_MANY_CHECKS = 60202
+
+    def __init__(self, *, base_url: str, service: str, key: str, secret: str) -> None:
+        self._url = f"{base_url.rstrip('/')}/v2/Services/{service}"
+        self._auth = aiohttp.BasicAuth(key, secret)
+
+    async def send(self, code: Code) -> str:
+        """Start a verification; asking again for the same phone repeats the same code there, so a retry is harmless."""
+        form = {"To": code.phone, "Channel": code.channel}
+        answer = await _persistently(f"{self._url}/Verifications", data=form, auth=self._auth)
+        reference = answer.body.get("sid") if answer is not None and answer.status < 300 else None
+        if not isinstance(reference, str) or not reference:
+            self._note("otp delivery failed", answer, otp_request_id=code.otp_request_id)
+            raise OtpDeliveryFailed
+        return reference[:255]
+
+    async def check(self, *, reference: str, code: str) -> Verdict:
+        """Ask whether the code is right. Not asked twice: a second question could be a second try."""
+        form = {"VerificationSid": reference, "Code": code}
+        answer = await _post(f"{self._url}/VerificationCheck", data=form, auth=self._auth)
+        if answer is not None and answer.status == self.GONE:
+            return Verdict.EXPIRED
+        if answer is not None and answer.body.get("code") == self.TOO_MANY_CHECKS:
+            return Verdict.EXCEEDED
+        if answer is None or answer.status >= 300:
+            self._note("otp check failed", answer)
+            raise Unavailable
+        status = answer.body.get("status")
+        if status == "approved":
+            return Verdict.RIGHT
+        if status == "max_attempts_reached":
+            return Verdict.EXCEEDED
+        return Verdict.WRONG if status == "pending" else Verdict.EXPIRED
+
+    def _note(self, what: str, answer: _Answer | None, **more: Any) -> None:
+        log.warning(
+            what, **more, status=answer.status if answer else None, provider_code=answer.body.get("code") if answer else None
+        )  # fmt: skip
 
 
 def make_otp_sender(settings: Settings) -> OtpSender:
-    """Return the sender that the settings ask for."""
+    """Return the adapter that the settings ask for."""
     if settings.otp_sender == "http":
         return HttpOtpSender(url=settings.otp_http_url, token=settings.otp_http_token)
+    if settings.otp_sender == "twilio_verify":
+        return TwilioVerify(
+            base_url=settings.twilio_verify_base_url,
+            service=settings.twilio_verify_service,
+            key=settings.twilio_api_key,
+            secret=settings.twilio_api_secret,
+        )
     return LogOtpSender(production=settings.production)

@@ -6,6 +6,8 @@ import attrs
 
 from core.base.actor import Actor
 from core.base.clock import monotonic
+from core.base.errors import NotFound
+from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
 from core.pricing import rules, store
 from core.pricing.store import Tier
@@ -74,6 +76,104 @@ async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
         modes=promotion.modes if promotion else [],
     )
     return Pricing(chat=_group(tiers, "chat"), call=_group(tiers, "call"), first_session_discount=discount)
+
+
+@attrs.frozen(kw_only=True)
+class Onboarding:
+    """The flags of contract 4 that drive the app's first screens."""
+
+    is_anonymous: bool
+    has_display_name: bool
+    usp_seen: bool
+    has_consulted_before: bool
+    first_session_discount_eligible: bool
+    has_live_session: bool
+
+
+# The caller, and what her account has done.
+ONBOARDING = """SELECT is_anonymous, display_name IS NOT NULL AS has_display_name, usp_seen,
+    EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND paired_at IS NOT NULL) AS has_consulted_before,
+    EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND status IN ('searching', 'active', 'expired'))
+      AS has_live_session
+  FROM customers WHERE id = $1"""
+
+
+async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
+    """Read what the app asks itself before it shows its first screen."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(ONBOARDING, actor.user_id, list(actor.ids))
+        promotion = await store.first_session(runtime.db)
+        past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
+    if row is None:
+        raise NotFound
+    return Onboarding(**dict(row), first_session_discount_eligible=rules.eligible(promotion, past))
+
+
+@attrs.frozen(kw_only=True)
+class SupportHandle:
+    """A contact: what to show, and what to open."""
+
+    label: str
+    deeplink: str
+
+
+@attrs.frozen(kw_only=True)
+class SupportHandles:
+    """The contacts of the admin-help sheet, the first one first."""
+
+    handles: list[SupportHandle]
+
+
+def support_handles(runtime: Runtime) -> SupportHandles:
+    """Return the configured contacts."""
+    stored = runtime.config.values["support_handles"]
+    return SupportHandles(handles=[SupportHandle(**stored[name]) for name in ("primary", "secondary")])
+
+
+@attrs.frozen(kw_only=True)
+class OtpConfig:
+    """What clients need to know of the limits of codes (contract 3)."""
+
+    resend_cooldown_seconds: int
+    max_per_phone_per_hour: int
+    verify_max_attempts: int
+    code_length: int
+
+
+def otp_config(runtime: Runtime) -> OtpConfig:
+    """Return the configured limits."""
+    number = runtime.config.number
+    return OtpConfig(
+        resend_cooldown_seconds=number("otp_resend_cooldown_seconds"),
+        max_per_phone_per_hour=number("otp_max_per_phone_per_hour"),
+        verify_max_attempts=number("otp_verify_max_attempts"),
+        code_length=CODE_LENGTH,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class AppConfig:
+    """The client switches of contract 3, each named as its configuration row."""
+
+    early_end_customer_enabled: bool
+    early_end_mitra_enabled: bool
+    end_session_two_step_confirm: bool
+    three_minute_warning_enabled: bool
+    payment_method_qris_first: bool
+    sensitive_flip_confirmation_enabled: bool
+    sensitive_flag_one_way_latch: bool
+
+
+def app_config(runtime: Runtime) -> AppConfig:
+    """Return the configured switches."""
+    return AppConfig(**{field.name: runtime.config.flag(field.name) for field in attrs.fields(AppConfig)})
+
+
+@attrs.frozen(kw_only=True)
+class Available:
+    """How many mitras could take a request."""
+
+    available: int
 
 
 class Availability:

@@ -8,57 +8,20 @@ import attrs
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
+from core.payments import views
+from core.payments.views import PaymentView
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions.views import Person
 from core.storage.records import as_dict, many
-
-REQUEST = """SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
-    p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
-    coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
-      ORDER BY s.created_at DESC, s.id DESC LIMIT 1)) AS session_id,
-    (SELECT f.cause_tag FROM pairing_failures f WHERE f.payment_request_id = p.id AND f.superseded_at IS NULL) AS cause_tag
-  FROM payment_requests p"""
-
-
-@attrs.frozen(kw_only=True)
-class Failure:
-    """Why a paid request has come to no chat."""
-
-    cause_tag: str
-
-
-@attrs.frozen(kw_only=True)
-class PaymentView:
-    """The payment request of contract 4."""
-
-    payment_request_id: str
-    status: str
-    mode: str
-    amount: int
-    duration_minutes: int
-    is_first_session_discount: bool
-    is_extension: bool
-    targeted_mitra_id: str | None
-    gateway_invoice_url: str | None
-    expires_at: dt.datetime
-    created_at: dt.datetime
-    confirmed_at: dt.datetime | None
-    consumed_at: dt.datetime | None
-    session_id: str | None
-    failure: Failure | None
 
 
 async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:
     """Read a request of the caller's. Raises NotFound."""
     with away_is_unavailable():
-        row = await runtime.db.fetchrow(
-            f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, list(actor.ids)
-        )
-    if row is None:
+        view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
+    if view is None:
         raise NotFound
-    values = as_dict(row)
-    cause = values.pop("cause_tag")
-    return PaymentView(**values, failure=Failure(cause_tag=cause) if cause else None)
+    return view
 
 
 @attrs.frozen(kw_only=True)

@@ -1,6 +1,7 @@
 """Customers, mitras and operators as they see themselves and as operators see them (contract 3 and 8)."""
 
 import datetime as dt
+from typing import Any
 
 import attrs
 
@@ -9,12 +10,13 @@ from core.base.errors import Forbidden, NotFound, Unauthenticated
 from core.base.pages import Items, Page, cut
 from core.customers import store as customers
 from core.customers.store import Customer
+from core.logins.access import Claims
 from core.mitras import store as mitras
 from core.operators import store as operators
 from core.operators.rules import allows
 from core.operators.store import Operator
 from core.runtime import Runtime, away_is_unavailable
-from core.storage.records import many
+from core.storage.records import as_dict, many
 
 
 @attrs.frozen(kw_only=True)
@@ -138,6 +140,60 @@ async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str
     return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))
 
 
+@attrs.frozen(kw_only=True)
+class DeviceInfo:
+    """What a client said of its device when it signed in."""
+
+    user_agent: str | None = None
+    platform: str | None = None
+    app_version: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Device:
+    """One auth session of the caller's (contract 3). `current`: the one that asks."""
+
+    id: str
+    device_info: DeviceInfo
+    created_at: dt.datetime
+    last_used_at: dt.datetime | None
+    expires_at: dt.datetime
+    current: bool
+
+
+# The living devices of a user.
+DEVICES = """SELECT id, device_info, created_at, last_used_at, expires_at FROM auth_sessions
+  WHERE user_type = $1 AND user_id = $2 AND revoked_at IS NULL AND expires_at > $3"""
+
+
+def _device(row: Any, actor: Actor) -> Device:
+    values = as_dict(row)
+    info = DeviceInfo(**(values.pop("device_info") or {}))
+    return Device(**values, device_info=info, current=values["id"] == actor.auth_session_id)
+
+
+async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
+    """List the caller's living devices, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{DEVICES} AND ($4::timestamptz IS NULL OR (created_at, id) < ($4, $5::uuid))
+                ORDER BY created_at DESC, id DESC LIMIT $6""",
+            actor.user_type.value, actor.user_id, runtime.now(), page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut([_device(row, actor) for row in rows], page, at="created_at")
+
+
+async def device(runtime: Runtime, actor: Actor, auth_session_id: str) -> Device:
+    """Read one of the caller's living devices. Raises NotFound."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(
+            f"{DEVICES} AND id = $4", actor.user_type.value, actor.user_id, runtime.now(), auth_session_id
+        )
+    if row is None:
+        raise NotFound
+    return _device(row, actor)
+
+
 MITRA_ROWS = """SELECT m.id, m.phone, m.display_name, m.is_active, coalesce(o.is_online, false) AS is_online, o.last_heartbeat_at,
     (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')) AS active_session_count,
     m.created_at
@@ -189,9 +245,21 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         user_id=claims.user_id,
         auth_session_id=claims.auth_session_id,
         expires_at=claims.expires_at,
-        ids=(claims.user_id,),
+        ids=await _ids_of(runtime, claims),
         permissions=permissions,
     )
+
+
+async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
+    """Return the caller's ids: read once for each auth session and kept."""
+    if claims.user_type is not UserType.CUSTOMER:
+        return (claims.user_id,)
+    known = runtime.accounts.get(claims.user_id, claims.auth_session_id)
+    if known is None:
+        with away_is_unavailable():
+            known = await customers.ids_of(runtime.db, claims.user_id)
+        runtime.accounts.put(claims.user_id, claims.auth_session_id, known)
+    return known
 
 
 def require_kind(actor: Actor, kinds: frozenset[UserType]) -> None:

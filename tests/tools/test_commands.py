@@ -7,6 +7,7 @@ import pathlib
 import asyncpg
 import pytest
 
+from core.runtime import migration_ids
 from tests.stack import CALLBACK_TOKEN, Stack, World
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +26,7 @@ async def test_three_migrations_of_an_empty_database_at_once_make_one(stack: Sta
     assert stack.command("migrate", "--check", check=False, DATABASE_URL=url).returncode == 1
     with concurrent.futures.ThreadPoolExecutor() as pool:
         done = list(pool.map(lambda _: stack.command("migrate", DATABASE_URL=url), range(3)))
-    assert sorted("1 migrations ran" in one.stdout for one in done) == [False, False, True]
+    assert sorted(f"{len(migration_ids())} migrations ran" in one.stdout for one in done) == [False, False, True]
     assert stack.command("migrate", "--check", DATABASE_URL=url).returncode == 0
 
 

@@ -1,0 +1,90 @@
+"""What each route may refuse, as its declaration implies: the interface documents are written from this, and every
+refusal that is answered is held against it, so that a document can't say less than the code does.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+from litestar import Request
+
+from api.auth import Access
+from api.signatures import Signature, signature_of
+from core.base import logs, metrics
+from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
+
+STATUS = {
+    Kind.MALFORMED: 400,
+    Kind.WRONG: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.CONFLICT: 409,
+    Kind.TOO_LARGE: 413,
+    Kind.INVALID: 422,
+    Kind.LOCKED: 423,
+    Kind.TOO_SOON: 429,
+    Kind.OUTSIDE_FAILED: 502,
+    Kind.UNAVAILABLE: 503,
+}
+
+log = logs.get("api")
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A refusal as it is answered."""
+
+    status: int
+    code: str
+    message: str = attrs.field(eq=False)
+
+
+INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message="Something went wrong on our side.")
+BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message="The body is over 64 KiB.")
+UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
+RATE_LIMITED = Refusal(status=429, code="RATE_LIMITED", message="Too many requests. Wait.")
+# The gateway and whoever watches the process are never slowed down (contract 2).
+UNLIMITED = frozenset({"/healthz", "/api/shared/payment/webhooks/gateway"})
+
+
+def refusal_of(error: type[DomainError]) -> Refusal:
+    """Return how a refusal is answered."""
+    return Refusal(status=STATUS[error.kind], code=error.code, message=error.message)
+
+
+def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Refusal]:
+    """What follows from the declaration and the parameters."""
+    yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
+    if access.kinds:
+        yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
+    if "public" in access.listeners and not UNLIMITED & set(handler.paths):
+        yield RATE_LIMITED
+    takes_body = "GET" not in handler.http_methods and not access.foreign_body
+    if takes_body:
+        yield UNSUPPORTED_MEDIA_TYPE
+    if takes_body or signature.query:
+        yield refusal_of(ValidationFailed)
+    if signature.path or signature.query:  # a NUL in an address or its query finds nothing
+        yield refusal_of(NotFound)
+
+
+@cache
+def refusals_of(handler: Any) -> frozenset[Refusal]:
+    """Return every refusal that a route may answer."""
+    access: Access = handler.opt["access"]
+    declared = {refusal_of(error) for error in access.refusals}
+    return frozenset(declared.union(_implied(handler, access, signature_of(handler))))
+
+
+def check(request: Request[Any, Any, Any], status: int, code: str) -> None:
+    """Count and log a refusal that the route does not declare; the answer stays what it is."""
+    handler: Any = request.scope.get("route_handler")
+    if handler is None or "access" not in handler.opt:
+        return  # no route of ours: an address or a method that does not exist
+    if any((known.status, known.code) == (status, code) for known in refusals_of(handler)):
+        return
+    route = str(request.scope.get("path_template") or request.scope.get("path"))
+    metrics.UNDOCUMENTED_ANSWERS.labels(route, str(status), code).inc()
+    log.error("an answer that the document does not know", route=route, status=status, code=code)

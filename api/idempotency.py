@@ -1,0 +1,20 @@
+"""The header Idempotency-Key (contract 2)."""
+
+from typing import Any
+
+import attrs
+from litestar import Request
+
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.idempotency.rules import MAX_KEY, Once, once
+
+
+def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: Any) -> Once | None:
+    """Return the request's key with what it was sent with; None without the header. Raises ValidationFailed."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY:
+        raise ValidationFailed.of("Idempotency-Key", f"has 1 to {MAX_KEY} characters")
+    return once(user_id=actor.user_id, key=key, operation=operation, body=attrs.asdict(data))

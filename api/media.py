@@ -1,0 +1,44 @@
+"""What comes in is JSON, or nothing (contract 2)."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.exceptions import HTTPException
+
+from api.auth import Access
+from api.signatures import signature_of
+from core.base.errors import ValidationFailed
+
+UTF_8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a content type is JSON in UTF-8; no type at all is taken as JSON."""
+    media, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    named = dict(part.split("=", 1) for part in parameters if "=" in part)
+    known = media in ("", "application/json") or (media.startswith("application/") and media.endswith("+json"))
+    return known and named.get("charset", "").strip('"') in UTF_8
+
+
+async def check_media(request: Request[Any, Any, Any]) -> None:
+    """Refuse a body that is not JSON, and fields where none are taken: there a body is absent or `{}`.
+
+    Raises HTTPException 415, ValidationFailed.
+    """
+    handler: Any = request.scope["route_handler"]
+    access: Access | None = handler.opt.get("access")
+    if not request.scope["state"].get("body_size") or access is None or access.foreign_body or request.method == "GET":
+        return
+    if not is_json(request.headers.get("content-type", "")):
+        raise HTTPException(status_code=415)
+    if signature_of(handler).body is None:
+        try:
+            body = msgspec.json.decode(await request.body())
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise ValidationFailed.of("", "is not JSON") from error
+        if not isinstance(body, dict):
+            raise ValidationFailed.of("", "must be a JSON object")
+        if body:
+            fields = [{"field": name, "message": "is unknown"} for name in sorted(body)[:20]]
+            raise ValidationFailed(details={"fields": fields})

@@ -1,0 +1,48 @@
+"""The caller's devices and their push tokens (contract 3)."""
+
+import attrs
+from attrs import validators
+from litestar import delete, get, put
+
+from api.auth import parties
+from api.bodies import Body, path_id
+from core.base.actor import Actor
+from core.base.pages import Items, read_page
+from core.flows import login_tokens
+from core.reads import people
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class PushTokenBody:
+    """Where pushes for this device go; null: nowhere."""
+
+    push_token: str | None = attrs.field(
+        repr=False, validator=validators.optional([validators.min_len(1), validators.max_len(255)])
+    )
+
+
+@get("/api/shared/auth/sessions", **parties())
+async def devices(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[people.Device]:
+    """The caller's living devices, newest first."""
+    return await people.devices(runtime, actor, read_page(cursor, limit))
+
+
+@delete("/api/shared/auth/sessions/{auth_session_id:str}", status_code=200, **parties())
+async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
+    """End one of the caller's devices: its tokens are refused and its sockets closed within a second."""
+    found = path_id(auth_session_id)
+    device = await people.device(runtime, actor, found)
+    await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
+    return device
+
+
+@put("/api/shared/push-token", status_code=204, dto=Body[PushTokenBody], return_dto=None, **parties())
+async def set_push_token(data: PushTokenBody, runtime: Runtime, actor: Actor) -> None:
+    """Register this device for pushes; nobody else's device keeps the token."""
+    await login_tokens.set_push_token(runtime, actor, push_token=data.push_token)
+
+
+ROUTES = [devices, revoke_device, set_push_token]

@@ -1,0 +1,44 @@
+"""A client's own key for a request that must not happen twice (contract 2, Idempotency-Key)."""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from core.base.errors import DomainError
+
+KEEP = dt.timedelta(hours=24)  # service time: how long a first answer is repeated
+WAIT_S = 5.0  # real: how long a repeat waits for the first one to end
+MAX_KEY = 255
+
+
+class IdempotencyMismatch(DomainError):
+    """The key was used for another body."""
+
+    code = "IDEMPOTENCY_MISMATCH"
+    message = "This Idempotency-Key was used with another body."
+
+
+class IdempotencyInFlight(DomainError):
+    """The first request with this key is still running."""
+
+    code = "IDEMPOTENCY_IN_FLIGHT"
+    message = "The first request with this Idempotency-Key is still running."
+
+
+@attrs.frozen(kw_only=True)
+class Once:
+    """A user's key, and what it was sent with."""
+
+    user_id: str
+    key: str
+    fingerprint: str
+
+
+def once(*, user_id: str, key: str, operation: str, body: Mapping[str, Any]) -> Once:
+    """Bind a key to a user, an operation and a body; the body's spelling (spaces, order) does not count."""
+    text = json.dumps([operation, body], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return Once(user_id=user_id, key=key, fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())

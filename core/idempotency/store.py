@@ -1,0 +1,53 @@
+"""First answers, kept for repeats."""
+
+import attrs
+
+from core.base import ids
+from core.idempotency.rules import KEEP, Once
+from core.storage.database import Tx
+from core.storage.records import one
+
+AT_ONCE = 1_000  # rows a statement
+
+
+@attrs.frozen(kw_only=True)
+class Kept:
+    """A first answer, as JSON."""
+
+    fingerprint: str
+    answer: str
+
+
+async def try_hold(tx: Tx, once: Once) -> bool:
+    """Take the key for this transaction; False while another one has it."""
+    sql = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4))"
+    return await tx.fetchval(sql, f"{once.user_id} {once.key}")
+
+
+async def find(tx: Tx, once: Once) -> Kept | None:
+    """Read the key's first answer, unless it is too old."""
+    return one(
+        Kept,
+        await tx.fetchrow(
+            "SELECT fingerprint, answer FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3",
+            once.user_id, once.key, tx.now - KEEP,
+        ),
+    )  # fmt: skip
+
+
+async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
+    """Keep the first answer."""
+    await tx.execute(
+        """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
+             http_status = excluded.http_status, answer = excluded.answer, created_at = excluded.created_at""",
+        ids.new_id(), once.user_id, once.key, once.fingerprint, http_status, answer, tx.now,
+    )  # fmt: skip
+
+
+async def purge(tx: Tx) -> int:
+    """Forget answers that are too old; return how many."""
+    return await tx.execute(
+        "DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2)",
+        tx.now - KEEP, AT_ONCE,
+    )  # fmt: skip

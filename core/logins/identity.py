@@ -1,0 +1,102 @@
+"""Signed identity tokens of providers A and B (specification, Authentication 4; OpenID Connect Core 3.1.3.7; contract 3)."""
+
+import datetime as dt
+import hashlib
+import hmac
+from collections.abc import Collection
+from typing import Any
+
+import attrs
+import jwt
+
+from core.base.errors import DomainError, Kind, NotFound
+
+ALGORITHMS = ["RS256", "ES256"]  # never a shared secret: the published key would be one
+MAX_SUBJECT = 255
+
+
+class IdentityTokenInvalid(DomainError):
+    """The identity token is forged, expired, for somebody else, or not the provider's."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "IDENTITY_TOKEN_INVALID"
+    message = "This sign-in could not be verified."
+
+
+class ProviderDisabled(NotFound):
+    """This identity provider is not configured."""
+
+    code = "PROVIDER_DISABLED"
+    message = "This way of signing in is not offered."
+
+
+@attrs.frozen(kw_only=True)
+class Claims:
+    """What a verified identity token says. `email` only when the provider has verified it."""
+
+    subject: str
+    email: str | None
+
+
+def key_id_of(token: str) -> str:
+    """Return the id of the key that a token says it is signed with. Raises IdentityTokenInvalid."""
+    try:
+        kid = jwt.get_unverified_header(token).get("kid")
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+        raise IdentityTokenInvalid from error
+    if not isinstance(kid, str):
+        raise IdentityTokenInvalid
+    return kid
+
+
+def _true(value: Any) -> bool:
+    """One of the providers writes its booleans as strings."""
+    return value is True or (isinstance(value, str) and value.lower() == "true")
+
+
+def verify(
+    token: str, key: jwt.PyJWK, *, audiences: Collection[str], issuers: Collection[str], nonce: str | None, now: dt.datetime
+) -> Claims:  # fmt: skip
+    """Check signature, issuer, audience, expiry and, when one is given, the nonce: as it is, or its SHA-256 in hex.
+
+    `now` is real time: the provider's clock is not scaled. Raises IdentityTokenInvalid.
+    """
+    options: Any = {
+        "require": ["iss", "aud", "exp", "sub"],
+        "verify_exp": False,
+        "verify_iat": False,
+        "verify_nbf": False,
+        "verify_iss": False,
+    }
+    try:
+        claims = jwt.decode(token, key, algorithms=ALGORITHMS, audience=list(audiences), options=options)
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise IdentityTokenInvalid from error
+    expires_at, subject = claims["exp"], claims["sub"]
+    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float) or expires_at <= now.timestamp():
+        raise IdentityTokenInvalid
+    if claims["iss"] not in issuers:
+        raise IdentityTokenInvalid
+    if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or "\0" in subject:
+        raise IdentityTokenInvalid
+    if nonce is not None and not _same_nonce(nonce, claims):
+        raise IdentityTokenInvalid
+    return Claims(subject=subject, email=_email(claims))
+
+
+def _same_nonce(nonce: str, claims: dict[str, Any]) -> bool:
+    found = claims.get("nonce")
+    if found is None:
+        # A device that can't send a nonce says so in the token.
+        supported = claims.get("nonce_supported")
+        return supported is False or (isinstance(supported, str) and supported.lower() == "false")
+    if not isinstance(found, str):
+        return False
+    hashed = hashlib.sha256(nonce.encode()).hexdigest()
+    return any(hmac.compare_digest(found.encode(), wanted.encode()) for wanted in (nonce, hashed))
+
+
+def _email(claims: dict[str, Any]) -> str | None:
+    email = claims.get("email")
+    usable = isinstance(email, str) and 3 <= len(email) <= 255 and "@" in email and "\0" not in email
+    return email if usable and _true(claims.get("email_verified")) else None

@@ -1,0 +1,113 @@
+"""The published keys of an identity provider: a JWK set behind a URL, cached (contract 3, Identity tokens)."""
+
+import asyncio
+import random
+import re
+
+import aiohttp
+import attrs
+import jwt
+
+from core.base import logs
+from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
+from core.base.settings import Settings
+
+TIMEOUT_S = 5.0  # contract 7
+ATTEMPTS = 2
+REFETCH_S = 60.0  # contract 3: an unknown key id makes us look again, at most once a minute
+AFTER_FAILURE_S = 5.0
+FRESH_S = (60.0, 3_600.0, 86_400.0)  # at least, unless told otherwise, at most: how long a set is believed
+
+log = logs.get("identity")
+
+
+class IdentityKeys:
+    """One provider's keys."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._until = float("-inf")
+        self._asked_at = float("-inf")
+        self._failed = False
+        self._lock = asyncio.Lock()
+
+    async def get(self, key_id: str) -> jwt.PyJWK | None:
+        """Return a key; None when the provider has no such key.
+
+        Raises Unavailable when that can't be said, because the provider does not answer.
+        """
+        if key_id not in self._keys or monotonic() >= self._until:
+            async with self._lock:  # many sign-ins at once make one request
+                if key_id not in self._keys or monotonic() >= self._until:
+                    await self._refresh()
+        found = self._keys.get(key_id)
+        if found is None and self._failed:
+            raise Unavailable(retry_after_seconds=int(AFTER_FAILURE_S))
+        return found
+
+    async def _refresh(self) -> None:
+        pause = AFTER_FAILURE_S if self._failed else REFETCH_S
+        if monotonic() < self._asked_at + pause:
+            return
+        found = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
+            found = await self._fetch()
+            if found is not None:
+                break
+        self._asked_at = monotonic()
+        self._failed = found is None
+        if found is None:
+            log.warning("identity keys could not be read", url=self._url)
+            return  # the old ones stand
+        self._keys, fresh_s = found
+        self._until = self._asked_at + fresh_s
+
+    async def _fetch(self) -> tuple[dict[str, jwt.PyJWK], float] | None:
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                session.get(self._url, allow_redirects=False) as answer,
+            ):
+                if answer.status != 200:
+                    return None
+                document = jwt.PyJWKSet.from_json((await answer.read()).decode())
+                age = re.search(r"max-age=(\d{1,9})", answer.headers.get("Cache-Control", ""))
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            jwt.PyJWTError,
+        ):
+            return None
+        low, usual, high = FRESH_S
+        keys = {key.key_id: key for key in document.keys if key.key_id is not None}
+        return keys, min(high, max(low, float(age[1]) if age else usual))
+
+
+@attrs.frozen(kw_only=True)
+class IdentityProvider:
+    """What a provider's tokens must say, and where its keys are."""
+
+    audiences: tuple[str, ...]
+    issuers: tuple[str, ...]
+    keys: IdentityKeys
+
+
+def make_identity_providers(settings: Settings) -> dict[str, IdentityProvider]:
+    """Return the configured providers by their letter: a, b."""
+    found = {}
+    for letter in ("a", "b"):
+        audiences, issuers, url = (
+            getattr(settings, f"identity_{letter}_{name}") for name in ("audiences", "issuers", "jwks_url")
+        )
+        if url:
+            found[letter] = IdentityProvider(audiences=audiences, issuers=issuers, keys=IdentityKeys(url))
+    return found

@@ -1,0 +1,55 @@
+"""A payment request as its customer sees it (contract 4)."""
+
+import datetime as dt
+
+import attrs
+
+from core.storage.reads import Reader
+from core.storage.records import as_dict
+
+REQUEST = """SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
+    p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
+    coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
+      ORDER BY s.created_at DESC, s.id DESC LIMIT 1)) AS session_id,
+    (SELECT f.cause_tag FROM pairing_failures f WHERE f.payment_request_id = p.id AND f.superseded_at IS NULL) AS cause_tag
+  FROM payment_requests p"""
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """Why a paid request has come to no chat."""
+
+    cause_tag: str
+
+
+@attrs.frozen(kw_only=True)
+class PaymentView:
+    """The payment request of contract 4."""
+
+    payment_request_id: str
+    status: str
+    mode: str
+    amount: int
+    duration_minutes: int
+    is_first_session_discount: bool
+    is_extension: bool
+    targeted_mitra_id: str | None
+    gateway_invoice_url: str | None
+    expires_at: dt.datetime
+    created_at: dt.datetime
+    confirmed_at: dt.datetime | None
+    consumed_at: dt.datetime | None
+    session_id: str | None
+    failure: Failure | None
+
+
+async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentView | None:
+    """Read a customer's request; None for other people's."""
+    row = await reader.fetchrow(
+        f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, customer_ids
+    )
+    if row is None:
+        return None
+    values = as_dict(row)
+    cause = values.pop("cause_tag")
+    return PaymentView(**values, failure=Failure(cause_tag=cause) if cause else None)

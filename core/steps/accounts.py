@@ -1,0 +1,56 @@
+"""Signs a customer in with something that was proven: the four cases (specification, Authentication-related; contract 3)."""
+
+from typing import Any
+
+from core.base import ids, logs
+from core.base.actor import Actor, UserType
+from core.customers import store as customers
+from core.customers.rules import Identity, resolve
+from core.customers.store import Customer
+from core.events.signals import AccountJoined
+from core.logins import store as logins
+from core.logins.issued import Tokens
+from core.runtime import Runtime
+from core.steps import logins as login_steps
+from core.steps import tokens
+from core.storage.database import Tx
+
+log = logs.get("logins")
+
+
+async def sign_in(
+    runtime: Runtime, tx: Tx, *, identity: Identity, caller: Actor | None, device: dict[str, Any]
+) -> tuple[Tokens, Customer]:
+    """Upgrade, join, create or recognise, then open the device's auth session.
+
+    `caller`: who the request's Bearer says it is; anybody but a living anonymous customer counts as nobody.
+    """
+    await customers.hold_identity(tx, identity)
+    anonymous_id = await _anonymous(tx, caller)
+    known = await customers.by_identity(tx, identity)
+    case = resolve(known=known is not None, anonymous=anonymous_id is not None)
+    if known is not None:
+        customer = known
+        if identity.email is not None and identity.email != known.email:
+            customer = await customers.set_email(tx, known.id, identity.email)
+        if anonymous_id is not None:
+            await customers.join(tx, anonymous_id, account_id=known.id)
+            await login_steps.revoke(tx, user_id=anonymous_id)
+            tx.signal(AccountJoined(customer_id=known.id, joined_id=anonymous_id))
+    elif anonymous_id is not None:
+        customer = await customers.upgrade(tx, anonymous_id, identity)
+    else:
+        customer = await customers.create_known(tx, ids.new_id(), identity)
+    log.info("customer resolved", case=case.value, by=identity.kind.value, user_id=customer.id)
+    issued = await tokens.issue(runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device)
+    return issued, customer
+
+
+async def _anonymous(tx: Tx, caller: Actor | None) -> str | None:
+    """Return the caller's id if she is a living anonymous customer, and hold her: nobody is merged twice."""
+    if caller is None or caller.user_type is not UserType.CUSTOMER:
+        return None
+    login = await logins.lock_auth_session(tx, caller.auth_session_id)
+    if login is None or login.revoked_at is not None:
+        return None
+    return caller.user_id if await customers.lock_anonymous(tx, caller.user_id) else None

@@ -1,0 +1,32 @@
+"""Ends auth sessions: the tokens, the sockets and the push tokens of a device go together (contract 3).
+
+Locks: auth sessions before the customer or mitra whose they are.
+"""
+
+from core.base.actor import UserType
+from core.events.signals import LoginsRevoked
+from core.logins import store as logins
+from core.storage.database import Tx
+
+
+async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> bool:
+    """End one device, or all of a user's. Returns whether there was a living one.
+
+    Its access token is refused and its sockets are closed within a second; no push goes to it any more.
+    """
+    ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id)
+    if ended:
+        tx.signal(LoginsRevoked(auth_session_ids=[one.id for one in ended]))
+    for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
+        await refresh_push_token(tx, *owner)
+    return bool(ended)
+
+
+async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:
+    """Let the user's own column hold the newest push token of their devices (contract 3)."""
+    table = {UserType.CUSTOMER.value: "customers", UserType.MITRA.value: "mitras"}[user_type]
+    await tx.execute(
+        f"""UPDATE {table} SET push_token = (SELECT a.push_token FROM auth_sessions a WHERE a.user_id = $1
+              AND a.push_token IS NOT NULL ORDER BY a.push_token_at DESC LIMIT 1) WHERE id = $1""",
+        user_id,
+    )
