@@ -19,13 +19,14 @@ class Frame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_field
 
 
 class Auth(Frame, tag="auth"):
-    """The first frame, and again before the token expires."""
+    """The first frame, within 5 s, and again before the token expires. Answered by `auth_ok`, or closed with 4401."""
 
     token: str
 
 
 class SendMessage(Frame, tag="send_message"):
-    """A message. The same `client_message_id` is stored once."""
+    """A message of 1 to 4000 characters, with up to 4096 bytes of metadata. Acknowledged when it is committed; the same
+    `client_message_id` of one sender is stored once, so what was not acknowledged is sent again as it was."""
 
     session_id: Uuid
     client_message_id: Uuid
@@ -35,14 +36,14 @@ class SendMessage(Frame, tag="send_message"):
 
 
 class Delivered(Frame, tag="delivered"):
-    """This device has everything up to here."""
+    """This device has every message up to here. It acknowledges them."""
 
     session_id: Uuid
     up_to: Seq
 
 
 class Read(Frame, tag="read"):
-    """The user has read everything up to here."""
+    """The user has read every message up to here. It acknowledges them."""
 
     session_id: Uuid
     up_to: Seq
@@ -56,36 +57,36 @@ class Typing(Frame, tag="typing"):
 
 
 class Sync(Frame, tag="sync"):
-    """Send me what is behind this seq."""
+    """Send me the messages behind this seq: after each `auth_ok`, and when a seq was left out."""
 
     session_id: Uuid
     after: Seq
 
 
 class Ack(Frame, tag="ack"):
-    """This device has that event."""
+    """This device has that event. An id that is unknown, foreign or finished is ignored."""
 
     event_id: Uuid
 
 
 class Ping(Frame, tag="ping"):
-    """Are you there?"""
+    """Are you there? The protocol's own pings are answered by every client library; this one is for an app."""
 
 
 class Accept(Frame, tag="accept"):
-    """A mitra takes a request."""
+    """A mitra takes a request. The first one gets it."""
 
     session_id: Uuid
 
 
 class Reject(Frame, tag="reject"):
-    """A mitra says no."""
+    """A mitra says no. Her devices are told by `chat_request_closed`."""
 
     session_id: Uuid
 
 
 class Heartbeat(Frame, tag="heartbeat"):
-    """A mitra is still here."""
+    """A mitra is still here. Any other frame of hers says so, too."""
 
 
 ChatFrame = Auth | SendMessage | Delivered | Read | Typing | Sync | Ack | Ping

@@ -145,7 +145,6 @@ class Partition:
                 "type": "message_ack",
                 "client_message_id": draft.client_message_id,
                 "id": placed.id,
-                "session_id": draft.session_id,
                 "seq": placed.seq,
                 "created_at": at,
                 "server_time": at if not placed.repeated else self._hub.server_time(),

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from core.base import logs
+from core.base.clock import as_text
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import FRAMES
 from core.probes import add_probes
 from core.reactions import react
-from core.runtime import open_runtime
-from realtime import close_codes
+from core.runtime import Runtime, open_runtime
+from realtime import asyncapi, close_codes
 from realtime.commands import Commands
 from realtime.hub import Hub
 from realtime.message_batch import MessageBatch
@@ -20,6 +22,17 @@ from realtime.socket import Sockets
 from realtime.watch import Watch
 
 log = logs.get("realtime")
+
+
+def interface(settings: Settings, runtime: Runtime) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the route of the interface document, which is made once."""
+    document = asyncapi.encoded(settings)
+
+    async def serve_document(_: web.Request) -> web.Response:
+        headers = {"X-Server-Time": as_text(runtime.now())}
+        return web.Response(body=document, content_type="application/json", headers=headers)
+
+    return serve_document
 
 
 async def serve(settings: Settings) -> int:
@@ -38,6 +51,7 @@ async def serve(settings: Settings) -> int:
     app = web.Application()
     for sockets, path in zip(paths, ("chat", "pairing"), strict=True):
         app.router.add_get(f"/ws/{path}", sockets.serve)
+    app.router.add_get("/asyncapi.json", interface(settings, runtime))
     add_probes(app, runtime)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=30)
     await runner.setup()

@@ -4,13 +4,25 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.realtime.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World
+from tools.client import Socket
+
+Socket.check_frame = staticmethod(check_frame)
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Tests run on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def every_frame_is_declared() -> Iterator[None]:
+    """Fail a test that was sent a frame which the interface document does not have, or has otherwise."""
+    UNDECLARED.clear()
+    yield
+    assert UNDECLARED == []
 
 
 @pytest.fixture(scope="session")

@@ -201,6 +201,20 @@ def _settings(_: argparse.Namespace) -> int:
     return 0
 
 
+def _openapi(args: argparse.Namespace) -> int:
+    from api.apps import interface
+
+    print(json.dumps(interface(args.listener), indent=2, ensure_ascii=False))
+    return 0
+
+
+def _asyncapi(_: argparse.Namespace) -> int:
+    from realtime import asyncapi
+
+    print(asyncapi.encoded(environment.read(servers=False)).decode())
+    return 0
+
+
 def _doctor(_: argparse.Namespace) -> int:
     checks = doctor.run()
     for what, well, finding in checks:
@@ -279,6 +293,9 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
     add("audit", _audit, "check money and state invariants over the whole database")
     add("settings", _settings, "every setting, its default and its effective value, secrets masked")
+    listener = add("openapi", _openapi, "print a listener's interface document (OpenAPI 3.1, JSON)")
+    listener.add_argument("listener", choices=["public", "internal"], help="apps and gateway, or control center")
+    add("asyncapi", _asyncapi, "print the interface document of the sockets (AsyncAPI 3.0, JSON)")
     add("doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, each with the mend")
     return root
 

@@ -6,7 +6,7 @@ It does what an app does: bearer, one refresh after a 401, sockets that authenti
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import aiohttp
 import attrs
@@ -122,7 +122,7 @@ class Client:
         """Open a socket (`chat` or `pairing`) and authenticate it."""
         assert self.access_token is not None
         ws = await self._http.ws_connect(f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0)
-        socket = Socket(ws, ack=ack)
+        socket = Socket(ws, path, ack=ack)
         await socket.send({"type": "auth", "token": self.access_token})
         await socket.wait("auth_ok")
         return socket
@@ -131,8 +131,12 @@ class Client:
 class Socket:
     """An authenticated socket that remembers every frame in order."""
 
-    def __init__(self, ws: aiohttp.ClientWebSocketResponse, *, ack: bool) -> None:
+    # Sees every frame (the path, the frame, the one before all others, which is `auth_ok`): the tests set it.
+    check_frame: ClassVar[Callable[[str, dict[str, Any], dict[str, Any]], None] | None] = None
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, path: str, *, ack: bool) -> None:
         self._ws = ws
+        self._path = path
         self._ack = ack
         self.frames: list[dict[str, Any]] = []
         self._taken: set[int] = set()
@@ -151,6 +155,8 @@ class Socket:
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     continue
                 frame = message.json()
+                if Socket.check_frame is not None:
+                    Socket.check_frame(self._path, frame, self.frames[0] if self.frames else frame)
                 # Messages are acknowledged by `delivered` and `read`, not one by one.
                 if self._ack and "event_id" in frame and frame["type"] != "message":
                     with contextlib.suppress(ConnectionError, RuntimeError):

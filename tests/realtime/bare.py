@@ -8,15 +8,18 @@ import aiohttp
 import attrs
 import jwt
 
+from tests.realtime.declared import check_frame
 from tests.stack import Stack, World
 from tools.client import Client
 
 
 class Bare:
-    """A WebSocket on which nothing has been said yet."""
+    """A WebSocket on which nothing has been said yet. What is heard is held to the declared frames."""
 
-    def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, path: str) -> None:
         self.ws = ws
+        self._path = path
+        self._first: dict[str, Any] | None = None
 
     async def say(self, frame: dict[str, Any]) -> None:
         """Send a frame."""
@@ -25,12 +28,17 @@ class Bare:
     async def hear(self, timeout: float = 15) -> dict[str, Any]:
         """Return the next frame."""
         async with asyncio.timeout(timeout):
-            return await self.ws.receive_json()
+            return self._heard(await self.ws.receive_json())
+
+    def _heard(self, frame: dict[str, Any]) -> dict[str, Any]:
+        self._first = self._first or frame
+        check_frame(self._path, frame, self._first)
+        return frame
 
     async def hear_kind(self, kind: str, timeout: float = 15) -> dict[str, Any]:
         """Return the next frame of a type; others are passed over."""
         async with asyncio.timeout(timeout):
-            while (frame := await self.ws.receive_json())["type"] != kind:
+            while (frame := await self.hear(timeout))["type"] != kind:
                 pass
             return frame
 
@@ -38,13 +46,15 @@ class Bare:
         """Wait for the close; return its code. What is said before it is passed over."""
         async with asyncio.timeout(timeout):
             while not self.ws.closed:
-                await self.ws.receive()
+                message = await self.ws.receive()
+                if message.type is aiohttp.WSMsgType.TEXT:
+                    self._heard(message.json())
         return self.ws.close_code
 
 
 async def bare(client: Client, path: str = "chat") -> Bare:
     """Open a socket and say nothing. It closes with its client."""
-    return Bare(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0))
+    return Bare(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0), path)
 
 
 async def bare_and_known(client: Client, path: str = "chat") -> tuple[Bare, dict[str, Any]]:

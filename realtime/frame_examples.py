@@ -1,0 +1,150 @@
+"""One example of every frame, for the interface document. The tests send the clients' ones to a real service."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import msgspec
+
+from core.pairing.rules import CauseTag
+from core.sessions.states import SessionStatus
+from realtime import frames
+from realtime import server_frames as server
+
+AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)
+DEWI = server.Party(id="019aa4b6-5f00-7000-8000-00000000c001", display_name="Dewi")
+AYU = server.Party(id="019aa4b6-5f00-7000-8000-00000000a001", display_name="Ayu")
+SESSION_ID = "019aa4b6-5f00-7000-8000-000000005001"
+PAYMENT_ID = "019aa4b6-5f00-7000-8000-00000000b001"
+CONNECTION_ID = "019aa4b6-5f00-7000-8000-00000000d001"
+EVENT_ID = "019aa4b6-5f00-7000-8000-00000000e001"
+MESSAGE_ID = "019aa4b6-5f00-7000-8000-00000000f001"
+CLIENT_MESSAGE_ID = "3b241101-e2bb-4255-8caf-4136c566a962"
+EXTENSION_ID = "019aa4b6-5f00-7000-8000-00000000ee01"
+TOKEN = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl"  # noqa: S105 - nobody's
+
+CLIENT: tuple[frames.Frame, ...] = (
+    frames.Auth(token=TOKEN, ref="1"),
+    frames.SendMessage(
+        session_id=SESSION_ID,
+        client_message_id=CLIENT_MESSAGE_ID,
+        content="Halo Kak, aku butuh teman bicara.",
+        metadata={"reply_to": 3},
+        ref="2",
+    ),
+    frames.Delivered(session_id=SESSION_ID, up_to=4),
+    frames.Read(session_id=SESSION_ID, up_to=4),
+    frames.Typing(session_id=SESSION_ID, is_typing=True),
+    frames.Sync(session_id=SESSION_ID, after=0, ref="3"),
+    frames.Ack(event_id=EVENT_ID),
+    frames.Ping(ref="4"),
+    frames.Accept(session_id=SESSION_ID, ref="5"),
+    frames.Reject(session_id=SESSION_ID, ref="6"),
+    frames.Heartbeat(),
+)
+
+
+ENDS = AT + dt.timedelta(minutes=12)
+SEARCHING = server.Session(
+    id=SESSION_ID,
+    customer=DEWI,
+    mitra=None,
+    mode="chat",
+    status=SessionStatus.SEARCHING,
+    topics=["work"],
+    topic_sensitivity="regular",
+    duration_minutes=12,
+    extended_minutes=0,
+    price=12000,
+    is_first_session_discount=False,
+    created_at=AT - dt.timedelta(seconds=20),
+    paired_at=None,
+    expires_at=None,
+    ended_at=None,
+    ended_by=None,
+    last_seq=0,
+    unread_count=0,
+)
+STARTED = attrs.evolve(SEARCHING, mitra=AYU, status=SessionStatus.ACTIVE, paired_at=AT, expires_at=ENDS)
+RUNNING = attrs.evolve(STARTED, last_seq=4, unread_count=1)
+RESUMED = attrs.evolve(RUNNING, extended_minutes=30, expires_at=ENDS + dt.timedelta(minutes=30))
+EXPIRED = attrs.evolve(RUNNING, status=SessionStatus.EXPIRED)
+CLOSING = attrs.evolve(EXPIRED, status=SessionStatus.CLOSING, ended_at=ENDS, ended_by="customer")
+COMPLETED = attrs.evolve(CLOSING, status=SessionStatus.COMPLETED)
+MESSAGE = server.Message(
+    id=MESSAGE_ID,
+    session_id=SESSION_ID,
+    seq=4,
+    sender_type="customer",
+    sender_id=DEWI.id,
+    client_message_id=CLIENT_MESSAGE_ID,
+    type="text",
+    content="Halo Kak, aku butuh teman bicara.",
+    metadata=None,
+    status="sent",
+    created_at=AT,
+    delivered_at=None,
+    read_at=None,
+)
+EXTENSION = server.Extension(
+    id=EXTENSION_ID,
+    session_id=SESSION_ID,
+    requested_duration_minutes=30,
+    requested_price=27000,
+    status="pending",
+    answer_by=AT + dt.timedelta(seconds=60),
+    topic_sensitivity="regular",
+)
+REQUEST = server.Request(
+    session_id=SESSION_ID,
+    customer_display_name="Dewi",
+    mode="chat",
+    topics=["work"],
+    topic_sensitivity="regular",
+    duration_minutes=12,
+    kind="blast",
+    notified_at=AT,
+    answer_by=AT + dt.timedelta(seconds=30),
+)
+OPEN = server.OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
+
+_customer = server.User(id=DEWI.id, type="customer")
+_mitra = server.User(id=AYU.id, type="mitra")
+_known: dict[str, Any] = {"connection_id": CONNECTION_ID, "ping_seconds": 25, "server_time": AT, "ref": "1"}
+_event: dict[str, Any] = {"event_id": EVENT_ID, "server_time": AT}
+
+SERVER: tuple[server.ServerFrame, ...] = (
+    server.ChatAuthOk(user=_customer, sessions=[OPEN], **_known),
+    server.MessageAck(
+        client_message_id=CLIENT_MESSAGE_ID, id=MESSAGE_ID, seq=4, created_at=AT, server_time=AT, ref="2"
+    ),
+    server.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
+    server.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
+    server.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
+    server.SyncPage(session_id=SESSION_ID, messages=[MESSAGE], last_seq=4, more=False, server_time=AT, ref="3"),
+    server.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
+    server.SessionStarted(session=STARTED, **_event),
+    server.SessionExpired(session=EXPIRED, **_event),
+    server.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
+    server.SessionClosing(session=CLOSING, **_event),
+    server.SessionCompleted(session=COMPLETED, **_event),
+    server.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity="sensitive", **_event),
+    server.ExtensionRequested(extension=EXTENSION, **_event),
+    server.ExtensionResolved(extension=msgspec.structs.replace(EXTENSION, status="approved"), **_event),
+    server.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
+    server.PairingStatus(
+        payment_request_id=PAYMENT_ID,
+        session_id=SESSION_ID,
+        status="failed",
+        topic_sensitivity="regular",
+        cause_tag=CauseTag.NO_MITRA_AVAILABLE,
+        **_event,
+    ),
+    server.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
+    server.ChatRequestMade(request=REQUEST, **_event),
+    server.ChatRequestClosed(session_id=SESSION_ID, topic_sensitivity="regular", reason="taken", **_event),
+    server.Accepted(session=STARTED, server_time=AT, ref="5"),
+    server.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
+    server.Pong(server_time=AT, ref="4"),
+    server.Error(code="SESSION_NOT_ACTIVE", message="The message is not stored.", server_time=AT, ref="2"),
+)

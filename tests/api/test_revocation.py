@@ -1,0 +1,288 @@
+"""Access tokens on several processes: new keys, and logins that end everywhere at once (contract 1, 3 and 7)."""
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import attrs
+import jwt
+import pytest
+
+from tests.realtime.bare import Bare, at, bare, bare_and_known
+from tests.stack import Stack, World, free_port
+from tools.client import Client
+from tools.embedded import running
+
+pytestmark = pytest.mark.anyio
+
+OLD, NEW = secrets.token_hex(32), secrets.token_hex(32)
+WITHIN_S = 1.5  # contract 3 says a second; half a one more for a busy machine
+ME = "/api/client/auth/me"
+REFRESH = "/api/shared/auth/refresh"
+
+
+@attrs.frozen
+class Place:
+    """Where a second process of each kind is."""
+
+    public: str
+    realtime: int
+
+
+@pytest.fixture(scope="module")
+def own_stack() -> Iterator[Stack]:
+    """A service that signs with the old key, without limits of rate that so many calls would meet."""
+    made = Stack(JWT_SECRETS=f"old:{OLD},new:{NEW}", RATE_LIMIT_PER_MINUTE="1000000", RATE_LIMIT_BURST="1000000")
+    yield made
+    made.close()
+
+
+def start_api(stack: Stack, key: str, jwt_secrets: str) -> str:
+    """Start one more api process; return its public address."""
+    public, internal = free_port(), free_port()
+    stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), JWT_SECRETS=jwt_secrets)
+    stack.wait_ready("api", port=internal)
+    return f"http://127.0.0.1:{public}"
+
+
+@pytest.fixture(scope="module")
+def second(own_stack: Stack) -> Place:
+    """A second api process, which signs with the new key already, and a second realtime process."""
+    port = free_port()
+    own_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    public = start_api(own_stack, "api2", f"new:{NEW},old:{OLD}")
+    own_stack.wait_ready("realtime", port=port)
+    return Place(public, port)
+
+
+@pytest.fixture
+async def people(own_stack: Stack) -> AsyncIterator[World]:
+    """The people of a test."""
+    made = World(own_stack)
+    yield made
+    await made.close()
+
+
+def over(client: Client, base: str) -> Client:
+    """Point a client's calls at another api process."""
+    client.addresses = attrs.evolve(client.addresses, public=base)
+    client._base = base
+    return client
+
+
+async def asks(world: World, base: str, token: str | None) -> int:
+    """The status of a call with a token."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with world.client()._http.get(base + ME, headers=headers) as answer:
+        return answer.status
+
+
+async def rotates(world: World, base: str, refresh_token: str | None) -> tuple[int, Any]:
+    """The answer to a refresh token."""
+    async with world.client()._http.post(base + REFRESH, json={"refresh_token": refresh_token}) as answer:
+        return answer.status, await answer.json()
+
+
+def kid_of(token: str | None) -> str:
+    """Which key a token names."""
+    return jwt.get_unverified_header(token or "")["kid"]
+
+
+def sid_of(token: str | None) -> str:
+    """Whose auth session a token is for."""
+    return jwt.decode(token or "", options={"verify_signature": False})["sid"]
+
+
+# -- new keys
+
+
+async def test_while_keys_change_every_process_takes_the_tokens_of_every_other(people: World, second: Place) -> None:
+    first = people.stack.addresses.public
+    older, newer = await people.customer(), over(people.client(), second.public)
+    await newer.sign_in_anonymously("Sari")
+    assert (kid_of(older.access_token), kid_of(newer.access_token)) == ("old", "new")
+    for client in (older, newer):
+        for base in (first, second.public):
+            assert await asks(people, base, client.access_token) == 200
+        for port in (people.stack.ports["REALTIME"], second.realtime):
+            await bare_and_known(at(client, port))
+    for client, there, kid in ((older, second.public, "new"), (newer, first, "old")):
+        before = client.refresh_token
+        status, answer = await rotates(people, there, before)
+        assert (status, kid_of(answer["access_token"])) == (200, kid)
+        other = first if there == second.public else second.public
+        status, again = await rotates(people, other, before)  # its answer was lost, and it tries elsewhere
+        assert (status, again["refresh_token"]) == (200, answer["refresh_token"])
+        status, further = await rotates(people, other, answer["refresh_token"])
+        assert status == 200
+        assert await asks(people, there, further["access_token"]) == 200
+
+
+async def test_a_key_that_nobody_knows_any_more_verifies_nothing(people: World, second: Place) -> None:
+    customer = await people.customer()
+    later = start_api(people.stack, "api3", f"new:{NEW}")
+    try:
+        assert await asks(people, second.public, customer.access_token) == 200
+        assert await asks(people, later, customer.access_token) == 401
+        status, answer = await rotates(people, later, customer.refresh_token)
+        assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
+    finally:
+        people.stack.kill("api3")
+        del people.stack.processes["api3"]
+    assert (await rotates(people, second.public, customer.refresh_token))[0] == 200  # nothing was revoked by that
+
+
+async def test_a_token_is_verified_by_the_key_that_it_names_and_by_no_other(people: World, second: Place) -> None:
+    customer = await people.customer()
+    claims = jwt.decode(customer.access_token or "", options={"verify_signature": False})
+    made = {
+        "of an unknown key": jwt.encode(claims, OLD, headers={"kid": "older"}),
+        "of no key": jwt.encode(claims, OLD),
+        "of the other key": jwt.encode(claims, NEW, headers={"kid": "old"}),
+        "of a key that is no text": jwt.encode(claims, OLD, headers={"kid": ""}),
+    }
+    for base in (people.stack.addresses.public, second.public):
+        assert await asks(people, base, jwt.encode(claims, NEW, headers={"kid": "new"})) == 200
+        assert {name: await asks(people, base, token) for name, token in made.items()} == dict.fromkeys(made, 401)
+    for port in (people.stack.ports["REALTIME"], second.realtime):
+        socket = await bare(at(customer, port))
+        await socket.say({"type": "auth", "token": made["of an unknown key"]})
+        assert await socket.code() == 4401
+
+
+# -- logins that end
+
+
+async def everywhere(client: Client, second: Place) -> list[Bare]:
+    """A user's sockets: on either path of both realtime processes."""
+    found = []
+    for port in (client.addresses.realtime.rpartition(":")[2], second.realtime):
+        for path in ("chat", "pairing"):
+            found.append((await bare_and_known(at(client, int(port)), path))[0])
+    return found
+
+
+async def gone_everywhere(world: World, second: Place, sockets: list[Bare], token: str | None, began: float) -> None:
+    """Both realtime processes close with 4403, both api processes refuse the token, all within a second."""
+    took: dict[str, float] = {}
+
+    async def closes(n: int, socket: Bare) -> None:
+        assert await socket.code() == 4403
+        took[f"socket {n}"] = time.monotonic() - began
+
+    async def refuses(base: str) -> None:
+        await world.until(lambda: asks(world, base, token), lambda status: status == 401)
+        took[base] = time.monotonic() - began
+
+    async with asyncio.TaskGroup() as group:
+        for n, socket in enumerate(sockets):
+            group.create_task(closes(n, socket))
+        for base in (world.stack.addresses.public, second.public):
+            group.create_task(refuses(base))
+    assert {what: s for what, s in took.items() if s > WITHIN_S} == {}
+    for port in (world.stack.ports["REALTIME"], second.realtime):
+        socket = await bare(at(world.client(), port))
+        await socket.say({"type": "auth", "token": token})
+        assert await socket.code() == 4401
+
+
+async def log_out(client: Client) -> None:
+    """End this login by logging out."""
+    assert (await client._once("POST", "/api/shared/auth/logout", None))[0] == 204
+
+
+async def remove_device(client: Client) -> None:
+    """End this login by removing its device."""
+    path = f"/api/shared/auth/sessions/{sid_of(client.access_token)}"
+    assert (await client._once("DELETE", path, None))[0] == 200
+
+
+@pytest.mark.parametrize("valkey", ["there", "killed", "frozen"])
+@pytest.mark.parametrize("end", [log_out, remove_device])
+async def test_a_login_that_ends_is_refused_by_every_process(
+    people: World, second: Place, end: Any, valkey: str
+) -> None:
+    leaver, stayer = await people.customer("Lia"), await people.customer("Sari")
+    sockets, stays = await everywhere(leaver, second), await everywhere(stayer, second)
+    servers = running(people.stack.root)
+    assert servers is not None
+    if valkey != "there":
+        os.kill(servers.valkey_pid, signal.SIGKILL if valkey == "killed" else signal.SIGSTOP)
+    try:
+        token = leaver.access_token
+        await end(leaver)
+        await gone_everywhere(people, second, sockets, token, time.monotonic())
+        assert await asks(people, second.public, stayer.access_token) == 200
+    finally:
+        if valkey == "frozen":
+            os.kill(servers.valkey_pid, signal.SIGCONT)
+        await asyncio.to_thread(people.stack.servers.watch)
+    for socket in stays:
+        await socket.say({"type": "ping"})
+        assert (await socket.hear_kind("pong"))["type"] == "pong"
+    status, answer = await rotates(people, second.public, leaver.refresh_token)
+    assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
+
+
+# -- refresh tokens
+
+
+async def living(world: World, customer: Client) -> list[str]:
+    """The ids of a user's auth sessions that have not ended."""
+    rows = await world.stack.sql(
+        "SELECT id::text FROM auth_sessions WHERE user_id = $1::uuid AND revoked_at IS NULL", customer.user["id"]
+    )
+    return [row["id"] for row in rows]
+
+
+async def test_fifty_refreshes_of_one_token_at_once_have_one_successor(people: World, second: Place) -> None:
+    customer = await people.customer()
+    bases = (people.stack.addresses.public, second.public)
+    async with asyncio.TaskGroup() as group:
+        calls = [group.create_task(rotates(people, bases[n % 2], customer.refresh_token)) for n in range(50)]
+    answers = [call.result() for call in calls]
+    assert {status for status, _ in answers} == {200}
+    [successor] = {answer["refresh_token"] for _, answer in answers}
+    assert await living(people, customer) == [sid_of(customer.access_token)]
+    assert {sid_of(answer["access_token"]) for _, answer in answers} == {sid_of(customer.access_token)}
+    for base in bases:
+        assert await asks(people, base, answers[-1][1]["access_token"]) == 200
+    status, newest = await rotates(people, second.public, successor)
+    assert status == 200
+    assert newest["refresh_token"] != successor
+
+
+async def test_a_used_refresh_token_that_comes_back_late_ends_the_login_everywhere(
+    people: World, second: Place
+) -> None:
+    customer = await people.customer()
+    used, sid = customer.refresh_token, sid_of(customer.access_token)
+    await customer.refresh()
+    sockets = await everywhere(customer, second)
+    assert (await rotates(people, second.public, used))[0] == 200  # within 30 s it is a lost answer
+    await people.stack.sql(
+        "UPDATE auth_sessions SET rotated_at = rotated_at - interval '31 seconds' WHERE id = $1::uuid", sid
+    )
+    status, answer = await rotates(people, second.public, used)
+    began = time.monotonic()
+    assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
+    await gone_everywhere(people, second, sockets, customer.access_token, began)
+    assert await living(people, customer) == []
+    status, answer = await rotates(people, second.public, customer.refresh_token)  # the thief's, or the owner's
+    assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
+
+
+async def test_a_token_from_before_the_last_one_is_refused_within_the_grace_and_ends_nothing(
+    people: World, second: Place
+) -> None:
+    customer = await people.customer()
+    used = customer.refresh_token
+    await customer.refresh()
+    await customer.refresh()
+    assert (await rotates(people, second.public, used))[0] == 401
+    assert await living(people, customer) == [sid_of(customer.access_token)]
+    await customer.refresh()

@@ -1,0 +1,56 @@
+"""Holds every frame that a test receives to the declared frame classes (realtime/server_frames.py)."""
+
+import datetime as dt
+import functools
+import operator
+from typing import Any
+
+import msgspec
+
+from core.base.actor import UserType
+from realtime import server_frames
+
+DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
+    place: msgspec.json.Decoder(functools.reduce(operator.or_, kinds)) for place, kinds in server_frames.FRAMES.items()
+}
+# What the running test has seen that is not as declared; tests/conftest.py looks at it when the test ends.
+UNDECLARED: list[str] = []
+
+
+def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.ServerFrame:
+    """Return the frame as its class. Raises ValueError for what is unknown, missing, too much or spelled otherwise."""
+    read = DECODERS[(path, UserType(user_type))].decode(msgspec.json.encode(frame))
+    _same(frame, msgspec.to_builtins(read), frame["type"])
+    return read
+
+
+def check_frame(path: str, frame: dict[str, Any], first: dict[str, Any]) -> None:
+    """Note a frame that is not as declared for its path and its user, whom the socket's first frame names."""
+    try:
+        if next(iter(frame)) != "type":
+            raise ValueError("`type` is not the first field")
+        if first["type"] == "auth_ok":
+            read(path, first["user"]["type"], frame)
+    except Exception as error:
+        UNDECLARED.append(f"/ws/{path} {type(error).__name__}: {error}: {frame}")
+
+
+def _same(sent: Any, read: Any, place: str) -> None:
+    """What was sent is what was read: nothing was dropped, and times are spelled in the one way."""
+    if isinstance(sent, dict) and isinstance(read, dict):
+        if sent.keys() != read.keys():
+            raise ValueError(f"{place}: {sorted(sent.keys() ^ read.keys())} are not declared")
+        for name in sent:
+            _same(sent[name], read[name], f"{place}.{name}")
+    elif isinstance(sent, list) and isinstance(read, list) and len(sent) == len(read):
+        for n, (one, other) in enumerate(zip(sent, read, strict=True)):
+            _same(one, other, f"{place}[{n}]")
+    elif sent != read and not _same_time(sent, read):
+        raise ValueError(f"{place}: {sent!r} was read as {read!r}")
+
+
+def _same_time(sent: Any, read: Any) -> bool:
+    try:
+        return sent.endswith("Z") and dt.datetime.fromisoformat(sent) == dt.datetime.fromisoformat(read)
+    except (AttributeError, ValueError):
+        return False
