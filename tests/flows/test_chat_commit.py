@@ -86,11 +86,11 @@ async def _a_chat(stage: Stage) -> Chat:
     wish = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
     await mitra_status.go_online(runtime, mitra)
     payment = await payment_request.request_payment(runtime, customer, wish)
-    call = f'{{"id": "inv-{payment.id}", "external_id": "{payment.id}", "status": "PAID", "amount": 12000}}'
+    call = f'{{"id": "inv-{payment.payment_request_id}", "external_id": "{payment.payment_request_id}", "status": "PAID", "amount": 12000}}'
     headers = {"x-callback-token": CALLBACK_TOKEN}
     await webhook_receive.receive(runtime, Incoming(body=call.encode(), headers=headers, source_ip="127.0.0.1"))
-    await pairing_start.start(runtime, payment_request_id=payment.id)
-    found = await runtime.db.fetchval("SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.id)
+    await pairing_start.start(runtime, payment_request_id=payment.payment_request_id)
+    found = await runtime.db.fetchval("SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.payment_request_id)
     await pairing_answer.accept(runtime, mitra, session_id=found)
     await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
     return Chat(stage=stage, id=found, customer=customer, mitra=mitra)
