@@ -3,10 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 SESI := $(VENV)/bin/sesi
 STAMP := $(VENV)/.installed
+FUZZ := .venv-fuzz
+FUZZ_STAMP := $(FUZZ)/.installed
 
-.PHONY: help install up demo test check lock clean
+.PHONY: help install up demo test check fuzz client-proof lock clean
 help:            ## this list
-	@sed -nE 's/^([a-z]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## what the others need, in .venv, at the versions of requirements.lock
 
@@ -31,10 +33,23 @@ check: install    ## format, lint, import contracts, types
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 
-lock:             ## write requirements.lock anew from pyproject.toml
+fuzz: install $(FUZZ_STAMP) ## about 4 minutes of generated requests against a throw-away service; includes client-proof
+	$(VENV)/bin/python -m tests.fuzz.run
+
+client-proof: install $(FUZZ_STAMP) ## a client generated from the public document signs in for real
+	$(VENV)/bin/python -m tests.fuzz.run --client-only
+
+$(FUZZ_STAMP): requirements-fuzz.lock
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	@touch $(FUZZ_STAMP)
+
+lock:             ## write requirements.lock and requirements-fuzz.lock anew
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header requirements-fuzz.in -o requirements-fuzz.lock
 
 clean:            ## forget the environment and the data
-	rm -rf $(VENV) .sesi
+	rm -rf $(VENV) $(FUZZ) .sesi

@@ -1,5 +1,6 @@
 """What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
 
+import datetime as dt
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -96,10 +97,12 @@ class Gatekeeper:
         self._count(scope, status, monotonic() - started)
 
     async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Check the origin of a preflight, and the rate. Raises Forbidden, RateLimited."""
+        """Check the origin and the method of a preflight, and the rate. Raises Forbidden, RateLimited."""
         if scope["method"] == "OPTIONS" and "origin" in headers and self._cors is not None:
             if not self._cors.is_origin_allowed(headers["origin"]):
                 raise Forbidden("This origin is not allowed.")
+            if headers.get("access-control-request-method", "GET") not in self._cors.allow_methods:
+                raise Forbidden("This method is not allowed.")
             return
         path = scope["path"].rstrip("/") or "/"
         if self._listener != "public" or path in UNLIMITED:
@@ -119,11 +122,7 @@ class Gatekeeper:
     def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
         """Add the headers that every answer has."""
         given = {name.lower() for name, _ in message.get("headers", [])}
-        more = [
-            (b"x-request-id", request_id.encode()),
-            (b"x-server-time", as_text(self._runtime.now()).encode()),
-            *((name, value) for name, value in SECURITY.items() if name not in given),
-        ]
+        more = [(name, value) for name, value in own_headers(request_id, self._runtime.now()) if name not in given]
         origin = headers.get("origin")
         if origin is not None and self._cors is not None and b"access-control-allow-origin" not in given:
             # A refusal of ours: the framework's own answers carry these already.
@@ -139,19 +138,26 @@ class Gatekeeper:
         metrics.REQUEST_SECONDS.labels(self._listener).observe(seconds)
 
 
+def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
+    """Return the headers that every answer has."""
+    return [(b"x-request-id", request_id.encode()), (b"x-server-time", as_text(now).encode()), *SECURITY.items()]
+
+
 def _request_id(headers: dict[str, str]) -> str:
     given = headers.get("x-request-id", "")
     return given if SANE_ID.fullmatch(given) else ids.new_id()
 
 
 def _address(scope: Scope) -> str:
-    """The client's address; of IPv6 the network, because a client has all of it."""
+    """The client's address; of IPv6 the network, because a client has all of it, unless it is a mapped IPv4."""
     host = scope["client"][0] if scope.get("client") else ""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host[:45]
-    if address.version == 6:
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:  # so they look to a listener that takes both
+            return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
 

@@ -12,12 +12,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api import errors
 from api.apps import internal_app, public_app
+from api.gatekeeper import own_headers
 from core.base import logs
 from core.base.ids import new_id
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError
 from core.reactions import react
-from core.runtime import open_runtime
+from core.runtime import Runtime, open_runtime
 
 log = logs.get("api")
 
@@ -31,18 +32,24 @@ class Server(uvicorn.Server):
         yield
 
 
-class Protocol(HttpToolsProtocol):
-    """HTTP/1.1, whose own refusal has the one error body too (contract 2)."""
+def _protocol(runtime: Runtime) -> type[HttpToolsProtocol]:
+    """HTTP/1.1, whose own refusal has the one error body and the headers of every answer, too (contract 2)."""
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP request, and close."""
-        content = msgspec.json.encode(errors.body("MALFORMED", "The request can't be read."))
-        head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(content)}\r\nx-request-id: {new_id()}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + content)
-        self.transport.close()
+    class Protocol(HttpToolsProtocol):
+        def send_400_response(self, msg: str) -> None:
+            """Answer what is no HTTP request, and close."""
+            content = msgspec.json.encode(errors.body("MALFORMED", "The request can't be read."))
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(content)).encode()),
+                *own_headers(new_id(), runtime.now()),
+                (b"connection", b"close"),
+            ]
+            head = b"".join(b"%s: %s\r\n" % header for header in headers)
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + content)
+            self.transport.close()
+
+    return Protocol
 
 
 def listen(host: str, port: int, variable: str) -> socket.socket:
@@ -60,11 +67,12 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     return sock
 
 
-def _server(app: Any, settings: Settings, *, proxied: bool) -> Server:
+def _server(app: Any, runtime: Runtime, *, proxied: bool) -> Server:
+    settings = runtime.settings
     return Server(
         uvicorn.Config(
             app,
-            http=Protocol,
+            http=_protocol(runtime),
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -89,8 +97,8 @@ async def serve(settings: Settings) -> int:
     runtime.react = react
     runtime.start()
     servers = [
-        _server(public_app(runtime), settings, proxied=True),
-        _server(internal_app(runtime), settings, proxied=False),
+        _server(public_app(runtime), runtime, proxied=True),
+        _server(internal_app(runtime), runtime, proxied=False),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=[sock])) for s, sock in zip(servers, sockets, strict=True)]
     log.info("api listens", public=settings.public_port, internal=settings.internal_port)

@@ -25,6 +25,7 @@ from tools.throwaway import Throwaway
 
 PATIENCE_S = 90.0  # real seconds for anything that should come at once
 WHOLE_S = 960.0  # service seconds: longer than the session that is played
+HEARTBEAT_S = 10.0  # service seconds
 READING_S = 0.5  # so that a person can follow
 console = Console(highlight=False)
 
@@ -161,7 +162,7 @@ class Play:
             for client in (self._ayu, self._bima):
                 with contextlib.suppress(Refused, aiohttp.ClientError, ConnectionError, TimeoutError):
                     await client.post("/api/mitra/status/heartbeat")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(max(0.2, HEARTBEAT_S / self._stage.scale))
 
     async def _pay_and_pair(self, desks: list[Phone], search: Phone) -> tuple[str, str]:
         customer, ayu, say = self._customer, self._ayu, self._stage.say

@@ -28,7 +28,8 @@ def _page(view: payments.DevelopmentPage) -> Response[str]:
         status=html.escape(view.status),
         form=FORM if view.status == "pending" else "",
     )
-    return Response(text, media_type="text/html")
+    policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    return Response(text, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
 @get("/dev/pay/{request_id:str}", include_in_schema=False, **anyone())

@@ -41,6 +41,7 @@ class WebhookAnswer:
     "/api/shared/payment/webhooks/gateway",
     status_code=200,
     body=GatewayCall,
+    headers=("X-Callback-Token",),
     also={case.http_status: WebhookAnswer for case in Case},
     **anyone(foreign_body=True),
 )

@@ -37,7 +37,11 @@ class PaymentBody:
     duration_minutes: int | None = optional_integer(1, 1440)
     first_session_discount: bool = False
     targeted_mitra_id: Id | None = None
-    topics: list[str] | None = attrs.field(default=None, validator=_check_topics)
+    topics: list[str] | None = attrs.field(
+        default=None,
+        validator=_check_topics,
+        metadata={"schema": {"maxItems": 12, "items": {"type": "string", "minLength": 1, "maxLength": 64}}},
+    )
 
 
 @post(

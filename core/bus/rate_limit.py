@@ -2,8 +2,8 @@
 
 How this works: the generic cell rate algorithm. A bucket is one number, the moment at which it will be full again; each
 request moves it on by one emission interval, and is refused when that is further ahead than the burst allows. All
-requests that gather while one question is under way are asked in the next one, so a busy process asks seldom. A limit
-that is very high is taken in small advances, which last a second: the higher the limit, the cheaper.
+requests that gather while one question is under way are asked in the next one, those of one bucket together, so a busy
+process asks seldom. A limit that is very high is taken in small advances, which last a second: the higher, the cheaper.
 """
 
 import asyncio
@@ -68,12 +68,12 @@ class Limit:
     burst: int
 
     @property
-    def interval(self) -> float:
-        """Microseconds between two requests at the steady rate."""
-        return 60_000_000 / self.per_minute
+    def interval(self) -> int:
+        """Microseconds between two requests at the steady rate: whole ones, so that no rounding eats into a burst."""
+        return 60_000_000 // self.per_minute
 
     @property
-    def tolerance(self) -> float:
+    def tolerance(self) -> int:
         """How far ahead, in microseconds, a bucket may be."""
         return (self.burst - 1) * self.interval
 
@@ -88,7 +88,12 @@ class _Question:
     key: str
     limit: Limit
     now_us: int
-    answer: asyncio.Future[int]
+    answer: asyncio.Future[int]  # 1: granted; negative: minus the µs to wait
+
+    def reply(self, answer: int) -> None:
+        """Answer, if somebody still waits."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
 
 
 class RateLimit:
@@ -113,15 +118,11 @@ class RateLimit:
         if left > 0 and monotonic() < until:
             self._advances[key] = (left - 1, until)
             return
-        granted = await self._ask(_Question(
+        answer = await self._ask(_Question(
             key=key, limit=limit, now_us=now_us, answer=asyncio.get_running_loop().create_future()
         ))  # fmt: skip
-        if granted < 0:
-            raise RateLimited(retry_after_seconds=max(1, math.ceil(-granted / 1_000_000)))
-        if granted > 1:
-            if len(self._advances) >= KEPT:
-                self._advances.clear()
-            self._advances[key] = (granted - 1, monotonic() + ADVANCE_S)
+        if answer < 0:
+            raise RateLimited(retry_after_seconds=max(1, math.ceil(-answer / 1_000_000)))
 
     async def _ask(self, question: _Question) -> int:
         if monotonic() < self._away_until:
@@ -135,28 +136,53 @@ class RateLimit:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
-                answers = await self._together(batch)
-                for question, answer in zip(batch, answers, strict=True):
-                    if not question.answer.done():
-                        question.answer.set_result(answer)
+                buckets: dict[str, list[_Question]] = {}
+                for question in batch:
+                    buckets.setdefault(question.key, []).append(question)
+                answers = await self._together(buckets, now_us=max(question.now_us for question in batch))
+                if answers is None:
+                    for question in batch:
+                        question.reply(self._judge(question))
+                else:
+                    for (key, questions), answer in zip(buckets.items(), answers, strict=True):
+                        self._share(key, questions, answer)
         finally:
             self._asking = None
 
-    async def _together(self, batch: list[_Question]) -> list[int]:
-        args: list[float | int | str] = [max(question.now_us for question in batch), self._pace]
-        for question in batch:
-            args += [question.limit.interval, question.limit.tolerance, question.limit.advance]
+    async def _together(self, buckets: dict[str, list[_Question]], *, now_us: int) -> list[int] | None:
+        """Ask Redis what each bucket grants; None while it is away."""
+        args: list[float | int | str] = [now_us, self._pace]
+        for questions in buckets.values():
+            limit = questions[0].limit
+            args += [limit.interval, limit.tolerance, len(questions) + limit.advance - 1]
         if monotonic() >= self._away_until:
             try:
                 async with asyncio.timeout(DEADLINE_S):
-                    return await self._script(keys=[question.key for question in batch], args=args)
+                    return await self._script(keys=list(buckets), args=args)
             except (RedisError, OSError, TimeoutError) as error:
                 log.warning("limits hold for this process alone", error=type(error).__name__)
                 self._away_until = monotonic() + AWAY_S
             except Exception:
                 log.exception("the limits could not be asked")
                 self._away_until = monotonic() + AWAY_S
-        return [self._judge(question) for question in batch]
+        return None
+
+    def _share(self, key: str, questions: list[_Question], answer: int) -> None:
+        """Hand out what a bucket granted: first come, first served. What nobody waits for is an advance."""
+        if answer < 0:
+            for question in questions:
+                question.reply(answer)
+            return
+        for question in questions[:answer]:
+            question.reply(1)
+        self._waiting += questions[answer:]  # the bucket is empty now: asked again, it says for how long
+        if answer > len(questions):
+            now = monotonic()
+            left, until = self._advances.pop(key, (0, 0.0))
+            if len(self._advances) >= KEPT:
+                self._advances.clear()
+            kept = left if now < until else 0
+            self._advances[key] = (kept + answer - len(questions), now + ADVANCE_S)
 
     def _judge(self, question: _Question) -> int:
         """The same rule, for this process alone."""

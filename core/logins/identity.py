@@ -73,15 +73,20 @@ def verify(
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise IdentityTokenInvalid from error
     expires_at, subject = claims["exp"], claims["sub"]
-    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float) or expires_at <= now.timestamp():
-        raise IdentityTokenInvalid
+    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float) or not expires_at > now.timestamp():
+        raise IdentityTokenInvalid  # NaN is later than nothing
     if claims["iss"] not in issuers:
         raise IdentityTokenInvalid
-    if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or "\0" in subject:
+    if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or not _storable(subject):
         raise IdentityTokenInvalid
     if nonce is not None and not _same_nonce(nonce, claims):
         raise IdentityTokenInvalid
     return Claims(subject=subject, email=_email(claims))
+
+
+def _storable(text: str) -> bool:
+    """JSON can spell NUL and half characters (lone surrogates); the database takes neither."""
+    return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _same_nonce(nonce: str, claims: dict[str, Any]) -> bool:
@@ -92,11 +97,13 @@ def _same_nonce(nonce: str, claims: dict[str, Any]) -> bool:
         return supported is False or (isinstance(supported, str) and supported.lower() == "false")
     if not isinstance(found, str):
         return False
+    if not _storable(nonce) or not _storable(found):
+        return False
     hashed = hashlib.sha256(nonce.encode()).hexdigest()
     return any(hmac.compare_digest(found.encode(), wanted.encode()) for wanted in (nonce, hashed))
 
 
 def _email(claims: dict[str, Any]) -> str | None:
     email = claims.get("email")
-    usable = isinstance(email, str) and 3 <= len(email) <= 255 and "@" in email and "\0" not in email
+    usable = isinstance(email, str) and 3 <= len(email) <= 255 and "@" in email and _storable(email)
     return email if usable and _true(claims.get("email_verified")) else None

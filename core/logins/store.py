@@ -116,6 +116,8 @@ async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) 
 
     Returns the users (type, id) whose devices were touched; None when the device's auth session has ended.
     """
+    if push_token is not None:  # devices that register one token are served one after the other
+        await tx.execute("SELECT pg_advisory_xact_lock(5, hashtext($1))", push_token)
     rows = await tx.fetch(
         """SELECT id, user_type, user_id, revoked_at FROM auth_sessions WHERE id = $1 OR push_token = $2 ORDER BY id FOR UPDATE""",
         auth_session_id, push_token,

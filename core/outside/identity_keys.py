@@ -30,6 +30,7 @@ class IdentityKeys:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._until = float("-inf")
         self._asked_at = float("-inf")
+        self._searched_at = float("-inf")
         self._failed = False
         self._lock = asyncio.Lock()
 
@@ -38,19 +39,25 @@ class IdentityKeys:
 
         Raises Unavailable when that can't be said, because the provider does not answer.
         """
-        if key_id not in self._keys or monotonic() >= self._until:
+        # Who has a key does not wait for somebody else's reading.
+        if self._wants_reading(key_id) and not (key_id in self._keys and self._lock.locked()):
             async with self._lock:  # many sign-ins at once make one request
-                if key_id not in self._keys or monotonic() >= self._until:
+                if self._wants_reading(key_id):
                     await self._refresh()
         found = self._keys.get(key_id)
         if found is None and self._failed:
             raise Unavailable(retry_after_seconds=int(AFTER_FAILURE_S))
         return found
 
+    def _wants_reading(self, key_id: str) -> bool:
+        """Whether the set is too old, or lacks the key and was not searched for an unknown one in this minute."""
+        now = monotonic()
+        if self._failed and now < self._asked_at + AFTER_FAILURE_S:
+            return False
+        return now >= self._until or (key_id not in self._keys and now >= self._searched_at + REFETCH_S)
+
     async def _refresh(self) -> None:
-        pause = AFTER_FAILURE_S if self._failed else REFETCH_S
-        if monotonic() < self._asked_at + pause:
-            return
+        searching = monotonic() < self._until
         found = None
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -65,6 +72,8 @@ class IdentityKeys:
             return  # the old ones stand
         self._keys, fresh_s = found
         self._until = self._asked_at + fresh_s
+        if searching:
+            self._searched_at = self._asked_at
 
     async def _fetch(self) -> tuple[dict[str, jwt.PyJWK], float] | None:
         try:

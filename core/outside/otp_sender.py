@@ -151,10 +151,10 @@ class TwilioVerify:
             return Verdict.EXPIRED
         if answer is not None and answer.body.get("code") == self.TOO_MANY_CHECKS:
             return Verdict.EXCEEDED
-        if answer is None or answer.status >= 300:
+        status = answer.body.get("status") if answer is not None else None
+        if answer is None or answer.status >= 300 or not isinstance(status, str):
             self._note("otp check failed", answer)
             raise Unavailable
-        status = answer.body.get("status")
         if status == "approved":
             return Verdict.RIGHT
         if status == "max_attempts_reached":

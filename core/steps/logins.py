@@ -25,6 +25,8 @@ async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | N
 async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:
     """Let the user's own column hold the newest push token of their devices (contract 3)."""
     table = {UserType.CUSTOMER.value: "customers", UserType.MITRA.value: "mitras"}[user_type]
+    # Held first: the statement below must see what whoever held it before us has done to the user's devices.
+    await tx.execute(f"SELECT 1 FROM {table} WHERE id = $1 FOR NO KEY UPDATE", user_id)
     await tx.execute(
         f"""UPDATE {table} SET push_token = (SELECT a.push_token FROM auth_sessions a WHERE a.user_id = $1
               AND a.push_token IS NOT NULL ORDER BY a.push_token_at DESC LIMIT 1) WHERE id = $1""",

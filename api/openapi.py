@@ -1,0 +1,253 @@
+"""The OpenAPI 3.1 document of each listener, written from the routes themselves: their signatures, access and refusals.
+
+A route with `include_in_schema=False` is for people, not for programs, and is left out.
+"""
+
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from api import errors, vocabulary
+from api.answers import Refusal, refusals_of
+from api.auth import Access
+from api.examples import example_of
+from api.schemas import Schema, Schemas, first_line
+from api.signatures import PATH, Signature, signature_of
+from core.base.actor import UserType
+
+# Addresses that answer as another one does, for clients of old.
+LEGACY = ("/api/client/payment/sessions", "/api/client/chat-pricing")
+WHO = {UserType.CUSTOMER: "customers", UserType.MITRA: "mitras", UserType.OPERATOR: "operators"}
+TITLE = {"public": "Sesi: apps and gateway", "internal": "Sesi: control center"}
+ABOUT = """{who}
+
+**Access.** `Authorization: Bearer` with the `access_token` of a sign-in; `expires_in` says for how many seconds it is
+good. The `refresh_token` gives new ones; each is used once, and a retry within 30 s gets the same answer. Another
+listener's tokens are refused. What a sign-in sends as `X-Platform` and `X-App-Version` is shown in the list of devices.
+
+**Errors.** Every refusal has one body, `Error`, with a stable `code` for programs and a `message` for people. With
+`retry_after_seconds` comes the header `Retry-After`. What belongs to somebody else is 404, as if it did not exist.
+Unknown fields in a body are 422. A body has at most 64 KiB.
+
+**Lists.** `items`, newest first, and `next_cursor`: send it as `cursor` for the next page; null on the last one.
+`limit` is from 1 to 200, and 50 when left out.
+
+**Limits.** {limits} 429 says when to try again.
+
+**Time.** All times are ISO 8601 in UTC with `Z`. Every answer has `X-Server-Time`: count down by it, because the clocks
+of phones are wrong. `X-Request-Id` is taken from the request or made, echoed, and logged."""
+WHO_IS_IT_FOR = {
+    "public": "What the apps of customers and mitras call, and the payment gateway. Chats are on WebSockets, which the"
+    " realtime process documents by itself.",
+    "internal": "What the control center calls. Operators have roles; a route names the permission it asks for.",
+}
+LIMITS = {
+    "public": "Requests are counted for each user, or for each address without a token.",
+    "internal": "Sign-ins are locked after too many wrong passwords.",
+}
+ERROR: Schema = {
+    "type": "object",
+    "description": "A refusal.",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+                "message": {"type": "string"},
+                "details": {
+                    "type": "object",
+                    "description": "For VALIDATION_ERROR `fields`, each with `field` and `message`.",
+                    "additionalProperties": True,
+                },
+                "retry_after_seconds": {"type": "integer", "minimum": 0},
+            },
+        }
+    },
+}
+HEADERS: Schema = {
+    "X-Server-Time": {"description": "The service's time.", "schema": {"type": "string", "format": "date-time"}},
+    "X-Request-Id": {"description": "The request's id, as in the log.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}},
+}
+PARAMETERS: Schema = {
+    "X-Request-Id": {
+        "name": "X-Request-Id",
+        "in": "header",
+        "description": "Echoed and logged when it fits; else one is made.",
+        "schema": {"type": "string", "maxLength": 128},
+    },
+    "Idempotency-Key": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "A repeat with the same key and body within 24 h gets the first answer again.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    },
+    "X-Callback-Token": {
+        "name": "X-Callback-Token",
+        "in": "header",
+        "description": "The secret that the gateway shares with the service. Wrong or missing: 401.",
+        "schema": {"type": "string"},
+    },
+}
+WAITS = frozenset({423, 429, 503})
+"""Statuses that come with `Retry-After`."""
+
+
+def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
+    """Write a listener's document. `routes` are its handlers, registered or not."""
+    schemas = Schemas()
+    paths: dict[str, Any] = {}
+    for handler in routes:
+        if handler.include_in_schema is False:
+            continue
+        for path in sorted(handler.paths, key=lambda one: (one.startswith(LEGACY), one)):
+            (method,) = handler.http_methods
+            plain = PATH.sub(r"{\1}", path)
+            paths.setdefault(plain, {})[method.lower()] = _operation(handler, path, listener, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": TITLE[listener],
+            "version": version("sesi"),
+            "description": ABOUT.format(who=WHO_IS_IT_FOR[listener], limits=LIMITS[listener]),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "tags": [{"name": name} for name in sorted({o["tags"][0] for p in paths.values() for o in p.values()})],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": {"Error": ERROR, **dict(sorted(schemas.components.items()))},
+            "headers": HEADERS,
+            "parameters": PARAMETERS,
+            "securitySchemes": {"bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+        },
+    }
+
+
+def tag_of(handler: Any, path: str) -> str:
+    """Return a route's tag: the area on the internal listener, the module on the public one."""
+    area = re.match(r"/internal/([a-z-]+)", path)
+    return area[1] if area else handler.fn.__module__.rpartition(".")[2].replace("_", "-")
+
+
+def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Schema:
+    access: Access = handler.opt["access"]
+    signature = signature_of(handler)
+    legacy = path.startswith(LEGACY)
+    tag = tag_of(handler, path)
+    made: Schema = {
+        "operationId": _operation_id(tag.replace("-", "_"), handler.fn.__name__, legacy=legacy),
+        "tags": [tag],
+        "summary": first_line(handler.fn).rstrip("."),
+        "description": _description(handler, access),
+        "parameters": _parameters(handler, path, signature, schemas),
+        "responses": _responses(handler, signature, schemas, listener),
+        "security": _security(access),
+    }
+    if legacy:
+        made["deprecated"] = True
+    if signature.body is not None:
+        made["requestBody"] = _request_body(signature, access, schemas)
+    return made
+
+
+def _operation_id(tag: str, name: str, *, legacy: bool) -> str:
+    return (name if name == tag else f"{tag}_{name}") + ("_legacy" if legacy else "")
+
+
+def _description(handler: Any, access: Access) -> str:
+    rest = " ".join((handler.fn.__doc__ or "").partition("\n\n")[2].split())
+    if access.area:
+        who = f"For operators with `{access.area}`: `{access.level}`."
+    elif access.kinds:
+        who = f"For {' and '.join(sorted(WHO[kind] for kind in access.kinds))}."
+    elif access.optional:
+        who = "For everybody; a token is looked at when there is one."
+    else:
+        who = "For everybody."
+    return f"{rest} {who}".strip()
+
+
+def _security(access: Access) -> list[Schema]:
+    if access.optional:
+        return [{}, {"bearerAuth": []}]
+    return [{"bearerAuth": []}] if access.kinds else []
+
+
+def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas) -> list[Schema]:
+    made: list[Schema] = []
+    for name in PATH.findall(path):
+        identified = name.endswith("_id")
+        made.append(
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": "A UUID; there is nothing under anything else." if identified else "A name.",
+                "schema": {"type": "string", "minLength": 1},
+                "example": vocabulary.PATH_EXAMPLES.get(name, vocabulary.UUID),
+            }
+        )
+    for name, kind in signature.query.items():
+        schema = vocabulary.QUERY.get(name) or schemas.answer(kind)
+        if isinstance(schema.get("type"), list):  # an absent parameter is no null
+            schema = {**schema, "type": next(one for one in schema["type"] if one != "null")}
+        made.append({"name": name, "in": "query", "schema": schema})
+    if handler.opt.get("idempotent"):
+        made.append({"$ref": "#/components/parameters/Idempotency-Key"})
+    headers: tuple[str, ...] = handler.opt.get("headers", ())
+    return [*made, *({"$ref": f"#/components/parameters/{name}"} for name in (*headers, "X-Request-Id"))]
+
+
+def _request_body(signature: Signature, access: Access, schemas: Schemas) -> Schema:
+    schema = schemas.body(signature.body, loose=signature.loose_body, foreign=access.foreign_body)
+    example = example_of(schema, schemas.components)
+    return {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}
+
+
+def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: str) -> Schema:
+    """One response for each status. `also` of a route: statuses beside the success whose body is no `Error`."""
+    bodies: dict[int, list[Schema]] = {}
+    also: dict[int, Any] = handler.opt.get("also", {})
+    for status, kind in {signature.status: signature.answer, **also}.items():
+        bodies[status] = [] if kind is None else [schemas.answer(kind)]
+    refused: dict[int, list[Refusal]] = {}
+    for refusal in sorted(refusals_of(handler), key=lambda one: (one.status, one.code)):
+        if not (refusal.status == 429 and listener == "internal" and refusal.code == "RATE_LIMITED"):
+            refused.setdefault(refusal.status, []).append(refusal)
+    made = {}
+    media = handler.media_type or "application/json"
+    for status in sorted({*bodies, *refused}):
+        made[str(status)] = _response(status, bodies.get(status), refused.get(status, []), media)
+    return made
+
+
+def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], media: str) -> Schema:
+    names = [*HEADERS][: 3 if status in WAITS else 2]
+    said = ["No content." if bodies == [] else "The answer."] if bodies is not None else []
+    said += [f"`{one.code}`: {one.message}" for one in refused]
+    made: Schema = {
+        "description": " ".join(said),
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+    }
+    schemas = [*(bodies or []), *([{"$ref": "#/components/schemas/Error"}] if refused else [])]
+    if schemas:
+        content: Schema = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
+        if refused:
+            content["examples"] = {one.code: {"value": _error_example(one)} for one in refused}
+            media = "application/json"
+        made["content"] = {media: content}
+    return made
+
+
+def _error_example(refusal: Refusal) -> Schema:
+    details = {
+        "VALIDATION_ERROR": {"fields": [{"field": "display_name", "message": "is required"}]},
+        "INTERNAL_ERROR": {"request_id": vocabulary.UUID},
+        "SESSION_IN_PROGRESS": {"session_id": vocabulary.UUID},
+        "OTP_INVALID": {"attempts_remaining": 4},
+    }.get(refusal.code)
+    seconds = 1 if refusal.status in WAITS else None
+    return errors.body(refusal.code, refusal.message, details=details, retry_after_seconds=seconds)

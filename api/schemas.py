@@ -1,0 +1,187 @@
+"""JSON schemas of our attrs classes: what bodies may be (their validators included) and what answers are."""
+
+import datetime as dt
+import enum
+import re
+from types import NoneType, UnionType
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from api import vocabulary
+from api.bodies import MAX_INT, Id
+
+Schema = dict[str, Any]
+SOURCE = re.compile(r" \((?:contract|specification)[^)]*\)| of contract \d+(?: and \d+)*")
+PLAIN: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    bytes: {"type": "string"},
+    dt.datetime: {"type": "string", "format": "date-time"},
+    Id: {"type": "string", "format": "uuid"},
+    Any: {},
+}
+
+
+class Schemas:
+    """Collects the components of one document."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+        self._owners: dict[str, Any] = {}
+
+    def answer(self, kind: Any) -> Schema:
+        """Return the schema of what a route answers with; every field is there."""
+        return self._of(kind, {}, body=None)
+
+    def body(self, kind: Any, *, loose: bool, foreign: bool = False) -> Schema:
+        """Return the schema of a request body, by reference.
+
+        `loose`: an optional field may be absent but not null. `foreign`: not ours, unknown fields are let through.
+        """
+        return self._class(kind, {}, body={"loose": loose, "foreign": foreign})
+
+    def _of(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        if isinstance(kind, TypeVar):
+            if kind not in bound:
+                raise TypeError("a generic answer says what it holds: `Items[Something]`")
+            return self._of(bound[kind], {}, body)
+        if kind in PLAIN:
+            return dict(PLAIN[kind])
+        if isinstance(kind, NewType):
+            return self._of(kind.__supertype__, bound, body)
+        origin = get_origin(kind)
+        if origin in (Union, UnionType):
+            return self._union(get_args(kind), bound, body)
+        if origin is Literal:
+            return {"enum": list(get_args(kind))}
+        if origin in (list, tuple):
+            return {"type": "array", "items": self._of(get_args(kind)[0], bound, body)}
+        if origin is dict or kind is dict:
+            value = get_args(kind)[1] if get_args(kind) else Any
+            return {"type": "object", "additionalProperties": self._of(value, bound, body) or True}
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return {"type": "string", "enum": [one.value for one in kind]}
+        return self._class(kind, bound, body)
+
+    def _union(self, kinds: tuple[Any, ...], bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        options = [self._of(kind, bound, body) for kind in kinds if kind is not NoneType]
+        if NoneType not in kinds:
+            return options[0] if len(options) == 1 else {"anyOf": options}
+        if len(options) > 1 or "$ref" in options[0]:
+            return {"anyOf": [*options, {"type": "null"}]}
+        return _nullable(options[0])
+
+    def _class(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        origin = get_origin(kind) or kind
+        if not attrs.has(origin):
+            raise TypeError(f"{kind} has no schema: annotate the route with an attrs class")
+        given = tuple(bound.get(one, one) for one in get_args(kind))
+        name = name_of(origin) if not given else f"{name_of(given[0])}{origin.__name__}"
+        reference = {"$ref": f"#/components/schemas/{name}"}
+        if name in self.components:
+            if self._owners[name] != (origin, given):
+                raise TypeError(f"two classes are called {name}")
+            return reference
+        self._owners[name] = (origin, given)
+        self.components[name] = {}  # a class may hold itself
+        inner = dict(zip(getattr(origin, "__parameters__", ()), given, strict=False))
+        self.components[name] = self._object(origin, inner, body)
+        return reference
+
+    def _object(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        hints = get_type_hints(kind)
+        fields: dict[str, Schema] = {}
+        required = []
+        for field in attrs.fields(kind):
+            hint = hints[field.name]
+            if body is not None and body["loose"]:
+                hint = _without_none(hint)
+            schema = self._of(hint, bound, body)
+            _add_words(schema, kind.__name__, field.name)
+            if body is not None:
+                _bound(schema, field.validator)
+                if "integer" in _types(schema):
+                    schema.setdefault("maximum", MAX_INT)
+                if isinstance(field.default, str | int | bool) and not body["loose"]:
+                    schema["default"] = field.default
+            schema |= field.metadata.get("schema", {})
+            fields[field.name] = schema
+            if body is None or field.default is attrs.NOTHING:
+                required.append(field.name)
+        made: Schema = {"type": "object", "description": first_line(kind), "properties": fields}
+        if required:
+            made["required"] = required
+        if body is not None and not body["foreign"]:
+            made["additionalProperties"] = False
+        return made
+
+
+def name_of(kind: Any) -> str:
+    """Return what a class is called in the document."""
+    name: str = kind.__name__
+    return vocabulary.NAMES.get(name, name.removesuffix("View"))
+
+
+def first_line(documented: object) -> str:
+    """Return the first paragraph of a docstring, on one line, without where the rule is written down."""
+    paragraph = " ".join((documented.__doc__ or "").split("\n\n")[0].split())
+    return SOURCE.sub("", paragraph)
+
+
+def _types(schema: Schema) -> list[str]:
+    kind = schema.get("type", [])
+    return [kind] if isinstance(kind, str) else kind
+
+
+def _nullable(schema: Schema) -> Schema:
+    if not schema:
+        return schema
+    made = {**schema, "type": [*_types(schema), "null"]}
+    if "enum" in schema:
+        made["enum"] = [*schema["enum"], None]
+    return made
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - the members are found here
+
+
+def _add_words(schema: Schema, owner: str, name: str) -> None:
+    """Put a field's closed list of words, or the form of an id, into its schema."""
+    inner = schema["items"] if schema.get("type") == "array" else schema
+    if "string" in _types(inner) and "enum" not in inner and "format" not in inner:
+        if words := vocabulary.words_of(owner, name):
+            with_null = "null" in _types(inner) and None not in words
+            inner["enum"] = [*words, None] if with_null else words
+        elif vocabulary.is_id(owner, name):
+            inner["format"] = "uuid"
+    if name == "permissions" and schema.get("type") == "object":
+        schema |= vocabulary.PERMISSIONS
+
+
+def _bound(schema: Schema, validator: Any) -> None:
+    """Put a validator's bounds into a schema; ours are those of `api.bodies`."""
+    match type(validator).__name__:
+        case "_AndValidator":
+            for one in validator._validators:
+                _bound(schema, one)
+        case "_OptionalValidator":
+            inner = validator.validator
+            for one in inner if isinstance(inner, list | tuple) else [inner]:
+                _bound(schema, one)
+        case "_MinLengthValidator":
+            schema["minLength"] = validator.min_length
+        case "_MaxLengthValidator":
+            schema["maxLength"] = validator.max_length
+        case "_NumberValidator":
+            schema[{">=": "minimum", "<=": "maximum"}[validator.compare_op]] = validator.bound
+        case "_InValidator":
+            schema["enum"] = list(validator.options) + ([None] if "null" in _types(schema) else [])
+        case _:
+            pass  # a rule of its own: the field's `schema` metadata says it

@@ -1,0 +1,137 @@
+"""The words of the wire for the interface documents: which values a field has, what things are called, what fits.
+
+Types say `str` where a closed list of words is meant; the lists themselves are the enums of core, named here once.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from core.config.keys import KEYS, Shape
+from core.operators.rules import AREAS
+from core.pairing.rules import CauseTag
+from core.pairing_failures.rules import OperatorAction
+from core.payments.rules import Case
+from core.payments.states import PaymentStatus
+from core.sessions.states import SessionStatus
+
+MAX_SEQ = 2**31 - 1
+SENSITIVITY = ("regular", "sensitive")
+PARTIES = ("customer", "mitra")
+EXTENSION_STATUS = ("pending", "approved", "auto_approved", "rejected", "safeguard_tripped")
+RESULTS = tuple(dict.fromkeys(case.result for case in Case))
+
+# What classes are called in the documents, where it is not their own name less "View".
+NAMES = {
+    "PaymentView": "PaymentRequest",
+    "TierView": "Tier",
+    "MitraRow": "MitraForOperators",
+    "Asked": "CodeRequest",
+    "ConfigRow": "ConfigurationRow",
+    "WebhookCall": "WebhookLog",
+    "Audit": "LedgerAudit",
+    "Failure": "PaymentFailure",
+    "Discount": "FirstSessionDiscount",
+    "HistoryRow": "ChatHistoryRow",
+}
+
+# The words of a field, by its name, or by "Class.field" where the name has several meanings. None: any text.
+WORDS: dict[str, Iterable[str] | None] = {
+    "mode": ("chat", "call"),
+    "modes": ("chat", "call"),
+    "topic_sensitivity": SENSITIVITY,
+    "cause_tag": CauseTag,
+    "operator_action": OperatorAction,
+    "sender_type": (*PARTIES, "system"),
+    "ended_by": (*PARTIES, "timer"),
+    "token_type": ("Bearer",),
+    "processing_result": RESULTS,
+    "ChatRequest.kind": ("blast", "targeted"),
+    "MessageView.type": ("text",),
+    "MessageView.status": ("sent", "delivered", "read"),
+    "PaymentView.status": PaymentStatus,
+    "SessionView.status": SessionStatus,
+    "WebhookCall.status": None,
+    "GatewayCall.status": None,
+    "Alive.status": ("ok",),
+    "WebhookCall.processing_result": (*RESULTS, None),  # type: ignore[dict-item]
+}
+# Fields that end like ids and are somebody else's, or none.
+FOREIGN_IDS = frozenset({"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id"})
+
+UUID = "01933f2e-8a4c-7d3b-9f10-5a6b7c8d9e0f"
+TIME = "2026-11-21T06:00:00Z"
+# Query parameters that are more than their type says.
+QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
+    "cursor": {"type": "string", "description": "`next_cursor` of the page before."},
+    "from": {"type": "string", "format": "date-time", "description": "Included. With a zone."},
+    "to": {"type": "string", "format": "date-time", "description": "Excluded. With a zone."},
+    "after": {"type": "integer", "minimum": 0, "maximum": MAX_SEQ, "description": "What is behind this `seq`."},
+    "before": {"type": "integer", "minimum": 0, "maximum": MAX_SEQ, "description": "The last ones before this `seq`."},
+    "cause_tag": {"type": "string", "enum": list(CauseTag)},
+    "operator_action": {"type": "string", "enum": ["none", *OperatorAction], "description": "`none`: open ones."},
+    "processing_result": {"type": "string", "examples": list(RESULTS)},
+    "q": {"type": "string", "description": "A part of what is looked for."},
+    "superseded": {"type": "boolean", "default": False},
+}
+# Values for examples of bodies. An optional field without one is left out of the example.
+EXAMPLES: dict[str, Any] = {
+    "phone": "+6281234567890",
+    "display_name": "Dewi",
+    "email": "root@example.test",
+    "password": "correct horse battery staple",
+    "refresh_token": "a-refresh-token-as-it-was-given",
+    "code": "123456",
+    "mode": "chat",
+    "duration_minutes": 12,
+    "content": "Halo Kak, aku butuh teman bicara.",
+    "message": "Terima kasih, sampai jumpa.",
+    "up_to": 4,
+    "is_active": True,
+    "require_ping": True,
+    "stale_after_seconds": 45,
+    "operator_action": "refunded",
+    "topics": ["pekerjaan"],
+    "MessageBody.type": "text",
+    "ConfigValue.value": 45,
+    "GatewayCall.id": "inv-2026-0001",
+    "GatewayCall.external_id": UUID,
+    "GatewayCall.status": "PAID",
+    "GatewayCall.amount": 12000,
+    "GatewayCall.currency": "IDR",
+    "GatewayCall.metadata": {"app": "sesi"},
+    "role_id": UUID,
+    "permissions": {"mitras": "read"},
+    "name": "support",
+    "push_token": "a-push-token",
+    "identity_token": "an-identity-token",
+}
+PATH_EXAMPLES = {"key": next(key.name for key in KEYS.values() if key.shape is Shape.NUMBER)}
+PERMISSIONS = {
+    "type": "object",
+    "description": "Area to level; `*` is every area.",
+    "propertyNames": {"enum": ["*", *AREAS]},
+    "additionalProperties": {"type": "string", "enum": ["read", "write"]},
+}
+
+
+def known(table: dict[str, Any], owner: str, name: str) -> Any:
+    """Look a field up, by "Class.field" first; KeyError when there is nothing of it."""
+    return table[f"{owner}.{name}"] if f"{owner}.{name}" in table else table[name]
+
+
+def words_of(owner: str, name: str) -> list[str | None] | None:
+    """Return the closed list of a field's words; None when it takes any text."""
+    try:
+        found = known(WORDS, owner, name)
+    except KeyError:
+        return None
+    return None if found is None else [word.value if isinstance(word, enum.Enum) else word for word in found]
+
+
+def is_id(owner: str, name: str) -> bool:
+    """Whether a field of text is one of our ids."""
+    if name in FOREIGN_IDS or f"{owner}.{name}" in FOREIGN_IDS:
+        return False
+    return name == "id" or name.endswith("_id")

@@ -1,0 +1,313 @@
+"""The OpenAPI documents are true: every route and refusal is in them, and their examples run."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from litestar import Request
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from api import answers, apps
+from api.auth import Access
+from api.examples import example_of
+from api.signatures import PATH, signature_of
+from api.vocabulary import words_of
+from core.base import metrics
+from core.base.errors import DomainError
+from core.payments.rules import PaymentNotConfirmed
+from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
+
+pytestmark = pytest.mark.anyio
+
+LISTENERS = {"public": apps.PUBLIC, "internal": apps.INTERNAL}
+DOCUMENTS = {name: apps.interface(name) for name in LISTENERS}
+both = pytest.mark.parametrize("listener", LISTENERS)
+
+
+def operations(listener: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """The document's operations by (METHOD, path)."""
+    paths = DOCUMENTS[listener]["paths"]
+    return {(method.upper(), path): one for path, item in paths.items() for method, one in item.items()}
+
+
+def routes(listener: str) -> dict[tuple[str, str], Any]:
+    """The listener's handlers by (METHOD, path)."""
+    found = {}
+    for handler in LISTENERS[listener]:
+        for path in handler.paths:
+            for method in handler.http_methods:
+                found[str(method), PATH.sub(r"{\1}", path)] = handler
+    return found
+
+
+def validator(listener: str, schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """Checks values against a schema of the document."""
+    components = {"components": DOCUMENTS[listener]["components"]}
+    return jsonschema.Draft202012Validator(
+        {**schema, **components}, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+
+
+def codes_of(operation: dict[str, Any]) -> set[tuple[int, str]]:
+    """Every (status, code) that an operation is said to refuse with."""
+    return {
+        (int(status), code)
+        for status, response in operation["responses"].items()
+        for content in response.get("content", {}).values()
+        for code in content.get("examples", {})
+    }
+
+
+EXAMPLES = [
+    pytest.param(listener, method, path, content["example"], id=f"{method} {path}")
+    for listener in LISTENERS
+    for (method, path), operation in operations(listener).items()
+    for content in operation.get("requestBody", {}).get("content", {}).values()
+]
+
+
+@both
+def test_the_document_is_openapi_3_1(listener: str) -> None:
+    assert DOCUMENTS[listener]["openapi"] == "3.1.0"
+    OpenAPIV31SpecValidator(DOCUMENTS[listener]).validate()
+    assert json.loads(json.dumps(DOCUMENTS[listener])) == DOCUMENTS[listener]
+
+
+@both
+def test_every_route_is_in_its_document_and_the_other_way_round(listener: str) -> None:
+    assert set(operations(listener)) == set(routes(listener))
+
+
+@both
+def test_every_declared_refusal_is_in_the_document(listener: str) -> None:
+    for place, handler in routes(listener).items():
+        access: Access = handler.opt["access"]
+        declared = {(answers.STATUS[error.kind], error.code) for error in access.refusals}
+        assert declared <= codes_of(operations(listener)[place]), place
+
+
+@both
+def test_the_document_says_neither_more_nor_less_than_the_service_may_answer(listener: str) -> None:
+    for place, handler in routes(listener).items():
+        may = {(one.status, one.code) for one in answers.refusals_of(handler)}
+        if listener == "internal":  # a probe that both listeners have is limited on neither
+            may.discard((429, "RATE_LIMITED"))
+        assert codes_of(operations(listener)[place]) == may, place
+
+
+def refusals(cls: type[DomainError]) -> Iterator[type[DomainError]]:
+    """All refusals of the service; those of tests are none."""
+    if cls.__module__.split(".")[0] in ("core", "api"):
+        yield cls
+    for below in cls.__subclasses__():
+        yield from refusals(below)
+
+
+def test_every_code_of_the_service_is_in_a_document() -> None:
+    """A refusal that no route declares is either dead, or its route forgot it."""
+    codes = {code for listener in LISTENERS for one in operations(listener).values() for _, code in codes_of(one)}
+    said = {one.code for one in refusals(DomainError)} - {DomainError.code}
+    # The legacy way to start a search, which is not there yet, will refuse with it.
+    assert said - codes <= {PaymentNotConfirmed.code}
+
+
+@both
+def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(listener: str) -> None:
+    found = list(operations(listener).values())
+    names = [one["operationId"] for one in found]
+    assert len(names) == len(set(names))
+    assert [one["operationId"] for one in found if not re.fullmatch(r"[a-z0-9_]+", one["operationId"])] == []
+    assert [one["operationId"] for one in found if not (one["summary"] and one["description"] and one["tags"])] == []
+
+
+@both
+def test_only_the_second_address_of_a_route_is_deprecated(listener: str) -> None:
+    by_handler: dict[Any, list[bool]] = {}
+    for place, handler in routes(listener).items():
+        by_handler.setdefault(handler, []).append(operations(listener)[place].get("deprecated", False))
+    assert all(flags.count(False) == 1 for flags in by_handler.values())
+
+
+@both
+def test_a_route_asks_for_a_token_exactly_if_it_is_for_some_users_only(listener: str) -> None:
+    for place, handler in routes(listener).items():
+        access: Access = handler.opt["access"]
+        expected = [{"bearerAuth": []}] if access.kinds else [{}, {"bearerAuth": []}] if access.optional else []
+        assert operations(listener)[place]["security"] == expected, place
+
+
+@both
+def test_every_path_parameter_is_declared(listener: str) -> None:
+    for (method, path), operation in operations(listener).items():
+        given = {one["name"] for one in operation["parameters"] if one.get("in") == "path"}
+        assert given == set(re.findall(r"\{(\w+)\}", path)), (method, path)
+
+
+@both
+def test_every_query_parameter_is_declared(listener: str) -> None:
+    for place, handler in routes(listener).items():
+        given = {one["name"] for one in operations(listener)[place]["parameters"] if one.get("in") == "query"}
+        assert given == set(signature_of(handler).query), place
+
+
+@both
+def test_a_repeatable_route_takes_an_idempotency_key(listener: str) -> None:
+    key = {"$ref": "#/components/parameters/Idempotency-Key"}
+    for place, handler in routes(listener).items():
+        assert (key in operations(listener)[place]["parameters"]) == bool(handler.opt.get("idempotent")), place
+
+
+@both
+def test_a_field_of_state_has_a_closed_list_of_words(listener: str) -> None:
+    """A new `status` must be named in the vocabulary, or be said to be anybody's word."""
+    free = {"WebhookLog.status", "GatewayCall.status"}
+    closed = {"status", "mode", "kind", "cause_tag", "operator_action", "topic_sensitivity", "sender_type", "ended_by"}
+    missing = [
+        f"{name}.{field}"
+        for name, schema in DOCUMENTS[listener]["components"]["schemas"].items()
+        for field, inner in schema.get("properties", {}).items()
+        if field in closed and "enum" not in inner and f"{name}.{field}" not in free
+    ]
+    assert missing == []
+    assert words_of("SessionView", "mode") == ["chat", "call"]
+
+
+@both
+def test_bodies_are_closed(listener: str) -> None:
+    schemas = DOCUMENTS[listener]["components"]["schemas"]
+    for (method, path), operation in operations(listener).items():
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            schema = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+            foreign = routes(listener)[method, path].opt["access"].foreign_body
+            assert schema.get("additionalProperties", True) is foreign, (method, path)
+
+
+@both
+def test_every_example_fits_its_schema(listener: str) -> None:
+    for operation in operations(listener).values():
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            validator(listener, content["schema"]).validate(content["example"])
+        for response in operation["responses"].values():
+            for content in response.get("content", {}).values():
+                for example in content.get("examples", {}).values():
+                    validator(listener, content["schema"]).validate(example["value"])
+
+
+def test_an_example_has_what_is_required_and_what_has_a_usual_value() -> None:
+    schema = {
+        "required": ["session_id", "note"],
+        "properties": {
+            "session_id": {"type": "string", "format": "uuid"},
+            "note": {"type": "string", "minLength": 3},
+            "phone": {"type": "string"},
+            "rest": {"type": "string"},
+        },
+    }
+    made = example_of(schema, {})
+    assert set(made) == {"session_id", "note", "phone"}
+    assert len(made["note"]) == 3
+
+
+def test_an_answer_that_no_document_knows_is_counted() -> None:
+    """The counter that the stacks of all tests must leave at nothing does count."""
+    handler = next(one for one in apps.PUBLIC if "/healthz" in one.paths)
+    scope: Any = {
+        "type": "http",
+        "route_handler": handler,
+        "path_template": "/healthz",
+        "path": "/healthz",
+        "headers": [],
+    }
+    answers.check(Request(scope), 500, "INTERNAL_ERROR")
+    answers.check(Request(scope), 409, PaymentNotConfirmed.code)
+    text = metrics.exposition().decode()
+    found = [line for line in text.splitlines() if line.startswith("sesi_undocumented_answers_total{")]
+    assert found == ['sesi_undocumented_answers_total{code="PAYMENT_NOT_CONFIRMED",route="/healthz",status="409"} 1.0']
+
+
+async def token_for(world: World, listener: str, access: Access, path: str) -> str | None:
+    """A token of a user who may call; a caller of their own, because the call may end it."""
+    if not access.kinds:
+        return None
+    if listener == "internal":
+        client = world.client()
+        operator = await world.operator()
+        client.access_token = operator.access_token
+    elif any(kind == "customer" for kind in access.kinds):
+        client = await world.customer()
+    else:
+        client = await world.mitra(online=False)
+    return client.access_token
+
+
+@pytest.mark.parametrize(("listener", "method", "path", "body"), EXAMPLES)
+async def test_every_example_runs(world: World, listener: str, method: str, path: str, body: Any) -> None:
+    """What the document shows may be sent: the service takes its shape, and answers as it says."""
+    handler = routes(listener)[method, path]
+    token = await token_for(world, listener, handler.opt["access"], path)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers["X-Callback-Token"] = CALLBACK_TOKEN
+    headers["X-Forwarded-For"] = f"10.9.{len(path)}.{len(method)}"
+    address = re.sub(r"\{key\}", "mitra_stale_after_seconds", path)
+    address = re.sub(r"\{\w+\}", new_id(), address)
+    url = getattr(world.stack.addresses, listener) + address
+    async with world.client()._http.request(method, url, json=body, headers=headers) as answer:
+        said = operations(listener)[method, path]["responses"]
+        assert str(answer.status) in said
+        assert answer.status < 500
+        assert answer.status != 422, await answer.text()
+        assert "X-Server-Time" in answer.headers
+        content = said[str(answer.status)].get("content")
+        if content is None:
+            assert await answer.read() == b""
+        else:
+            assert answer.content_type in content
+            validator(listener, content[answer.content_type]["schema"]).validate(await answer.json())
+
+
+@both
+async def test_the_document_and_its_page_are_served_from_here_alone(stack: Stack, world: World, listener: str) -> None:
+    base = getattr(stack.addresses, listener)
+    http = world.client()._http
+    async with http.get(base + "/openapi.json") as answer:
+        assert answer.status == 200
+        assert answer.content_type == "application/json"
+        assert await answer.json() == DOCUMENTS[listener]
+    async with http.get(base + "/docs") as answer:
+        assert answer.status == 200
+        page = await answer.text()
+        policy = answer.headers.getall("Content-Security-Policy")
+    assert len(policy) == 1
+    assert "script-src 'self';" in policy[0]
+    assert "http" not in page.replace("http-equiv", "")
+    assert re.findall(r"<script(?![^>]* src=)", page) == []
+    needed = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(needed) == 4
+    kinds = {"js": "text/javascript", "css": "text/css", "png": "image/png"}
+    for address in needed:
+        async with http.get(base + address) as answer:
+            assert answer.status == 200, address
+            assert answer.content_type == kinds[address.rpartition(".")[2]]
+            assert len(await answer.read()) > 50
+    async with http.get(base + "/docs/start.js") as answer:
+        start = await answer.text()
+    assert '"/openapi.json"' in start
+    assert "://" not in start
+    for name in ("nothing.js", "..%2F..%2F__init__.py", "swagger-editor-bundle.js"):
+        async with http.get(f"{base}/docs/{name}") as answer:
+            assert answer.status == 404
+
+
+@both
+def test_the_command_prints_the_document_without_any_server(stack: Stack, listener: str) -> None:
+    nowhere = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    done = stack.command("openapi", listener, **nowhere)
+    assert json.loads(done.stdout) == DOCUMENTS[listener]
+
+
+def test_the_command_refuses_another_listener(stack: Stack) -> None:
+    done = stack.command("openapi", "secret", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
