@@ -6,7 +6,9 @@ import asyncpg
 from redis.asyncio import Redis
 
 from core.base.clock import Clock, monotonic
+from core.base.errors import Unavailable
 from core.base.settings import Settings, SettingsError
+from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from tools import environment, migrate, up
 
 Check = tuple[str, bool, str]
@@ -19,9 +21,20 @@ async def examine(settings: Settings) -> list[Check]:
         found += [await _migrations(settings), await _clock(settings)]
     found += await _ports(settings)
     found.append(("OTP sender", True, settings.otp_sender))
+    found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
     found.append(("push sender", True, settings.push_sender))
     found.append(("gateway", True, "enabled" if settings.gateway_enabled else "disabled: development page"))
     return found
+
+
+async def _identity(letter: str, provider: IdentityProvider) -> Check:
+    """Read the provider's published keys."""
+    try:
+        await provider.keys.get("any")
+    except Unavailable:
+        mend = f"its keys can't be read: check IDENTITY_{letter.upper()}_JWKS_URL"
+        return f"identity provider {letter.upper()}", False, mend
+    return f"identity provider {letter.upper()}", True, "publishes its keys"
 
 
 async def _database(settings: Settings) -> Check:
