@@ -1,0 +1,109 @@
+"""Everybody who may knock: good users of each kind, operators of any permissions, and tokens that are bad in every way."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from functools import cache
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from core.base import ids
+from tests.stack import EMAIL, PASSWORD, Stack, World
+from tools.client import Client
+
+# An operator with the administrator's password hash, and a role of her own.
+ADD_ROLE = "INSERT INTO roles (id, name, permissions) VALUES ($1::uuid, $2, $3::text::jsonb)"
+ADD_OPERATOR = """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash)
+  SELECT $1::uuid, $2, 'Sari', $3::uuid, password_hash FROM control_center_users WHERE email = $4"""
+
+
+@cache
+def _stranger() -> Any:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def _sealed(header: dict[str, Any], claims: dict[str, Any], key: bytes) -> str:
+    """A token with any header, signed with HMAC-SHA256 whatever the header says."""
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (header, claims)]
+    seal = hmac.new(key, ".".join(parts).encode(), hashlib.sha256).digest()
+    return ".".join([*parts, base64.urlsafe_b64encode(seal).decode().rstrip("=")])
+
+
+def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
+    """Every way in which a token that looks like a good one can be none."""
+    kid, secret = stack.env["JWT_SECRETS"].split(":")
+    claims = jwt.decode(good, options={"verify_signature": False})
+    head, payload, seal = good.split(".")
+    other = "internal" if claims["aud"] == "public" else "public"
+    public_key = _stranger().public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )  # fmt: skip
+    header = {"alg": "HS256", "typ": "JWT", "kid": kid}
+
+    def signed(key: Any = secret, algorithm: str = "HS256", headers: Any = None, **changed: Any) -> str:
+        return jwt.encode({**claims, **changed}, key, algorithm=algorithm, headers=headers or {"kid": kid})
+
+    return {
+        "garbage": "garbage",
+        "three words": "a.b.c",
+        "expired": signed(iat=int(time.time()) - 10**8, exp=int(time.time()) - 10**8 + 900),
+        "ends at once": signed(exp=claims["iat"]),
+        "forged": signed("x" * 64),
+        "changed": f"{head}.{signed(sub=ids.new_id()).split('.')[1]}.{seal}",
+        "unsigned": f"{head}.{payload}.",
+        "alg none": signed(None, "none"),
+        "alg none, signed": _sealed({**header, "alg": "none"}, claims, secret.encode()),
+        "RS256": signed(_stranger(), "RS256"),
+        "RS256 over our secret": _sealed({**header, "alg": "RS256"}, claims, secret.encode()),
+        "HS256 over a public key": _sealed(header, claims, public_key),
+        "HS512": signed(algorithm="HS512"),
+        "unknown kid": signed(headers={"kid": "another"}),
+        "no kid": signed(headers={"typ": "JWT"}),
+        "a path as kid": signed(headers={"kid": "../../dev/null"}),
+        "another audience": signed(aud=other),
+        "no audience": jwt.encode({k: v for k, v in claims.items() if k != "aud"}, secret, headers={"kid": kid}),
+        "unknown type": signed(typ="administrator"),
+    }
+
+
+async def somebody_who_left(client: Client, logout: str) -> str:
+    """Sign out; return the token, which has long to live still."""
+    token = client.access_token
+    assert token is not None
+    await client.post(logout)
+    return token
+
+
+class Desk:
+    """Operators whose permissions a test sets."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._role_id = ids.new_id()
+        self.operator_id = ids.new_id()
+        self.client = world.client()
+
+    async def open(self) -> "Desk":
+        """Make the operator, and sign her in."""
+        email = f"{self.operator_id}@example.test"
+        await self._world.stack.sql(ADD_ROLE, self._role_id, f"role {self._role_id}", "{}")
+        await self._world.stack.sql(ADD_OPERATOR, self.operator_id, email, self._role_id, EMAIL)
+        await self.client.sign_in_as_operator(email, PASSWORD)
+        return self
+
+    async def may(self, permissions: dict[str, str]) -> str:
+        """Let her do this and no more; return her token."""
+        sql = "UPDATE roles SET permissions = $2::text::jsonb WHERE id = $1::uuid"
+        await self._world.stack.sql(sql, self._role_id, json.dumps(permissions))
+        assert self.client.access_token is not None
+        return self.client.access_token
+
+    async def disable(self, disabled: bool) -> None:
+        """Shut her out, or let her in again, behind the service's back."""
+        sql = "UPDATE control_center_users SET disabled = $2 WHERE id = $1::uuid"
+        await self._world.stack.sql(sql, self.operator_id, disabled)

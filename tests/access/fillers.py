@@ -1,0 +1,102 @@
+"""What fills an address or a body, so that a call is refused for its caller and for nothing else.
+
+A route with a name or a body that is not here fails its tests, and says what to add.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.internal import desk
+from api.public import chat, devices, logins, pairing, payment_webhook, payments, profile
+from core.base import ids
+from tests.access.routes import Route
+
+HERE = "tests/access/fillers.py"
+
+# A name in an address -> a value that fits its form; of ids one that nobody has.
+PATH: dict[str, Callable[[], str]] = {
+    "request_id": ids.new_id,
+    "session_id": ids.new_id,
+    "auth_session_id": ids.new_id,
+    "mitra_id": ids.new_id,
+    "customer_id": ids.new_id,
+    "failure_id": ids.new_id,
+    "key": lambda: "no_such_key",
+    "name": lambda: "swagger-ui.css",
+}
+# Names whose objects belong to a customer or a mitra: somebody else's is 404 (tests/access/test_foreign_objects.py has them).
+OWNED = {"request_id", "session_id", "auth_session_id"}
+# Id fields of bodies whose objects belong to somebody, and those that name no object of a caller's, with the reason.
+OWNED_FIELDS = {"payment_request_id": "request_id"}
+FREE_FIELDS = {
+    "otp_request_id": "whoever has the code is the owner",
+    "client_message_id": "made by the client",
+    "targeted_mitra_id": "a mitra is no object of the caller's; she must be a previous one",
+}
+
+
+def a_phone() -> str:
+    """A number that nobody has."""
+    return f"+62811{random.SystemRandom().randrange(10**8):08d}"
+
+
+# A body's class -> a body of valid shape.
+BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
+    logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
+    logins.PhoneBody: lambda: {"phone": a_phone()},
+    logins.CodeBody: lambda: {"otp_request_id": ids.new_id(), "code": "123456"},
+    logins.IdentityBody: lambda: {"identity_token": "a.b.c"},
+    profile.ProfileBody: lambda: {"display_name": "Dewi"},
+    devices.PushTokenBody: lambda: {"push_token": ids.new_id()},
+    payments.PaymentBody: lambda: {"duration_minutes": 12},
+    payment_webhook.GatewayCall: lambda: {"id": "x", "external_id": ids.new_id(), "status": "PAID", "amount": 1},
+    pairing.RequestBody: lambda: {"payment_request_id": ids.new_id()},
+    chat.MessageBody: lambda: {"client_message_id": ids.new_id(), "content": "halo"},
+    chat.ReadBody: lambda: {"up_to": 1},
+    chat.ClosureBody: lambda: {"message": "sampai jumpa"},
+    desk.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
+    desk.RefreshBody: lambda: {"refresh_token": "nobody's"},
+    desk.ActionBody: lambda: {"operator_action": "refunded"},
+    desk.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
+    desk.MitraPatch: lambda: {"display_name": "Ayu"},
+    desk.ConfigValue: lambda: {"value": 1},
+    desk.MitraPingPatch: dict,
+}
+
+
+def _missing(route: Route, what: str, table: str) -> Any:
+    pytest.fail(f"{route}: {what} is new to these tests: add it to {table} in {HERE}", pytrace=False)
+
+
+def filled(route: Route, **given: str) -> str:
+    """The route's address with ids that nobody has, except those given."""
+    for name in route.parameters:
+        if name not in PATH:
+            _missing(route, f"the name {name!r} in the address", "PATH (and to OWNED, when it is a user's own)")
+    return route.at(**{name: given.get(name) or PATH[name]() for name in route.parameters})
+
+
+def body_of(route: Route) -> dict[str, Any] | None:
+    """A body of valid shape; None where none is taken."""
+    kind = route.signature.body
+    if kind is None:
+        return None
+    if kind not in BODIES:
+        _missing(route, f"the body {kind.__module__}.{getattr(kind, '__name__', kind)}", "BODIES")
+    return BODIES[kind]()
+
+
+def owned_fields(route: Route) -> list[str]:
+    """The fields of the route's body that name somebody's object."""
+    body = body_of(route) or {}
+    kinds = getattr(route.signature.body, "__attrs_attrs__", ())
+    names = {field.name for field in kinds if field.name.endswith("_id")} | {n for n in body if n.endswith("_id")}
+    if route.path == "/api/shared/payment/webhooks/gateway":
+        return []  # what the gateway names is its own
+    for name in sorted(names):
+        if name not in OWNED_FIELDS and name not in FREE_FIELDS:
+            _missing(route, f"the body's field {name!r}", "OWNED_FIELDS or FREE_FIELDS")
+    return sorted(names & OWNED_FIELDS.keys())

@@ -1,0 +1,168 @@
+"""Every route against every caller, as the routes themselves declare it (contract 2): nobody comes in by a side door."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import attrs
+import pytest
+
+from core.operators.rules import AREAS
+from tests.access.callers import Desk, bad_tokens, somebody_who_left
+from tests.access.fillers import body_of, filled
+from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
+from tests.access.wire import WEBHOOK, Answer, ask
+from tests.stack import Stack, World
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+LOGOUT = {"public": "/api/shared/auth/logout", "internal": "/internal/auth/logout"}
+UNAUTHENTICATED, FORBIDDEN = (401, "UNAUTHENTICATED"), (403, "FORBIDDEN")
+# Of the bad tokens; signing operators in takes its time.
+AT_OPEN_ROUTES = {
+    "three words", "expired", "forged", "alg none", "RS256", "another audience", "an operator's", "a customer's", "signed out",
+}  # fmt: skip
+OPERATOR_ROUTES = [route for route in CLOSED if route.access.area is not None]
+
+
+@attrs.define(kw_only=True)
+class Cast:
+    """Who knocks in these tests."""
+
+    stack: Stack
+    http: aiohttp.ClientSession
+    desk: Desk
+    people: dict[str, Client]
+    bad: dict[str, dict[str, str]]  # listener -> name -> token
+
+    async def call(
+        self, route: Route, token: str | None, *, headers: dict[str, str] | None = None, data: bytes | None = None
+    ) -> Answer:
+        """Call a route with a body of valid shape (or `data`)."""
+        addresses = self.stack.addresses
+        url = (addresses.internal if route.listener == "internal" else addresses.public) + filled(route)
+        if data is not None:
+            return await ask(
+                self.http, url, route.method, token=token, data=data, headers={"Content-Type": "application/json"}
+            )
+        return await ask(self.http, url, route.method, token=token, headers=headers, body=body_of(route))
+
+
+@pytest.fixture(scope="module")
+async def cast(stack: Stack) -> AsyncIterator[Cast]:
+    """Everybody, signed in once."""
+    world = World(stack)
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    customer, mitra, root = await world.customer(), await world.mitra(online=False), await world.operator()
+    desk, leaving = await Desk(world).open(), await Desk(world).open()
+    bad = {
+        "public": bad_tokens(stack, customer.access_token or "")
+        | {f"mitra's, {name}": token for name, token in bad_tokens(stack, mitra.access_token or "").items()}
+        | {"an operator's": root.access_token or ""}
+        | {"signed out": await somebody_who_left(await world.customer(), LOGOUT["public"])},
+        "internal": bad_tokens(stack, root.access_token or "")
+        | {"a customer's": customer.access_token or "", "a mitra's": mitra.access_token or ""}
+        | {"signed out": await somebody_who_left(leaving.client, LOGOUT["internal"])},
+    }
+    people = {"customer": customer, "mitra": mitra, "operator": root}
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
+        yield Cast(stack=stack, http=http, desk=desk, people=people, bad=bad)
+    await world.close()
+
+
+@pytest.mark.parametrize(**named(CLOSED))
+async def test_without_a_good_token_nobody_comes_in(cast: Cast, route: Route) -> None:
+    seen = {name: (await cast.call(route, token)).said for name, token in cast.bad[route.listener].items()}
+    good = cast.people["operator" if route.listener == "internal" else "customer"].access_token
+    for header in ("", "Bearer", "Bearer ", f"Basic {good}", f"{good}", f"Bearer x {good}", f"Bearer {good}x"):
+        seen[f"header {header[:12]!r}"] = (await cast.call(route, None, headers={"Authorization": header})).said
+    seen["no header"] = (await cast.call(route, None)).said
+    seen["in a cookie"] = (await cast.call(route, None, headers={"Cookie": f"access_token={good}"})).said
+    assert seen == dict.fromkeys(seen, UNAUTHENTICATED)
+
+
+@pytest.mark.parametrize(**named(CLOSED))
+async def test_a_token_in_the_query_is_none(cast: Cast, route: Route) -> None:
+    token = cast.people["operator" if route.listener == "internal" else "customer"].access_token
+    base = cast.stack.addresses.internal if route.listener == "internal" else cast.stack.addresses.public
+    url = f"{base}{filled(route)}?access_token={token}&token={token}"
+    assert (await ask(cast.http, url, route.method, body=body_of(route))).said == UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(**named([route for route in CLOSED if route.method != "GET"]))
+async def test_a_body_is_not_looked_at_before_its_sender_is(cast: Cast, route: Route) -> None:
+    for data in (b"{", b"[]", b'{"no such field": 1}', b"\xff\0", b"[" * 5_000):
+        assert (await cast.call(route, None, data=data)).said == UNAUTHENTICATED
+    answer = await cast.call(route, None, headers={"Content-Type": "text/plain"})
+    assert answer.said == UNAUTHENTICATED
+    for kind, person in cast.people.items():
+        if kind not in {known.value for known in route.access.kinds} and (kind == "operator") == (
+            route.listener == "internal"
+        ):
+            assert (await cast.call(route, person.access_token, data=b"{")).said == FORBIDDEN
+
+
+@pytest.mark.parametrize(**named(CLOSED))
+async def test_another_kind_of_user_is_refused(cast: Cast, route: Route) -> None:
+    kinds = {kind.value for kind in route.access.kinds}
+    for kind, person in cast.people.items():
+        if kind in kinds:
+            continue
+        other_listener = (kind == "operator") != (route.listener == "internal")
+        answer = await cast.call(route, person.access_token)
+        assert answer.said == (UNAUTHENTICATED if other_listener else FORBIDDEN), kind
+
+
+@pytest.mark.parametrize(**named(OPERATOR_ROUTES))
+async def test_an_operator_without_the_permission_is_refused(cast: Cast, route: Route) -> None:
+    area, level = route.access.area, route.access.level
+    assert area is not None
+    others = {name: "write" for name in AREAS if name != area}
+    refused = [{}, others, {area: "none"}, {area: ""}, {area.upper(): "write"}, {"": "write"}, {"**": "write"}]
+    if level == "write":
+        refused += [{area: "read"}, {"*": "read"}, {**others, area: "read"}]
+    for permissions in refused:
+        assert (await cast.call(route, await cast.desk.may(permissions))).said == FORBIDDEN, permissions
+    for permissions in ({area: level}, {area: "write"}, {"*": level}):
+        answer = await cast.call(route, await cast.desk.may(permissions))
+        assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, (permissions, answer)
+        assert answer.status < 500, answer
+
+
+@pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
+async def test_a_disabled_operator_is_shut_out_at_once(cast: Cast, route: Route) -> None:
+    token = await cast.desk.may({"*": "write"})
+    await cast.desk.disable(True)
+    try:
+        assert (await cast.call(route, token)).said == UNAUTHENTICATED
+    finally:
+        await cast.desk.disable(False)
+
+
+@pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
+async def test_the_declared_caller_comes_in(cast: Cast, route: Route) -> None:
+    for kind in route.access.kinds:
+        answer = await cast.call(route, cast.people[kind.value].access_token)
+        assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, answer
+        assert answer.status < 500, answer
+        if route.method == "GET" and not route.parameters:
+            assert answer.status == 200, answer
+
+
+@pytest.mark.parametrize(**named(OPEN))
+async def test_at_an_open_route_a_token_changes_nothing(cast: Cast, route: Route) -> None:
+    plain = await cast.call(route, None)
+    assert plain.code not in {"UNAUTHENTICATED", "FORBIDDEN"}, plain
+    assert plain.status < 500, plain
+    tokens = {name: token for name, token in cast.bad[route.listener].items() if name in AT_OPEN_ROUTES}
+    assert len(tokens) >= 8
+    if not route.access.optional:  # there a customer's good one counts
+        tokens |= {kind: person.access_token or "" for kind, person in cast.people.items()}
+    seen = {name: (await cast.call(route, token)).said for name, token in tokens.items()}
+    assert seen == dict.fromkeys(seen, plain.said)
+
+
+async def test_every_route_has_been_here() -> None:
+    assert len(OPEN) + len(CLOSED) == len(ROUTES) > 70
+    assert WEBHOOK in {route.path for route in OPEN}
+    assert {route.listener for route in CLOSED} == {"public", "internal"}

@@ -1,0 +1,169 @@
+"""What belongs to somebody else is not there: 404, in the very words of what never was (contract 2)."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import attrs
+import pytest
+
+from core.base import ids
+from tests.access.fillers import OWNED, OWNED_FIELDS, body_of, filled, owned_fields
+from tests.access.routes import CLOSED, Route, named
+from tests.access.wire import Answer, ask
+from tests.realtime.bare import end_early
+from tests.stack import Stack, World
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+
+NOT_FOUND, FORBIDDEN = (404, "NOT_FOUND"), (403, "FORBIDDEN")
+PUBLIC = [route for route in CLOSED if route.listener == "public"]
+IN_PATH = [route for route in PUBLIC if OWNED & set(route.parameters)]
+IN_BODY = [route for route in PUBLIC if owned_fields(route)]
+# A route that ends what the next one needs comes last, with its objects as they are then.
+ENDING = ("DELETE", "/cancel", "/abandon", "/end", "/closure")
+
+
+@attrs.define(kw_only=True)
+class Place:
+    """Two owners with something of each kind, and two strangers of the same kinds."""
+
+    stack: Stack
+    http: aiohttp.ClientSession
+    owners: dict[str, list[Client]]
+    strangers: dict[str, Client]
+    objects: dict[str, list[str]]  # a name in an address -> ids of that kind, in several states
+
+    async def call(self, route: Route, client: Client, *, body: dict[str, Any] | None, **given: str) -> Answer:
+        """Call a route about some object."""
+        url = self.stack.addresses.public + filled(route, **given)
+        return await ask(self.http, url, route.method, token=client.access_token, body=body)
+
+    async def about(self, route: Route, client: Client, name: str, value: str) -> Answer:
+        """Call a route about the object with this id, which is in the address."""
+        return await self.call(route, client, body=body_of(route), **{name: value})
+
+
+@pytest.fixture(scope="module")
+async def place(stack: Stack) -> AsyncIterator[Place]:
+    """A pending request, an active chat, one that is over, an open invitation, two devices; and two strangers."""
+    world = World(stack)
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    mitra, stranger = await world.mitra(), await world.mitra("Sari", online=False)
+    chatting, searching, paying, done = [await world.customer() for _ in range(4)]
+    active = await world.session(chatting, mitra)
+    over = await world.session(done, mitra)
+    await end_early(world, done, over)
+    for party in (done, mitra):
+        await party.post(f"/api/shared/chat/sessions/{over}/closure", {"message": "bye"})
+    waiting = await world.paid(searching)
+    await world.until(
+        lambda: mitra.get("/api/mitra/chat-requests"),
+        lambda found: any(item["session_id"] == waiting["session_id"] for item in found["items"]),
+    )
+    pending = await world.request(paying)
+    second_device = await world.stack.sql(  # so that the first one stays when it is revoked
+        """INSERT INTO auth_sessions SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::text,
+             'refresh_token_hash', $2::text))).* FROM auth_sessions a WHERE user_id = $1::uuid RETURNING id::text""",
+        paying.user["id"], ids.new_id(),
+    )  # fmt: skip
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
+        yield Place(
+            stack=stack,
+            http=http,
+            owners={"customer": [chatting, searching, paying, done], "mitra": [mitra]},
+            strangers={"customer": await world.customer("Rina"), "mitra": stranger},
+            objects={
+                "session_id": [active, over, waiting["session_id"]],
+                "request_id": [pending["payment_request_id"], waiting["payment_request_id"]],
+                "auth_session_id": [second_device[0]["id"]],
+            },
+        )
+        with contextlib.suppress(Refused):  # it may have been accepted
+            await searching.post("/api/client/chat/cancel", {"payment_request_id": waiting["payment_request_id"]})
+    await world.close()
+
+
+def objects_of(place: Place, route: Route, name: str) -> list[str]:
+    """The ids that a name in an address may have."""
+    if name not in place.objects:
+        pytest.fail(f"{route}: give `place` in {__file__} an object for {name!r}", pytrace=False)
+    return place.objects[name]
+
+
+@pytest.mark.parametrize(**named(IN_PATH))
+async def test_an_object_of_somebody_else_is_not_there(place: Place, route: Route) -> None:
+    [name] = OWNED & set(route.parameters)
+    for kind in route.access.kinds:
+        stranger = place.strangers[kind.value]
+        unknown = await place.about(route, stranger, name, ids.new_id())
+        assert unknown.said == NOT_FOUND
+        for value in objects_of(place, route, name):
+            answer = await place.about(route, stranger, name, value)
+            assert (answer.said, answer.raw) == (NOT_FOUND, unknown.raw)
+            assert (await place.about(route, stranger, name, value.upper())).raw == unknown.raw
+
+
+@pytest.mark.parametrize(**named(IN_PATH))
+async def test_another_kind_of_user_does_not_learn_what_is_there(place: Place, route: Route) -> None:
+    [name] = OWNED & set(route.parameters)
+    for kind in place.strangers.keys() - {kind.value for kind in route.access.kinds}:
+        for value in (ids.new_id(), "no-id", *objects_of(place, route, name)):
+            assert (await place.about(route, place.strangers[kind], name, value)).said == FORBIDDEN
+
+
+@pytest.mark.parametrize(**named(IN_BODY))
+async def test_an_object_of_somebody_else_in_a_body_is_not_there(place: Place, route: Route) -> None:
+    for kind in route.access.kinds:
+        stranger = place.strangers[kind.value]
+        for field in owned_fields(route):
+            unknown = await place.call(route, stranger, body=body_of(route))
+            assert unknown.said == NOT_FOUND
+            for value in objects_of(place, route, OWNED_FIELDS[field]):
+                body = {**(body_of(route) or {}), field: value}
+                assert (await place.call(route, stranger, body=body)).raw == unknown.raw
+
+
+async def test_a_list_shows_nothing_of_somebody_else(place: Place) -> None:
+    foreign = [value for values in place.objects.values() for value in values]
+    for route in PUBLIC:
+        if route.method != "GET" or route.parameters:
+            continue
+        for kind in route.access.kinds:
+            answer = await place.call(route, place.strangers[kind.value], body=None)
+            assert answer.status == 200, route
+            assert not [value for value in foreign if value in answer.raw.decode()], route
+
+
+async def test_before_a_stranger_came_nothing_has_changed_and_for_its_owner_everything_is_there(place: Place) -> None:
+    """The control: the same calls by the owners are answered, so the refusals above were for the caller alone."""
+    session, *_ = place.objects["session_id"]
+    chat = place.owners["customer"][0]
+    assert (await chat.get(f"/api/shared/chat/sessions/{session}"))["status"] == "active"
+    assert (await chat.get(f"/api/shared/chat/sessions/{session}/messages"))["items"] == []
+    pending = place.objects["request_id"][0]
+    payment = await place.owners["customer"][2].get(f"/api/client/payment/requests/{pending}")
+    assert payment["status"] == "pending"
+
+    def late(route: Route) -> bool:
+        return route.method == "DELETE" or route.path.endswith(ENDING)
+
+    for route in sorted(IN_PATH, key=late):
+        [name] = OWNED & set(route.parameters)
+        seen = [
+            (await place.about(route, owner, name, value)).said
+            for kind in route.access.kinds
+            for owner in place.owners[kind.value]
+            for value in place.objects[name]
+        ]
+        assert any(said[0] != 404 for said in seen), (str(route), seen)
+    for route in sorted(IN_BODY, key=late):
+        [field] = owned_fields(route)
+        seen = [
+            (await place.call(route, owner, body={**(body_of(route) or {}), field: value})).said
+            for owner in place.owners["customer"]
+            for value in place.objects[OWNED_FIELDS[field]]
+        ]
+        assert any(said[0] != 404 for said in seen), (str(route), seen)

@@ -1,0 +1,104 @@
+"""Who may hold a socket and what for: every bad token is 4401, and what a frame asks for is asked of its sender (contract 7)."""
+
+import pytest
+
+from tests.access.callers import bad_tokens, somebody_who_left
+from tests.realtime.bare import bare, bare_and_known
+from tests.stack import World, new_id
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+PATHS = ("chat", "pairing")
+
+
+@pytest.fixture
+async def idle(world: World) -> Client:
+    """A mitra who takes no requests."""
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    return await world.mitra(online=False)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_no_bad_token_opens_a_socket(world: World, idle: Client, path: str) -> None:
+    customer, operator = await world.customer(), await world.operator()
+    bad = bad_tokens(world.stack, customer.access_token or "")
+    bad |= {f"mitra's, {name}": token for name, token in bad_tokens(world.stack, idle.access_token or "").items()}
+    bad |= {
+        f"operator's, {name}": token for name, token in bad_tokens(world.stack, operator.access_token or "").items()
+    }
+    # An operator's token whose audience is the public one is signed by nobody.
+    del bad["operator's, another audience"]
+    bad |= {"an operator's": operator.access_token or "", "with its scheme": f"Bearer {customer.access_token}"}
+    seen = {}
+    for name, token in bad.items():
+        socket = await bare(customer, path)
+        await socket.say({"type": "auth", "token": token})
+        seen[name] = await socket.code()
+    assert seen == dict.fromkeys(bad, 4401)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_token_of_a_login_that_has_ended_opens_no_socket(world: World, path: str) -> None:
+    token = await somebody_who_left(await world.customer(), "/api/shared/auth/logout")
+    socket = await bare(world.client(), path)
+    await socket.say({"type": "auth", "token": token})
+    assert await socket.code() in {4401, 4403}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_token_in_the_address_or_a_header_does_not_open_a_socket(world: World, path: str) -> None:
+    customer = await world.customer()
+    url = f"{world.stack.addresses.realtime}/ws/{path}?token={customer.access_token}"
+    headers = {"Authorization": f"Bearer {customer.access_token}"}
+    async with customer._http.ws_connect(url, headers=headers) as ws:
+        await ws.send_json({"type": "ping"})
+        await ws.receive()
+        assert ws.close_code == 4401
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_bad_token_ends_an_open_socket(world: World, path: str) -> None:
+    customer = await world.customer()
+    for name, token in bad_tokens(world.stack, customer.access_token or "").items():
+        if name in {"three words", "forged", "expired", "alg none", "RS256", "another audience"}:
+            socket, _ = await bare_and_known(customer, path)
+            await socket.say({"type": "auth", "token": token})
+            assert await socket.code() == 4401, name
+
+
+async def test_what_only_a_mitra_may_say_is_forbidden_to_a_customer(world: World, idle: Client) -> None:
+    customer, other = await world.customer(), await world.customer()
+    payment = await world.paid(other)
+    socket, _ = await bare_and_known(customer, "pairing")
+    for command in ("accept", "reject"):
+        for session_id in (payment["session_id"], new_id()):
+            await socket.say({"type": command, "session_id": session_id, "ref": f"{command} {session_id}"})
+            answer = await socket.hear()
+            assert (answer["type"], answer["code"], answer["ref"]) == ("error", "FORBIDDEN", f"{command} {session_id}")
+    desk, _ = await bare_and_known(idle, "pairing")
+    for command in ("accept", "reject"):  # never invited: for her there is no such request
+        for session_id in (payment["session_id"], new_id()):
+            await desk.say({"type": command, "session_id": session_id, "ref": session_id})
+            answer = await desk.hear()
+            assert (answer["type"], answer["code"], answer["ref"]) == ("error", "NOT_FOUND", session_id)
+    await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+
+
+async def test_a_chat_of_others_is_not_there_for_any_frame(world: World, idle: Client) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    for stranger in (await world.customer(), idle):
+        socket, _ = await bare_and_known(stranger)
+        for place in (session_id, session_id.upper(), new_id()):
+            for frame in (
+                {"type": "send_message", "client_message_id": new_id(), "content": "halo"},
+                {"type": "delivered", "up_to": 0},
+                {"type": "read", "up_to": 0},
+                {"type": "typing", "is_typing": True},
+                {"type": "sync", "after": 0},
+            ):
+                await socket.say({**frame, "session_id": place, "ref": "r"})
+                answer = await socket.hear()
+                assert (answer["type"], answer["code"], answer["ref"]) == ("error", "NOT_FOUND", "r"), frame
+    assert (await mitra.get(f"/api/shared/chat/sessions/{session_id}/messages"))["items"] == []

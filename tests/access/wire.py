@@ -1,0 +1,109 @@
+"""One call over the wire and what every answer must be: the headers, and the one error body (contract 2)."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import aiohttp
+import attrs
+from yarl import URL
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+}
+WEBHOOK = "/api/shared/payment/webhooks/gateway"
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What came back. `seconds`: how long it took."""
+
+    status: int
+    headers: Any
+    raw: bytes
+    seconds: float
+
+    @property
+    def body(self) -> Any:
+        """The body, read as JSON."""
+        return json.loads(self.raw)
+
+    @property
+    def code(self) -> str | None:
+        """The error's code; None for what is no error of ours."""
+        try:
+            return self.body["error"]["code"]
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def said(self) -> tuple[int, str | None]:
+        """Status and code."""
+        return self.status, self.code
+
+
+def check_headers(answer: Answer) -> None:
+    """What every answer carries."""
+    assert REQUEST_ID.fullmatch(answer.headers.get("X-Request-Id", "")), answer
+    assert answer.headers.get("X-Server-Time", "").endswith("Z"), answer
+    for name, value in SECURITY.items():
+        assert answer.headers.get(name) == value, (name, answer)
+    assert "Content-Security-Policy" in answer.headers, answer
+    assert "Server" not in answer.headers, answer
+
+
+def check_error(answer: Answer) -> None:
+    """The one error body, and nothing beside it."""
+    assert answer.status >= 400, answer
+    assert answer.headers["Content-Type"].split(";")[0] == "application/json", answer
+    body = answer.body
+    assert set(body) == {"error"}, answer
+    error = body["error"]
+    assert {"code", "message"} <= set(error) <= {"code", "message", "details", "retry_after_seconds"}, answer
+    assert re.fullmatch(r"[A-Z][A-Z0-9_]+", error["code"]), answer
+    assert isinstance(error["message"], str), answer
+    assert error["message"], answer
+    if "retry_after_seconds" in error:
+        assert isinstance(error["retry_after_seconds"], int), answer
+        assert error["retry_after_seconds"] >= 1, answer
+    assert answer.headers.get("Retry-After") == (
+        str(error["retry_after_seconds"]) if "retry_after_seconds" in error else None
+    ), answer
+    if answer.status == 422:
+        assert error["details"]["fields"], answer
+        assert all(set(field) == {"field", "message"} for field in error["details"]["fields"]), answer
+
+
+async def ask(
+    http: aiohttp.ClientSession,
+    url: str,
+    method: str = "GET",
+    *,
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+    body: Any = None,
+    data: Any = None,
+) -> Answer:
+    """Send one request, look at its answer, and return it. `body` is JSON; `data` goes as it is, its type is its own."""
+    sent = {} if token is None else {"Authorization": f"Bearer {token}"}
+    if body is not None:
+        data = json.dumps(body).encode()
+        sent["Content-Type"] = "application/json"
+    sent |= headers or {}
+    skip = ["Content-Type"] if "Content-Type" not in sent else []
+    began = asyncio.get_running_loop().time()
+    async with http.request(
+        method, URL(url, encoded=True), data=data, headers=sent, skip_auto_headers=skip, allow_redirects=False
+    ) as got:
+        raw = await got.read()
+        answer = Answer(
+            status=got.status, headers=got.headers, raw=raw, seconds=asyncio.get_running_loop().time() - began
+        )
+    check_headers(answer)
+    if answer.status >= 400 and method != "HEAD" and WEBHOOK not in url and not url.endswith("/readyz"):
+        check_error(answer)
+    return answer

@@ -1,0 +1,359 @@
+"""The general rate limit over two api processes: exact, fair, and still there when Valkey is not (contract 2)."""
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import attrs
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.base import ids
+from core.bus.rate_limit import TAKE, Limit
+from tests.access.callers import bad_tokens
+from tests.access.wire import Answer, ask
+from tests.rules.test_rate_limit_rules import NOW, Bucket
+from tests.stack import CALLBACK_TOKEN, Stack, World, free_port
+from tools.embedded import running
+
+pytestmark = pytest.mark.anyio
+
+BURST = 10
+INTERVAL_S = 10  # six a minute: no test lasts so long that it is given one more
+ORIGIN = "https://app.example.test"
+NOTHING, ME, POLL = "/nothing/here", "/api/client/auth/me", "/api/client/mitras/availability"
+WEBHOOK = "/api/shared/payment/webhooks/gateway"
+
+
+@attrs.frozen
+class Doors:
+    """A service with two api processes behind one limit."""
+
+    stack: Stack
+    first: str
+    second: str
+
+    @property
+    def both(self) -> list[str]:
+        """Their public addresses."""
+        return [self.first, self.second]
+
+
+def start_api(stack: Stack, key: str, **env: str) -> str:
+    """Start one more api process; return its public address."""
+    public, internal = free_port(), free_port()
+    stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), **env)
+    stack.wait_ready("api", port=internal)
+    return f"http://127.0.0.1:{public}"
+
+
+@pytest.fixture(scope="module")
+def doors() -> Iterator[Doors]:
+    """A service of our own, because here the limit is low and Valkey dies."""
+    made = Stack(
+        RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST), PUBLIC_CORS_ORIGINS=ORIGIN
+    )  # fmt: skip
+    yield Doors(made, made.addresses.public, start_api(made, "api2"))
+    made.close()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    """Connections, as many as a storm needs."""
+    connector = aiohttp.TCPConnector(limit=100)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as made:
+        yield made
+
+
+def an_address() -> str:
+    """An address that nobody came from before."""
+    return f"10.{random.randrange(256)}.{random.randrange(256)}.{random.randrange(1, 255)}"
+
+
+class Visitor:
+    """Somebody who asks from an address, with a token or without."""
+
+    def __init__(self, http: aiohttp.ClientSession, address: str | None = None, token: str | None = None) -> None:
+        self._http = http
+        self._headers = {"X-Forwarded-For": address or an_address()}
+        self._token = token
+
+    async def ask(self, base: str, path: str = NOTHING, method: str = "GET", **headers: str) -> Answer:
+        """One request."""
+        return await ask(self._http, base + path, method, token=self._token, headers={**self._headers, **headers})
+
+    async def storm(self, count: int, *bases: str, path: str = NOTHING) -> list[Answer]:
+        """Many at once, in turn at each process."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.ask(bases[n % len(bases)], path)) for n in range(count)]
+        return [task.result() for task in tasks]
+
+    async def passes(self, count: int, *bases: str, path: str = NOTHING) -> int:
+        """How many of so many got through."""
+        return passed(await self.storm(count, *bases, path=path))
+
+
+def passed(answers: list[Answer]) -> int:
+    """How many were not refused for their rate."""
+    for answer in answers:
+        assert (answer.status == 429) == (answer.code == "RATE_LIMITED"), answer
+    return sum(answer.status != 429 for answer in answers)
+
+
+async def a_customer(doors: Doors, http: aiohttp.ClientSession) -> str:
+    """A new customer's token."""
+    answer = await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
+    assert answer.status == 201
+    return answer.body["access_token"]
+
+
+async def test_a_burst_is_exact_across_two_processes(doors: Doors, http: aiohttp.ClientSession) -> None:
+    for _ in range(3):
+        answers = await Visitor(http).storm(60, *doors.both)
+        assert passed(answers) == BURST
+        assert {answer.status for answer in answers} == {404, 429}
+
+
+async def test_a_refusal_says_when_to_come_again_and_lets_browsers_read_it(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    visitor = Visitor(http)
+    await visitor.storm(BURST, *doors.both)
+    answer = await visitor.ask(doors.second, Origin=ORIGIN)
+    assert answer.said == (429, "RATE_LIMITED")
+    assert 1 <= answer.body["error"]["retry_after_seconds"] <= INTERVAL_S
+    assert answer.headers["Retry-After"] == str(answer.body["error"]["retry_after_seconds"])
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "Retry-After" in answer.headers["Access-Control-Expose-Headers"]
+    foreign = await visitor.ask(doors.second, Origin="https://evil.example.test")
+    assert foreign.said == (429, "RATE_LIMITED")
+    assert "Access-Control-Allow-Origin" not in foreign.headers
+    preflight = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
+    assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # a browser's question is free
+
+
+async def test_a_user_has_one_bucket_wherever_she_is(doors: Doors, http: aiohttp.ClientSession) -> None:
+    token = await a_customer(doors, http)
+    answers = [
+        answer
+        for _ in range(4)
+        for answer in await Visitor(http, token=token).storm(8, *doors.both, path=ME)  # an address of its own each time
+    ]
+    assert passed(answers) == BURST
+    assert {answer.status for answer in answers} == {200, 429}
+
+
+async def test_users_at_one_address_have_a_bucket_each_and_strangers_there_another(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    address, tokens = an_address(), [await a_customer(doors, http) for _ in range(3)]
+    for token in tokens:
+        assert await Visitor(http, address, token).passes(BURST + 3, *doors.both, path=ME) == BURST
+    assert await Visitor(http, address).passes(BURST + 3, *doors.both) == BURST
+    assert await Visitor(http).passes(1, *doors.both) == 1
+
+
+async def test_a_token_that_is_none_counts_as_its_address(doors: Doors, http: aiohttp.ClientSession) -> None:
+    address, good = an_address(), await a_customer(doors, http)
+    bad = bad_tokens(doors.stack, good)
+    answers = [await Visitor(http, address, token).ask(doors.first, ME) for token in bad.values()]
+    assert len(answers) > BURST
+    assert [answer.status for answer in answers] == [401] * BURST + [429] * (len(answers) - BURST)
+    assert (await Visitor(http, address).ask(doors.second)).status == 429
+    assert (await Visitor(http, address, good).ask(doors.second, ME)).status == 200
+
+
+async def test_an_ipv6_network_is_one_address_and_a_mapped_ipv4_is_itself(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    network = f"2001:db8:{random.randrange(65536):x}:{random.randrange(65536):x}"
+    hosts = [f"{network}::{n:x}" for n in range(1, 5)] + [f"{network}:ffff:0:0:1", f"{network}:0:0:0:5".upper()]
+    answers = [(await Visitor(http, host).ask(base)).status for host in hosts for base in doors.both]
+    assert answers == [404] * BURST + [429] * 2
+    neighbour = network[:-1] + ("0" if network[-1] != "0" else "1")
+    assert (await Visitor(http, f"{neighbour}::1").ask(doors.first)).status == 404
+    one, other = an_address(), an_address()
+    assert await Visitor(http, f"::ffff:{one}").passes(BURST + 1, *doors.both) == BURST
+    assert (await Visitor(http, one).ask(doors.first)).status == 429
+    assert (await Visitor(http, f"::ffff:{other}").ask(doors.first)).status == 404
+
+
+async def test_only_what_a_trusted_proxy_added_counts_as_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
+    real = an_address()
+    for n in range(BURST):  # what the client itself wrote stands before it
+        assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.both[n % 2])).status == 404
+    assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.first)).status == 429
+
+
+async def test_the_availability_poll_counts_apart_both_ways(doors: Doors, http: aiohttp.ClientSession) -> None:
+    loop = asyncio.get_running_loop()
+    for first, second in ((POLL, ME), (ME, POLL)):
+        visitor, began = Visitor(http, token=await a_customer(doors, http)), loop.time()
+        count = {POLL: 80, ME: 20}
+        seen = {path: await visitor.passes(count[path], *doors.both, path=path) for path in (first, second)}
+        assert seen[ME] == BURST
+        assert 60 <= seen[POLL] <= 60 + 1 + (loop.time() - began)  # one a second comes back
+        [refusal] = [answer for answer in [await visitor.ask(doors.first, ME)] if answer.status == 429]
+        assert refusal.code == "RATE_LIMITED"
+
+
+async def test_who_watches_and_the_gateway_are_never_refused(doors: Doors, http: aiohttp.ClientSession) -> None:
+    visitor = Visitor(http)
+    await visitor.storm(BURST, *doors.both)
+    assert await visitor.passes(40, *doors.both, path="/healthz") == 40
+    async with asyncio.TaskGroup() as group:
+        calls = [
+            group.create_task(visitor.ask(base, WEBHOOK, "POST", **{"X-Callback-Token": CALLBACK_TOKEN}))
+            for base in doors.both * 15
+        ]
+    assert {call.result().status for call in calls} == {400}  # read, and found to be no call of a gateway
+    assert (await visitor.ask(doors.first)).status == 429
+
+
+async def test_the_internal_listener_is_not_limited(doors: Doors, http: aiohttp.ClientSession) -> None:
+    base = doors.stack.addresses.internal
+    assert await Visitor(http).passes(60, base) == 60
+    world = World(doors.stack)
+    operator = await world.operator()
+    assert await Visitor(http, token=operator.access_token).passes(60, base, path="/internal/auth/me") == 60
+    await world.close()
+
+
+async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp.ClientSession) -> None:
+    # It only counts strangers: for all else the processes of a service need one scale. A token in 30 s: half a real one.
+    slow = {"SESI_TIME_SCALE": "60", "RATE_LIMIT_PER_MINUTE": "2", "RATE_LIMIT_BURST": "3"}
+    base = start_api(doors.stack, "slow", **slow)
+    loop, visitor = asyncio.get_running_loop(), Visitor(http)
+    began = loop.time()
+    answers = [await visitor.ask(base) for _ in range(3)]
+    assert passed(answers) == 3
+    refusal = await visitor.ask(base)
+    while refusal.status != 429:  # a busy machine: another one had come back
+        refusal = await visitor.ask(base)
+    assert 1 <= refusal.body["error"]["retry_after_seconds"] <= 30
+    granted = 0
+    while granted < 4:
+        granted += (await visitor.ask(base)).status != 429
+        await asyncio.sleep(0.02)
+    assert 1.5 < loop.time() - began < 8  # at real speed it would be two minutes
+    doors.stack.stop("slow")
+
+
+async def test_a_very_high_limit_loses_nothing(doors: Doors, http: aiohttp.ClientSession) -> None:
+    base = start_api(doors.stack, "high", RATE_LIMIT_PER_MINUTE="600000", RATE_LIMIT_BURST="2000")
+    visitor = Visitor(http)
+    assert sum([await visitor.passes(100, base) for _ in range(20)]) == 2_000
+    doors.stack.stop("high")
+
+
+# -- Valkey
+
+
+async def limit_is_common(doors: Doors, http: aiohttp.ClientSession) -> bool:
+    """Whether both processes count together, as seen by a newcomer."""
+    visitor = Visitor(http)
+    return await visitor.passes(BURST, doors.first) + await visitor.passes(BURST, doors.second) == BURST
+
+
+async def becomes_common(doors: Doors, http: aiohttp.ClientSession) -> None:
+    """Wait until both processes count together again."""
+    async with asyncio.timeout(15):
+        while not await limit_is_common(doors, http):
+            pass
+
+
+async def hold_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
+    """Each process keeps the limit for itself, and no answer takes long."""
+    for base in doors.both:
+        await Visitor(http).ask(base)  # the first one may have to find out
+    visitor = Visitor(http)
+    answers = [answer for _ in range(2) for base in doors.both for answer in await visitor.storm(20, base)]
+    assert passed(answers) == 2 * BURST
+    assert max(answer.seconds for answer in answers) < 1
+    refusal = await visitor.ask(doors.first)
+    assert refusal.said == (429, "RATE_LIMITED")
+    assert 1 <= refusal.body["error"]["retry_after_seconds"] <= INTERVAL_S
+
+
+async def test_without_valkey_each_process_holds_the_limit_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
+    await becomes_common(doors, http)
+    servers = running(doors.stack.root)
+    assert servers is not None
+    os.kill(servers.valkey_pid, signal.SIGKILL)
+    try:
+        answers = await Visitor(http).storm(20, *doors.both)
+        assert BURST <= passed(answers) <= 2 * BURST
+        assert max(answer.seconds for answer in answers) < 1
+        await hold_alone(doors, http)
+        token = await a_customer(doors, http)
+        assert await Visitor(http, token=token).passes(3 * BURST, doors.first, path=ME) == BURST
+    finally:
+        assert await asyncio.to_thread(doors.stack.servers.watch) == ["valkey"]
+    await becomes_common(doors, http)
+
+
+async def test_a_frozen_valkey_holds_nobody_up(doors: Doors, http: aiohttp.ClientSession) -> None:
+    await becomes_common(doors, http)
+    servers = running(doors.stack.root)
+    assert servers is not None
+    os.kill(servers.valkey_pid, signal.SIGSTOP)
+    try:
+        answers: list[Answer] = []
+        began = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - began < 2.5:  # longer than it takes to ask again
+            answers += await Visitor(http).storm(8, *doors.both)
+        assert max(answer.seconds for answer in answers) < 1
+        assert passed(answers) == len(answers)
+        await hold_alone(doors, http)
+    finally:
+        os.kill(servers.valkey_pid, signal.SIGCONT)
+    await becomes_common(doors, http)
+
+
+async def test_an_emptied_valkey_gives_at_most_one_more_burst(doors: Doors, http: aiohttp.ClientSession) -> None:
+    visitor = Visitor(http)
+    assert await visitor.passes(2 * BURST, *doors.both) == BURST
+    with redis.Redis.from_url(doors.stack.redis_url) as client:
+        client.flushall()
+        client.script_flush()
+    assert await visitor.passes(2 * BURST, *doors.both) == BURST
+
+
+# -- the script
+
+LIMITS = st.builds(Limit, name=st.just("test"), per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 200))
+# Batches of questions: µs since the batch before, then for each question a bucket and how many are wanted.
+BATCHES = st.lists(
+    st.tuples(
+        st.one_of(st.just(0), st.integers(0, 90_000_000)),
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 20)), min_size=1, max_size=6),
+    ),
+    max_size=12,
+)
+
+
+@given(LIMITS, BATCHES)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+def test_the_script_grants_what_a_bucket_of_tokens_does(
+    doors: Doors, limit: Limit, batches: list[tuple[int, list[tuple[int, int]]]]
+) -> None:
+    prefix, now = f"test:{ids.new_id()}", NOW
+    buckets = {n: Bucket(limit) for n in range(3)}
+    with redis.Redis.from_url(doors.stack.redis_url) as client:
+        for gap, questions in batches:
+            now += gap
+            keys = [f"{prefix}:{which}" for which, _ in questions]
+            args: list[Any] = [now, 1.0]
+            for _, wanted in questions:
+                args += [limit.interval, limit.tolerance, wanted]
+            answers = client.eval(TAKE, len(keys), *keys, *args)
+            assert answers == [buckets[which].take(now, wanted) for which, wanted in questions]
+            for which, key in {which: key for (which, _), key in zip(questions, keys, strict=True)}.items():
+                full_in_ms = (limit.burst - buckets[which].tokens) * limit.interval / 1000
+                assert client.pttl(key) > full_in_ms  # until then it says something

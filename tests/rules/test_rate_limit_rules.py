@@ -1,0 +1,131 @@
+"""The arithmetic of the rate limit, against a bucket of tokens in exact fractions (contract 2)."""
+
+import asyncio
+import math
+from fractions import Fraction
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.base.errors import Kind
+from core.base.settings import read
+from core.bus import rate_limit
+from core.bus.rate_limit import Limit, RateLimit, RateLimited, _Question
+
+NOW = 1_800_000_000_000_000  # µs; as large as real ones, where a float's steps are a quarter of one
+# (µs since the one before, which bucket)
+STEPS = st.lists(st.tuples(st.one_of(st.just(0), st.integers(0, 90_000_000)), st.integers(0, 2)), max_size=60)
+LIMITS = st.builds(Limit, name=st.just("test"), per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 40))
+
+
+@attrs.define
+class Bucket:
+    """Holds `burst` tokens, gains one each interval, gives one for each request."""
+
+    limit: Limit
+    tokens: Fraction = attrs.field(init=False)
+    at: int = NOW
+
+    def __attrs_post_init__(self) -> None:
+        self.tokens = Fraction(self.limit.burst)
+
+    def take(self, now: int, wanted: int = 1) -> int:
+        """Return how many were granted, or minus the µs until the next one is."""
+        gained = Fraction(now - self.at) / Fraction(self.limit.interval)
+        self.tokens, self.at = min(Fraction(self.limit.burst), self.tokens + gained), now
+        if self.tokens < 1:
+            return -math.ceil((1 - self.tokens) * Fraction(self.limit.interval))
+        granted = min(math.floor(self.tokens), wanted)
+        self.tokens -= granted
+        return granted
+
+
+@pytest.fixture
+def limits() -> RateLimit:
+    return a_process()
+
+
+def a_process() -> RateLimit:
+    """A process's limits; nothing is connected to."""
+    return RateLimit(read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"}))
+
+
+def judged(process: RateLimit, limit: Limit, key: str, now: int) -> int:
+    future: asyncio.Future[int] = asyncio.Future(loop=asyncio.new_event_loop())
+    future.get_loop().close()
+    return process._judge(_Question(key=key, limit=limit, now_us=now, answer=future))
+
+
+@given(LIMITS, STEPS)
+@example(Limit(name="test", per_minute=7, burst=3), [(0, 0)] * 5)
+@example(Limit(name="test", per_minute=70, burst=10), [(0, 0)] * 12)
+@example(Limit(name="test", per_minute=999_999, burst=40), [(0, 0)] * 45)
+def test_a_process_alone_grants_what_a_bucket_of_tokens_does(limit: Limit, steps: list[tuple[int, int]]) -> None:
+    process, buckets, now = a_process(), {n: Bucket(limit) for n in range(3)}, NOW
+    for passed, which in steps:
+        now += passed
+        assert judged(process, limit, f"user:{which}", now) == buckets[which].take(now)
+
+
+@given(st.integers(1, 1_000_000), st.integers(1, 200))
+def test_a_burst_is_exact_and_the_rate_is_never_below_the_setting(per_minute: int, burst: int) -> None:
+    limit, process = Limit(name="test", per_minute=per_minute, burst=burst), a_process()
+    granted = [judged(process, limit, "user:x", NOW) for _ in range(burst + 3)]
+    assert granted[:burst] == [1] * burst
+    assert all(answer < 0 for answer in granted[burst:])
+    # A minute after the bucket was emptied it has the minute's worth, or is full.
+    after = [judged(process, limit, "user:x", NOW + 60_000_000) for _ in range(min(per_minute, burst))]
+    assert after == [1] * min(per_minute, burst)
+
+
+@given(LIMITS)
+def test_the_wait_that_is_told_is_enough_and_no_more(limit: Limit) -> None:
+    process = a_process()
+    for _ in range(limit.burst):
+        judged(process, limit, "user:x", NOW)
+    wait = -judged(process, limit, "user:x", NOW)
+    assert 0 < wait <= limit.interval
+    assert judged(process, limit, "user:x", NOW + wait - 1) == -1
+    assert judged(process, limit, "user:x", NOW + wait) == 1
+
+
+@given(LIMITS, st.lists(st.integers(0, 5), min_size=1, max_size=50))
+def test_refusals_do_not_prolong_the_wait(limit: Limit, gaps: list[int]) -> None:
+    process, now = a_process(), NOW
+    for _ in range(limit.burst):
+        judged(process, limit, "user:x", NOW)
+    for gap in gaps:
+        now += gap
+        assert judged(process, limit, "user:x", now) == -(NOW + int(limit.interval) - now)
+
+
+@given(LIMITS, st.lists(st.integers(-3_000_000, 3_000_000), min_size=1, max_size=60))
+def test_clocks_that_differ_give_no_more_than_the_latest_of_them_would(limit: Limit, offsets: list[int]) -> None:
+    process = a_process()
+    granted = sum(judged(process, limit, "user:x", NOW + offset) == 1 for offset in offsets)
+    assert granted <= limit.burst + math.floor((max(offsets) - min(offsets)) / limit.interval)
+
+
+def test_the_oldest_bucket_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, limits: RateLimit) -> None:
+    monkeypatch.setattr(rate_limit, "KEPT", 3)
+    limit = Limit(name="test", per_minute=1, burst=1)
+    for who in "abc":
+        assert judged(limits, limit, who, NOW) == 1
+    assert judged(limits, limit, "a", NOW) < 0  # and so is the newest now
+    assert judged(limits, limit, "d", NOW) == 1
+    assert [judged(limits, limit, who, NOW) > 0 for who in "acd"] == [False, False, False]
+    assert judged(limits, limit, "b", NOW) == 1
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "burst", "advance"),
+    [(120, 60, 1), (120, 10, 1), (1, 1, 1), (600_000, 1_000, 15), (1_000_000, 1_000_000, 1_041), (1_000_000, 1, 1)],
+)
+def test_only_a_very_high_limit_is_taken_in_advances(per_minute: int, burst: int, advance: int) -> None:
+    assert Limit(name="test", per_minute=per_minute, burst=burst).advance == advance
+
+
+def test_the_refusal_is_429_rate_limited() -> None:
+    assert (RateLimited.kind, RateLimited.code) == (Kind.TOO_SOON, "RATE_LIMITED")
