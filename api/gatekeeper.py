@@ -1,7 +1,6 @@
 """What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
 
 import datetime as dt
-import ipaddress
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -12,6 +11,7 @@ from litestar.config.cors import CORSConfig
 from api import errors
 from api.auth import bearer
 from core.base import ids, metrics
+from core.base.addresses import who_has
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
 from core.bus.rate_limit import Limit
@@ -117,7 +117,8 @@ class Gatekeeper:
             claims = self._runtime.tokens.check(bearer(headers), audience="public", now=self._runtime.now())
             return f"user:{claims.user_id}"
         except Unauthenticated:
-            return f"address:{_address(scope)}"
+            host = scope["client"][0] if scope.get("client") else ""
+            return f"address:{who_has(host)}"
 
     def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
         """Add the headers that every answer has."""
@@ -146,20 +147,6 @@ def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
 def _request_id(headers: dict[str, str]) -> str:
     given = headers.get("x-request-id", "")
     return given if SANE_ID.fullmatch(given) else ids.new_id()
-
-
-def _address(scope: Scope) -> str:
-    """The client's address; of IPv6 the network, because a client has all of it, unless it is a mapped IPv4."""
-    host = scope["client"][0] if scope.get("client") else ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host[:45]
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:  # so they look to a listener that takes both
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:

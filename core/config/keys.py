@@ -3,6 +3,7 @@ seeding, validation, reading and the operators' pages are fed from here.
 """
 
 import enum
+import re
 from typing import Any
 
 import attrs
@@ -10,6 +11,8 @@ import attrs
 from core.base.errors import ValidationFailed
 from core.base.plain_json import has_nul
 
+# Any scheme that an app may open, but none that would run something.
+DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)
 LIMIT = (0, 1_000_000)
 SECONDS = (1, 3_600)
 MINUTES = (1, 1_440)
@@ -155,7 +158,7 @@ def _check_document(key: Key, value: Any) -> None:
             isinstance(handle, dict)
             and set(handle) == {"label", "deeplink"}
             and all(isinstance(text, str) and 0 < len(text) <= 500 for text in handle.values())
-            and "://" in handle["deeplink"]
+            and DEEPLINK.fullmatch(handle["deeplink"])
             for handle in handles.values()
         )
         if not good:

@@ -12,6 +12,7 @@ import attrs
 
 from core.base import ids, phones
 from core.base.actor import Actor, UserType
+from core.base.addresses import who_has
 from core.base.errors import DomainError, OtpDeliveryFailed, Unavailable
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
@@ -46,6 +47,7 @@ async def ask_code(runtime: Runtime, *, user_type: UserType, phone: str, ip_addr
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed, ValidationFailed.
     """
     number = phones.normalise(phone)
+    ip_address = who_has(ip_address)
     config = runtime.config
     limits = otp.Limits(
         per_phone=config.number("otp_max_per_phone_per_hour"),

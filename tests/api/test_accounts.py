@@ -231,7 +231,7 @@ class Phone:
         self.number = number
         self._client = world.client()
         self._world = world
-        self._headers = {"X-Forwarded-For": address or f"2001:db8::{secrets.token_hex(2)}:{secrets.token_hex(2)}"}
+        self._headers = {"X-Forwarded-For": address or f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}::1"}
 
     async def ask(self) -> dict[str, Any]:
         """Ask for a code."""

@@ -1,0 +1,188 @@
+"""Customers' devices, each behind an address of its own, and what they do to sign in."""
+
+import asyncio
+import base64
+import json
+import secrets
+from typing import Any
+
+import aiohttp
+
+from tests.accounts.outside import IdentityServer
+from tests.stack import Stack, World, free_port
+from tools.client import Client, Refused
+
+ASK, VERIFY = "/api/client/auth/otp/request", "/api/client/auth/otp/verify"
+MITRA_ASK, MITRA_VERIFY = "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify"
+IDENTITY = {"a": "/api/client/auth/identity-a", "b": "/api/client/auth/identity-b"}
+TOKENS = {"access_token", "refresh_token", "token_type", "expires_in", "customer"}
+CUSTOMER = {
+    "id", "phone", "display_name", "is_anonymous", "email", "push_enabled", "account_belongs_to", "usp_seen",
+    "created_at",
+}  # fmt: skip
+ME = "/api/client/auth/me"
+
+
+def new_number() -> str:
+    """A phone number that nobody has."""
+    return f"+62811{secrets.randbelow(10**8):08d}"
+
+
+def new_subject() -> str:
+    """A subject that no provider knows."""
+    return secrets.token_hex(12)
+
+
+def new_address() -> str:
+    """A client's address that no other test has."""
+    return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{secrets.randbelow(256)}"
+
+
+def device(world: World, *, like: Client | None = None, base: str | None = None) -> Client:
+    """A device at an address of its own; with `like`, it has the same tokens; `base`: another api process."""
+    made = world.client()
+    made._http.headers["X-Forwarded-For"] = new_address()
+    if like is not None:
+        made.access_token, made.user = like.access_token, like.user
+    if base is not None:
+        made._base = base
+    return made
+
+
+async def anonymous(world: World, name: str | None = "Dewi") -> Client:
+    """A new anonymous customer's device."""
+    made = device(world)
+    made._keep(await made.post("/api/shared/auth/anonymous"))
+    if name is not None:
+        made.user = await made.call("PATCH", "/api/client/auth/profile", {"display_name": name})
+    return made
+
+
+def keep(client: Client, answer: dict[str, Any]) -> Client:
+    """Let a device go on with the tokens of an answer."""
+    client._keep(answer)
+    return client
+
+
+async def raw(client: Client, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
+    """One call as it is; returns status, answer and headers."""
+    if client.access_token is not None:
+        headers.setdefault("Authorization", f"Bearer {client.access_token}")
+    timeout = aiohttp.ClientTimeout(total=40)
+    url = client._base + path
+    async with client._http.request(method, url, json=body, headers=headers, timeout=timeout) as answer:
+        return answer.status, None if answer.status == 204 else await answer.json(content_type=None), answer.headers
+
+
+async def refusal(client: Client, method: str, path: str, body: Any = None) -> tuple[int, str, dict[str, Any]]:
+    """One call that is refused; returns status, code and error."""
+    status, answer, headers = await raw(client, method, path, body)
+    assert status >= 400, answer
+    error = answer["error"]
+    assert headers.get("Retry-After") == (str(error["retry_after_seconds"]) if "retry_after_seconds" in error else None)
+    return status, error["code"], error
+
+
+async def all_at_once(calls: list[Any]) -> list[Any]:
+    """Run all calls at once; return each one's answer, or what it was refused with."""
+
+    async def one(call: Any) -> Any:
+        try:
+            return await call
+        except Refused as no:
+            return no
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(call)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+# -- codes
+
+
+async def forget_codes(world: World, number: str) -> None:
+    """Let earlier requests for a phone be long ago."""
+    await world.stack.sql(
+        "UPDATE otp_requests SET created_at = created_at - interval '2 hours' WHERE phone = $1", number
+    )
+
+
+async def ask(client: Client, number: str, *, path: str = ASK) -> dict[str, Any]:
+    """Ask for a code."""
+    return await client.call("POST", path, {"phone": number})
+
+
+async def verify(client: Client, asked: dict[str, Any], code: str, *, path: str = VERIFY) -> dict[str, Any]:
+    """Try a code."""
+    return await client.call("POST", path, {"otp_request_id": asked["otp_request_id"], "code": code})
+
+
+async def proof(world: World, number: str) -> dict[str, Any]:
+    """The body that proves a phone: a code that was asked for and sent."""
+    await forget_codes(world, number)
+    asked = await ask(device(world), number)
+    return {"otp_request_id": asked["otp_request_id"], "code": await world.stack.inbox.code_of(asked["otp_request_id"])}
+
+
+async def by_phone(world: World, client: Client, number: str) -> dict[str, Any]:
+    """Sign in by code, with the device's Bearer if it has one; the device keeps its tokens."""
+    return await client.call("POST", VERIFY, await proof(world, number))
+
+
+def wrong(code: str) -> str:
+    """A code that is not this one."""
+    return f"{(int(code) + 1) % 10**6:06d}"
+
+
+# -- identities
+
+
+async def by_identity(
+    client: Client, server: IdentityServer, subject: str, letter: str = "a", **claims: Any
+) -> dict[str, Any]:
+    """Sign in by identity, with the device's Bearer if it has one; the device keeps its tokens."""
+    status, answer, _ = await raw(client, "POST", IDENTITY[letter], {"identity_token": server.token(subject, **claims)})
+    if status != 200:
+        raise Refused(status, answer)
+    return answer
+
+
+# -- looking
+
+
+def claims_of(token: str | None) -> dict[str, Any]:
+    """A JWT's claims, unchecked."""
+    return json.loads(base64.urlsafe_b64decode((token or "").split(".")[1] + "=="))
+
+
+async def row_of(world: World, customer_id: str) -> dict[str, Any]:
+    """A customer's row."""
+    (row,) = await world.stack.sql(
+        "SELECT to_jsonb(c)::text AS row FROM customers c WHERE id = $1::text::uuid", customer_id
+    )
+    return json.loads(row["row"])
+
+
+async def count(world: World, where: str, *args: Any) -> int:
+    """How many customers there are."""
+    (row,) = await world.stack.sql(f"SELECT count(*)::int AS n FROM customers WHERE {where}", *args)
+    return row["n"]
+
+
+async def me_status(client: Client) -> int:
+    """Whether a device's token is taken."""
+    return (await raw(client, "GET", ME))[0]
+
+
+def another_api(stack: Stack, key: str, **env: str) -> str:
+    """Start one more api process with other settings; return its public address."""
+    public, internal = free_port(), free_port()
+    stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), **env)
+    stack.wait_ready("api", port=internal)
+    return f"http://127.0.0.1:{public}"
+
+
+def end_api(stack: Stack, key: str) -> None:
+    """Stop such a process."""
+    assert stack.stop(key) == 0
+    del stack.processes[key]

@@ -1,0 +1,282 @@
+"""Signing in by identity provider A or B over the wire (specification, Authentication 4; contract 3)."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from tests.accounts.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer
+from tests.accounts.people import (
+    CUSTOMER,
+    IDENTITY,
+    TOKENS,
+    all_at_once,
+    another_api,
+    by_identity,
+    count,
+    device,
+    end_api,
+    new_subject,
+    raw,
+    refusal,
+)
+from tests.stack import Stack, World
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+PROVIDERS = "/api/shared/auth-providers"
+
+
+async def sign_in(client: Client, token: Any, letter: str = "a", **more: Any) -> tuple[int, str | None]:
+    """Try a token; return the status, and the code of the refusal."""
+    status, answer, headers = await raw(client, "POST", IDENTITY[letter], {"identity_token": token, **more})
+    if status == 200:
+        assert (set(answer), set(answer["customer"])) == (TOKENS, CUSTOMER)
+        return 200, None
+    error = answer["error"]
+    assert headers.get("Retry-After") == (str(error["retry_after_seconds"]) if "retry_after_seconds" in error else None)
+    return status, error["code"]
+
+
+OK, INVALID = (200, None), (401, "IDENTITY_TOKEN_INVALID")
+
+
+async def test_the_providers_are_told_apart(
+    world: World, provider_a: IdentityServer, provider_b: IdentityServer
+) -> None:
+    assert await world.client().get(PROVIDERS) == {"identity_a": {"enabled": True}, "identity_b": {"enabled": True}}
+    for letter, server in (("a", provider_a), ("b", provider_b)):
+        assert await sign_in(device(world), server.token(new_subject()), letter) == OK
+        assert await sign_in(device(world), server.token(new_subject(), key=EC_KEY), letter) == OK
+        assert await sign_in(device(world), server.token(new_subject()), {"a": "b", "b": "a"}[letter]) == INVALID
+
+
+async def test_every_listed_audience_and_issuer_is_taken(world: World, provider_a: IdentityServer) -> None:
+    for audience in ("app-a", "web-a", ["other", "web-a"]):
+        for issuer in ("https://a.example.test", "a.example.test"):
+            assert await sign_in(device(world), provider_a.token(new_subject(), aud=audience, iss=issuer)) == OK
+    for claims in (
+        {"aud": "app-b"},
+        {"aud": " web-a"},
+        {"aud": []},
+        {"aud": None},
+        {"iss": "https://b.example.test"},
+        {"iss": None},
+    ):
+        assert await sign_in(device(world), provider_a.token(new_subject(), **claims)) == INVALID
+
+
+async def test_the_nonce_when_one_is_sent(world: World, provider_b: IdentityServer) -> None:
+    hashed = hashlib.sha256(b"n-1").hexdigest()
+    for claims, expected in (
+        ({"nonce": "n-1"}, OK), ({"nonce": hashed}, OK), ({"nonce_supported": False}, OK), ({"nonce_supported": "false"}, OK),
+        ({"nonce": "n-2"}, INVALID), ({}, INVALID), ({"nonce_supported": True}, INVALID), ({"nonce_supported": "true"}, INVALID),
+        ({"nonce": "n-2", "nonce_supported": False}, INVALID), ({"nonce": hashed.upper()}, INVALID),
+    ):  # fmt: skip
+        token = provider_b.token(new_subject(), **claims)
+        assert await sign_in(device(world), token, "b", nonce="n-1") == expected, claims
+    token = provider_b.token(new_subject(), nonce="n-1")
+    assert await sign_in(device(world), token, "b") == OK
+    assert await sign_in(device(world), token, "b", nonce=None) == OK
+    status, code = await sign_in(device(world), token, "b", nonce="a\ud800")
+    assert status in (400, 401, 422), code
+
+
+@pytest.mark.parametrize(
+    ("claims", "kept"),
+    [
+        ({"email_verified": True}, True), ({"email_verified": "true"}, True), ({"email_verified": False}, False),
+        ({"email_verified": "false"}, False), ({}, False), ({"email_verified": 1}, False),
+    ],
+)  # fmt: skip
+async def test_an_email_is_stored_only_when_it_is_verified(
+    world: World, provider_a: IdentityServer, claims: dict[str, Any], kept: bool
+) -> None:
+    subject = new_subject()
+    answer = await by_identity(device(world), provider_a, subject, email=f"{subject}@example.test", **claims)
+    assert answer["customer"]["email"] == (f"{subject}@example.test" if kept else None)
+    (row,) = await world.stack.sql("SELECT email FROM customers WHERE identity_a_sub = $1", subject)
+    assert row["email"] == answer["customer"]["email"]
+
+
+async def test_an_email_that_does_not_fit_is_left_out(world: World, provider_a: IdentityServer) -> None:
+    for email in ("x" * 300 + "@example.test", "\ud800@example.test", "a\0@example.test", 5):
+        answer = await by_identity(device(world), provider_a, new_subject(), email=email, email_verified=True)
+        assert answer["customer"]["email"] is None
+
+
+async def test_claims_that_are_wrong(world: World, provider_a: IdentityServer) -> None:
+    now = int(time.time())
+    for claims in (
+        {"sub": None}, {"sub": ""}, {"sub": "x" * 256}, {"sub": 5}, {"sub": "\ud800"}, {"sub": "a\0b"}, {"exp": now - 1},
+        {"exp": None}, {"exp": str(now + 600)}, {"exp": float("nan")}, {"exp": True}, {"iss": ["a.example.test"]},
+    ):  # fmt: skip
+        subject = claims.pop("sub", new_subject()) if "sub" in claims else new_subject()
+        assert await sign_in(device(world), provider_a.token(subject, **claims)) == INVALID, (subject, claims)
+    assert await sign_in(device(world), provider_a.token("é" * 255)) == OK
+
+
+async def test_tokens_that_the_provider_has_not_signed(world: World, provider_a: IdentityServer) -> None:
+    subject = new_subject()
+    claims = provider_a.claims(subject)
+    public = RSA_KEYS[0].private.public_key()  # type: ignore[union-attr]
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    good = provider_a.token(subject)
+    head, body, seal = good.split(".")
+    tokens = {
+        "none": jwt.encode(claims, None, algorithm="none", headers={"kid": "rsa-0"}),
+        "the public key as a secret": with_hmac(claims, pem),
+        "another key under a known name": provider_a.token(subject, key=RSA_KEYS[2], headers={"kid": "rsa-0"}),
+        "another algorithm's key": provider_a.token(subject, key=EC_KEY, headers={"kid": "rsa-0"}),
+        "without kid": jwt.api_jws.encode(json.dumps(claims).encode(), RSA_KEYS[0].private, algorithm="RS256"),  # type: ignore[arg-type]
+        "a kid that is no text": f"{head}x.{body}.{seal}",
+        "no token": "hello",
+        "dots": "...",
+        "half": good[: len(good) // 2],
+        "claims of another": f"{head}.{provider_a.token(new_subject()).split('.')[1]}.{seal}",
+        "other bytes": "é" * 300,
+        "surrogates": "\ud800.\ud800.\ud800",
+        "long": "a." * 7_900 + "b",
+    }
+    for what, token in tokens.items():
+        found = await sign_in(device(world), token)
+        assert found == INVALID or (what == "surrogates" and found[0] in (400, 422)), what
+    assert await count(world, "identity_a_sub = $1", subject) == 0
+    for body_ in (
+        {"identity_token": "x" * 16_001},
+        {"identity_token": ""},
+        {"identity_token": None},
+        {},
+        {"identity_token": good, "nonce": ""},
+    ):
+        assert (await refusal(device(world), "POST", IDENTITY["a"], body_))[:2] == (422, "VALIDATION_ERROR")
+    assert (await refusal(device(world), "POST", IDENTITY["a"], {"identity_token": "x" * 70_000}))[:2] == (
+        413,
+        "BODY_TOO_LARGE",
+    )
+
+
+def with_hmac(claims: dict[str, Any], pem: bytes) -> str:
+    """What PyJWT itself refuses to make: HS256 with a public key as its secret."""
+
+    def part(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+    said = part(b'{"alg":"HS256","kid":"rsa-0"}') + "." + part(json.dumps(claims).encode())
+    return said + "." + part(hmac.new(pem, said.encode(), "sha256").digest())
+
+
+async def test_neither_tokens_nor_emails_are_logged(world: World, provider_a: IdentityServer) -> None:
+    subject = new_subject()
+    token = provider_a.token(subject, email=f"{subject}@example.test", email_verified=True)
+    assert await sign_in(device(world), token) == OK
+    assert await sign_in(device(world), token + "x") == INVALID
+    log = world.stack.log("api")
+    assert token not in log
+    assert subject not in log
+
+
+# -- a process of its own, with a provider of its own
+
+
+@pytest.fixture
+def server() -> Iterator[IdentityServer]:
+    """A provider."""
+    made = IdentityServer(issuer="https://a.example.test", audience="app-a")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def base(account_stack: Stack, server: IdentityServer) -> Iterator[str]:
+    """An api process that asks this provider, and has no other."""
+    nothing = {f"IDENTITY_B_{name}": "" for name in ("AUDIENCES", "ISSUERS", "JWKS_URL")}
+    yield another_api(account_stack, "api-identity", IDENTITY_A_JWKS_URL=server.url, **nothing)
+    end_api(account_stack, "api-identity")
+
+
+async def test_a_provider_that_is_not_configured_is_disabled(world: World, base: str, server: IdentityServer) -> None:
+    client = device(world, base=base)
+    assert (await raw(client, "GET", PROVIDERS))[1] == {
+        "identity_a": {"enabled": True},
+        "identity_b": {"enabled": False},
+    }
+    for token in (server.token(new_subject()), "x"):
+        assert await sign_in(client, token, "b") == (404, "PROVIDER_DISABLED")
+    assert server.hits == 0
+
+
+async def test_new_keys_work_at_once_and_the_provider_is_asked_once_a_minute(
+    world: World, base: str, server: IdentityServer
+) -> None:
+    def token(n: int) -> str:
+        return server.token(new_subject(), key=RSA_KEYS[n])
+
+    calls = [sign_in(device(world, base=base), token(0)) for _ in range(10)]
+    assert await all_at_once(calls) == [OK] * 10
+    assert server.hits == 1
+    server.keys = {"rsa-1": RSA_KEYS[1]}
+    calls = [sign_in(device(world, base=base), token(1)) for _ in range(10)]
+    assert await all_at_once(calls) == [OK] * 10
+    assert server.hits == 2
+    assert await sign_in(device(world, base=base), token(0)) == INVALID  # withdrawn
+    server.keys["rsa-2"] = RSA_KEYS[2]
+    unknown = [sign_in(device(world, base=base), server.token("s", headers={"kid": f"k-{n}"})) for n in range(10)]
+    assert await all_at_once([*unknown, sign_in(device(world, base=base), token(2))]) == [INVALID] * 11
+    assert server.hits == 2
+    assert await sign_in(device(world, base=base), token(1)) == OK
+
+
+async def test_while_the_provider_is_down_only_known_keys_work(world: World, base: str, server: IdentityServer) -> None:
+    client = device(world, base=base)
+    server.fault = 500
+    for _ in range(3):
+        status, code, error = await refusal(
+            client, "POST", IDENTITY["a"], {"identity_token": server.token(new_subject())}
+        )
+        assert (status, code, error["retry_after_seconds"]) == (503, "UNAVAILABLE", 5)
+    assert server.hits == 2
+    assert await sign_in(client, "x") == INVALID  # that needs no key
+    server.fault = None
+
+    async def again() -> tuple[int, str | None]:
+        return await sign_in(client, server.token(new_subject()))
+
+    assert await world.until(again, lambda seen: seen[0] == 200, timeout=8) == OK
+    assert server.hits == 3
+    for fault in (500, 0, *GARBAGE[:1]):
+        server.fault = fault
+        assert await again() == OK
+        assert await sign_in(client, server.token("s", key=RSA_KEYS[1])) == (503, "UNAVAILABLE")
+        assert await again() == OK
+
+
+async def test_a_provider_that_says_nothing_holds_nobody_who_has_a_key(
+    world: World, base: str, server: IdentityServer
+) -> None:
+    assert await sign_in(device(world, base=base), server.token(new_subject())) == OK
+    real, held = server.answer, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def silent(path: str, headers: dict[str, str], body: bytes) -> Any:
+        loop.call_soon_threadsafe(held.set)
+        server.released.wait(30)
+        return real(path, headers, body)
+
+    server.answer = silent  # type: ignore[method-assign]
+    unknown = asyncio.create_task(sign_in(device(world, base=base), server.token("s", key=RSA_KEYS[1])))
+    await held.wait()
+    for _ in range(5):
+        assert await sign_in(device(world, base=base), server.token(new_subject())) == OK
+    assert not unknown.done()
+    server.released.set()
+    assert await unknown == INVALID

@@ -1,0 +1,408 @@
+"""Whoever signs into an older account keeps what was paid for: the caller's ids (contract 3)."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.accounts.outside import IdentityServer
+from tests.accounts.people import (
+    all_at_once,
+    anonymous,
+    another_api,
+    by_identity,
+    device,
+    end_api,
+    keep,
+    new_subject,
+    raw,
+)
+from tests.realtime.bare import Bare, at, bare_and_known
+from tests.stack import Stack, World, free_port, refused
+from tools.client import Client, Refused
+from tools.embedded import running
+
+pytestmark = pytest.mark.anyio
+
+WITHIN_S = 1.5  # contract 3 says a second; half a one more for a busy machine
+GOING_AWAY = 1012
+REQUESTS = "/api/client/payment/requests"
+
+
+@attrs.frozen
+class Second:
+    """Where a second process of each kind is."""
+
+    api: str
+    realtime: int
+
+
+@pytest.fixture(scope="module")
+def second(account_stack: Stack) -> Iterator[Second]:
+    """A second api process and a second realtime process."""
+    port = free_port()
+    account_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    api = another_api(account_stack, "api2")
+    account_stack.wait_ready("realtime", port=port)
+    yield Second(api, port)
+    end_api(account_stack, "api2")
+    end_api(account_stack, "realtime2")
+
+
+@attrs.frozen
+class Family:
+    """An account, its devices, and somebody anonymous who is about to sign into it."""
+
+    subject: str
+    provider: IdentityServer
+    old: Client  # a device of the account that was there before
+    anonymous: Client
+
+    async def join(self) -> Client:
+        """The anonymous customer signs in; returns the device with its new tokens."""
+        answer = await by_identity(self.anonymous, self.provider, self.subject)
+        assert answer["customer"]["id"] == self.old.user["id"]
+        joined = Client(self.anonymous.addresses)
+        joined._http.headers.update(self.anonymous._http.headers)
+        return keep(joined, answer)
+
+
+async def a_family(world: World, provider: IdentityServer) -> Family:
+    """An account with a device, and an anonymous customer."""
+    subject = new_subject()
+    old = keep(device(world), await by_identity(device(world), provider, subject))
+    await old.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
+    return Family(subject, provider, old, await anonymous(world, "Dewi"))
+
+
+async def join(world: World, family: Family) -> Client:
+    """Join, and close the device with the test."""
+    joined = await family.join()
+    world.clients.append(joined)
+    return joined
+
+
+async def sees(client: Client, path: str) -> int:
+    """The status that a device gets."""
+    return (await raw(client, "GET", path))[0]
+
+
+async def everybody_sees(world: World, clients: list[Client], path: str, since: float) -> None:
+    """All these devices read it, within a second."""
+    async with asyncio.TaskGroup() as group:
+        for client in clients:
+            group.create_task(
+                world.until(lambda client=client: sees(client, path), lambda status: status == 200, timeout=WITHIN_S)
+            )
+    assert time.monotonic() - since < WITHIN_S
+
+
+async def sockets_of(client: Client, ports: list[int]) -> list[Bare]:
+    """A device's sockets: either path of each realtime process."""
+    return [(await bare_and_known(at(client, port), path))[0] for port in ports for path in ("chat", "pairing")]
+
+
+# -- reading
+
+
+async def test_every_device_of_the_account_reads_what_the_anonymous_customer_paid_for(
+    world: World, second: Second, provider_a: IdentityServer
+) -> None:
+    family, mitra = await a_family(world, provider_a), await world.mitra()
+    session_id = await world.session(family.anonymous, mitra)
+    socket = await mitra.open("chat")
+    await socket.say(session_id, "halo")
+    payment = (await world.stack.sql(
+        "SELECT payment_request_id::text AS id FROM chat_sessions WHERE id = $1::text::uuid", session_id
+    ))[0]["id"]  # fmt: skip
+    elsewhere = device(world, like=family.old, base=second.api)
+    paths = [
+        f"{REQUESTS}/{payment}", f"/api/client/payment/sessions/{payment}", f"/api/shared/chat/sessions/{session_id}",
+        f"/api/shared/chat/sessions/{session_id}/messages",
+    ]  # fmt: skip
+    for path in paths:
+        assert [await sees(client, path) for client in (family.old, elsewhere)] == [404, 404]
+    assert (await family.old.get("/api/client/chat/history"))["items"] == []
+    joined = await join(world, family)
+    since = time.monotonic()
+    devices = [joined, device(world, like=joined, base=second.api), family.old, elsewhere]
+    # Those of before first: they learn it without a new device asking in their process.
+    await everybody_sees(world, [family.old, elsewhere], paths[0], since)
+    for client in devices:
+        assert [await sees(client, path) for path in paths] == [200] * 4
+        (message,) = (await client.get(paths[3]))["items"]
+        assert message["content"] == "halo"
+        (row,) = (await client.get("/api/client/chat/history"))["items"]
+        assert (row["mitra_id"], row["sessions_count"]) == (mitra.user["id"], 1)
+        active = await client.get("/api/client/chat/session/active-with-unread")
+        assert session_id in str(active)
+    stranger = await anonymous(world)
+    assert [await sees(stranger, path) for path in paths] == [404] * 4
+
+
+async def test_the_accounts_sockets_come_back_and_find_the_running_session(
+    world: World, second: Second, provider_a: IdentityServer
+) -> None:
+    family, mitra = await a_family(world, provider_a), await world.mitra()
+    session_id = await world.session(family.anonymous, mitra)
+    ports = [world.stack.ports["REALTIME"], second.realtime]
+    theirs = await mitra.open("chat")
+    before, old = await sockets_of(family.anonymous, ports), await sockets_of(family.old, ports)
+    bystander = await sockets_of(await anonymous(world), ports)
+    await theirs.say(session_id, "halo")
+    joined = await join(world, family)
+    async with asyncio.timeout(WITHIN_S):
+        assert [await socket.code() for socket in before] == [4403] * 4
+        assert [await socket.code() for socket in old] == [GOING_AWAY] * 4
+    for socket in bystander:
+        await socket.say({"type": "ping"})
+        await socket.hear_kind("pong")
+    # Every device of the account, at either process, finds it; messages flow both ways.
+    phones = []
+    for client, port in ((joined, ports[0]), (family.old, ports[1])):
+        phone = await at(client, port).open("chat")
+        (found,) = phone.frames[0]["sessions"]
+        assert (found["id"], found["customer"]["id"], found["last_seq"]) == (session_id, family.anonymous.user["id"], 1)
+        phones.append(phone)
+    await phones[0].send({"type": "sync", "session_id": session_id, "after": 0})
+    assert [m["content"] for m in (await phones[0].wait("sync"))["messages"]] == ["halo"]
+    ack = await phones[0].say(session_id, "hai")
+    assert (ack["type"], ack["seq"]) == ("message_ack", 2)
+    for socket in (theirs, phones[1]):
+        message = (await socket.wait("message", where=lambda frame: frame["message"]["seq"] == 2))["message"]
+        assert (message["content"], message["sender_type"], message["sender_id"]) == (
+            "hai", "customer", family.anonymous.user["id"],
+        )  # fmt: skip
+    await theirs.say(session_id, "apa kabar")
+    for phone in phones:
+        await phone.wait("message", where=lambda frame: frame["message"]["content"] == "apa kabar")
+    await phones[1].send({"type": "read", "session_id": session_id, "up_to": 3})
+    status = await theirs.wait("message_status", where=lambda frame: frame["status"] == "read")
+    assert status["up_to"] == 3
+    await phones[0].send({"type": "typing", "session_id": session_id, "is_typing": True})
+    await theirs.wait("typing")
+    body = {"client_message_id": "0190b3c4-0000-7000-8000-000000000001", "content": "lewat REST"}
+    sent = await joined.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
+    assert sent["seq"] == 4
+    await joined.post(f"/api/shared/chat/sessions/{session_id}/read", {"up_to": 4})
+    # It ends, and both say goodbye.
+    await world.config("early_end_customer_enabled", True)
+    path = f"/api/shared/chat/sessions/{session_id}"
+    ended = await world.until(lambda: raw(joined, "POST", path + "/end"), lambda seen: seen[0] == 200)
+    await world.config("early_end_customer_enabled", False)
+    assert ended[1]["status"] == "closing"
+    for socket in (theirs, *phones):
+        await socket.wait("session_closing")
+    await family.old.post(path + "/closure", {"message": "terima kasih"})
+    await refused(joined.post(path + "/closure", {"message": "lagi"}), 409, "CLOSURE_EXISTS")
+    assert (await mitra.post(path + "/closure", {"message": "sama-sama"}))["status"] == "completed"
+    for socket in (theirs, *phones):
+        await socket.wait("session_completed")
+
+
+async def test_a_search_that_began_anonymously_ends_at_the_accounts_devices(
+    world: World, second: Second, provider_a: IdentityServer
+) -> None:
+    family = await a_family(world, provider_a)
+    payment = await world.paid(family.anonymous)  # no mitra is online yet
+    joined = await join(world, family)
+    await world.until(
+        lambda: sees(family.old, f"{REQUESTS}/{payment['payment_request_id']}"), lambda status: status == 200
+    )
+    pairing = [await joined.open("pairing"), await at(family.old, second.realtime).open("pairing")]
+    assert [socket.frames[0]["searching"]["id"] for socket in pairing] == [payment["session_id"]] * 2
+    chats = [await joined.open("chat"), await family.old.open("chat")]
+    mitra = await world.mitra()
+    await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda found: found["items"] != [])
+    await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
+    for socket in pairing:
+        await socket.wait("pairing_status", where=lambda frame: frame["status"] == "paired")
+    for socket in chats:
+        assert (await socket.wait("session_started"))["session"]["id"] == payment["session_id"]
+
+
+async def test_the_account_cancels_a_search_that_began_anonymously(world: World, provider_a: IdentityServer) -> None:
+    family = await a_family(world, provider_a)
+    payment = await world.paid(family.anonymous)
+    joined = await join(world, family)
+    socket = await joined.open("pairing")
+    await joined.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    await socket.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
+
+
+async def test_events_that_nobody_acknowledged_reach_the_account(world: World, provider_a: IdentityServer) -> None:
+    family, mitra = await a_family(world, provider_a), await world.mitra()
+    deaf = await family.anonymous.open("chat", ack=False)
+    session_id = await world.session(family.anonymous, mitra)
+    event_id = (await deaf.wait("session_started"))["event_id"]
+    joined = await join(world, family)
+    again = await joined.open("chat")
+    told = await again.wait("session_started")
+    assert (told["event_id"], told["session"]["id"]) == (event_id, session_id)
+
+    async def waits() -> int:
+        return len(await world.stack.sql("SELECT 1 FROM deliveries WHERE id = $1::text::uuid", event_id))
+
+    await world.until(waits, lambda rows: rows == 0)  # the account's acknowledgement counts
+
+
+# -- rules
+
+
+async def test_discount_history_and_the_live_session_count_for_the_whole_account(
+    world: World, provider_a: IdentityServer
+) -> None:
+    family, mitra = await a_family(world, provider_a), await world.mitra()
+    fresh = {
+        "is_anonymous": False, "has_display_name": True, "usp_seen": False, "has_consulted_before": False,
+        "first_session_discount_eligible": True, "has_live_session": False,
+    }  # fmt: skip
+    assert await family.old.get("/api/client/onboarding-state") == fresh
+    session_id = await world.session(family.anonymous, mitra)
+    assert await family.old.get("/api/client/onboarding-state") == fresh
+    joined = await join(world, family)
+    seen = {**fresh, "has_consulted_before": True, "first_session_discount_eligible": False, "has_live_session": True}
+    assert await joined.get("/api/client/onboarding-state") == seen
+    await world.until(
+        lambda: family.old.get("/api/client/onboarding-state"), lambda state: state == seen, timeout=WITHIN_S
+    )
+    for client in (joined, family.old):
+        assert (await client.get("/api/client/chat/pricing"))["first_session_discount"]["eligible"] is False
+        error = await refused(client.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
+        assert error["details"] == {"session_id": session_id}
+
+
+async def test_a_discount_that_was_used_anonymously_is_used(world: World, provider_a: IdentityServer) -> None:
+    family = await a_family(world, provider_a)
+    payment = await world.paid(family.anonymous, first_session_discount=True)
+    joined = await join(world, family)
+    await joined.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    # It ended in failure, so the right is given back; a second confirmed one takes it.
+    assert (await joined.get("/api/client/onboarding-state"))["first_session_discount_eligible"] is True
+    other = await a_family(world, provider_a)
+    await world.paid(other.anonymous, first_session_discount=True)
+    joined = await join(world, other)
+    assert (await joined.get("/api/client/onboarding-state"))["first_session_discount_eligible"] is False
+    await refused(joined.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
+
+
+async def test_a_new_request_of_the_account_takes_the_place_of_a_pending_anonymous_one(
+    world: World, provider_a: IdentityServer
+) -> None:
+    family = await a_family(world, provider_a)
+    pending = await world.request(family.anonymous)
+    joined = await join(world, family)
+    newer = await world.request(joined)
+    assert (await joined.get(f"{REQUESTS}/{pending['payment_request_id']}"))["status"] == "abandoned"
+    assert (await joined.get(f"{REQUESTS}/{newer['payment_request_id']}"))["status"] == "pending"
+    older = await a_family(world, provider_a)
+    pending = await world.request(older.anonymous)
+    joined = await join(world, older)
+    assert (await joined.post(f"{REQUESTS}/{pending['payment_request_id']}/abandon"))["status"] == "abandoned"
+
+
+async def test_a_payment_of_the_past_that_is_confirmed_after_the_join_is_the_accounts(
+    world: World, provider_a: IdentityServer
+) -> None:
+    family = await a_family(world, provider_a)
+    pending = await world.request(family.anonymous)
+    joined = await join(world, family)
+    assert (await world.webhook(pending))[0] == 200
+    path = f"{REQUESTS}/{pending['payment_request_id']}"
+    found = await world.until(lambda: joined.get(path), lambda seen: seen["session_id"] is not None)
+    error = await refused(joined.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
+    assert error["details"] == {"session_id": found["session_id"]}
+    await joined.post("/api/client/chat/cancel", {"payment_request_id": pending["payment_request_id"]})
+
+
+async def test_requests_of_both_at_the_moment_of_the_join_leave_one_pending(
+    world: World, provider_a: IdentityServer
+) -> None:
+    for _ in range(5):
+        family = await a_family(world, provider_a)
+        calls = [
+            family.anonymous.post(REQUESTS, {"duration_minutes": 12}), family.join(),
+            family.old.post(REQUESTS, {"duration_minutes": 12}), family.anonymous.post(REQUESTS, {"duration_minutes": 30}),
+        ]  # fmt: skip
+        answers = await all_at_once(calls)
+        world.clients += [answer for answer in answers if isinstance(answer, Client)]
+        refusals = [answer for answer in answers if isinstance(answer, Refused)]
+        assert {answer.status for answer in refusals} <= {401}
+        joined = next(answer for answer in answers if isinstance(answer, Client))
+        await world.request(joined)
+        rows = await world.stack.sql(
+            """SELECT p.id FROM payment_requests p JOIN customers c ON c.id = p.customer_id
+               WHERE coalesce(c.account_belongs_to, c.id) = $1::text::uuid AND p.status = 'pending'""",
+            joined.user["id"],
+        )
+        assert len(rows) == 1
+
+
+async def test_two_anonymous_customers_of_one_account_are_both_its_own(
+    world: World, provider_a: IdentityServer
+) -> None:
+    family = await a_family(world, provider_a)
+    payments = [await world.request(family.anonymous)]
+    await join(world, family)
+    other = attrs.evolve(family, anonymous=await anonymous(world))
+    payments.append(await world.request(other.anonymous))
+    joined = await join(world, other)
+    for payment in payments:
+        assert await sees(joined, f"{REQUESTS}/{payment['payment_request_id']}") == 200
+
+
+# -- without the bus
+
+
+@pytest.mark.parametrize("valkey", ["killed", "frozen"])
+async def test_a_join_without_valkey_is_known_everywhere_within_a_second(
+    world: World, second: Second, provider_a: IdentityServer, valkey: str
+) -> None:
+    family = await a_family(world, provider_a)
+    payment = await world.request(family.anonymous)
+    path = f"{REQUESTS}/{payment['payment_request_id']}"
+    elsewhere = device(world, like=family.old, base=second.api)
+    assert [await sees(client, path) for client in (family.old, elsewhere)] == [404, 404]
+    ports = [world.stack.ports["REALTIME"], second.realtime]
+    before, old = await sockets_of(family.anonymous, ports), await sockets_of(family.old, ports)
+    servers = running(world.stack.root)
+    assert servers is not None
+    os.kill(servers.valkey_pid, signal.SIGKILL if valkey == "killed" else signal.SIGSTOP)
+    try:
+        joined = await join(world, family)
+        since = time.monotonic()
+        await everybody_sees(world, [family.old, elsewhere], path, since)
+        assert [await sees(client, path) for client in (joined, device(world, like=joined, base=second.api))] == [
+            200,
+            200,
+        ]
+        async with asyncio.timeout(WITHIN_S):
+            assert [await socket.code() for socket in old] == [GOING_AWAY] * 4
+            assert [await socket.code() for socket in before] == [4403] * 4
+        phone = await at(family.old, second.realtime).open("chat")
+        assert phone.frames[0]["sessions"] == []
+    finally:
+        if valkey == "frozen":
+            os.kill(servers.valkey_pid, signal.SIGCONT)
+        await asyncio.to_thread(world.stack.servers.watch)
+
+
+async def test_a_socket_that_signs_in_again_is_not_closed_for_what_it_knows(
+    world: World, provider_a: IdentityServer
+) -> None:
+    family = await a_family(world, provider_a)
+    joined = await join(world, family)
+    socket, hello = await bare_and_known(joined)
+    assert hello["user"]["id"] == family.old.user["id"]
+    started = time.monotonic()
+    rounds: list[Any] = []
+    while time.monotonic() - started < 2.5:  # the database is looked at three times meanwhile
+        await socket.say({"type": "ping"})
+        rounds.append(await socket.hear_kind("pong"))
+        await asyncio.sleep(0.1)
+    assert len(rounds) > 10

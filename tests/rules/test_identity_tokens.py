@@ -1,0 +1,386 @@
+"""What a provider's signed identity token must say, and where its keys come from (contract 3; providers.md, P3)."""
+
+import asyncio
+import base64
+import datetime as dt
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import Unavailable
+from core.logins import identity
+from core.logins.identity import Claims, IdentityTokenInvalid
+from core.outside.identity_keys import IdentityKeys
+from tests.accounts.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
+
+NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)
+AUDIENCES, ISSUERS = ("app", "web"), ("https://p.example.test", "p.example.test")
+KEY = RSA_KEYS[0]
+GOOD: dict[str, Any] = {"iss": ISSUERS[0], "aud": "app", "sub": "s-1", "exp": int(NOW.timestamp()) + 60}
+
+
+def signed(claims: Any, key: Key = KEY, *, raw: bytes | None = None, **headers: Any) -> str:
+    """A token exactly as given."""
+    payload = json.dumps(claims).encode() if raw is None else raw
+    return jwt.api_jws.encode(payload, key.private, algorithm=key.algorithm, headers={"kid": key.kid, **headers})
+
+
+def published(key: Key = KEY) -> jwt.PyJWK:
+    """The key as the provider publishes it."""
+    return jwt.PyJWK(key.published())
+
+
+def check(token: str, key: Key = KEY, *, nonce: str | None = None, now: dt.datetime = NOW) -> Claims:
+    """Verify."""
+    return identity.verify(token, published(key), audiences=AUDIENCES, issuers=ISSUERS, nonce=nonce, now=now)
+
+
+def said(sent: str | None = None, /, **change: Any) -> Claims:
+    """Verify a good token with some claims changed; None leaves one out."""
+    claims = {name: value for name, value in {**GOOD, **change}.items() if value is not None}
+    return check(signed(claims), nonce=sent)
+
+
+def invalid(sent: str | None = None, /, **change: Any) -> None:
+    """Such a token is refused."""
+    with pytest.raises(IdentityTokenInvalid):
+        said(sent, **change)
+
+
+# -- claims
+
+
+@pytest.mark.parametrize("key", [KEY, EC_KEY])
+def test_a_good_token_of_either_algorithm_says_who_it_is(key: Key) -> None:
+    assert check(signed(GOOD, key), key) == Claims(subject="s-1", email=None)
+
+
+@pytest.mark.parametrize("audience", ["app", "web", ["app"], ["x", "web"], ["app", "web"]])
+def test_one_of_the_audiences_is_enough(audience: Any) -> None:
+    assert said(aud=audience).subject == "s-1"
+
+
+@pytest.mark.parametrize(
+    "audience", [None, "", "other", ["other"], [], [5], {"app": 1}, 5, True, "APP", "app ", ["app", 5]]
+)
+def test_another_audience_is_refused(audience: Any) -> None:
+    invalid(aud=audience)
+
+
+@pytest.mark.parametrize("issuer", ISSUERS)
+def test_each_issuer_is_taken(issuer: str) -> None:
+    assert said(iss=issuer).subject == "s-1"
+
+
+@pytest.mark.parametrize(
+    "issuer", [None, "", "https://p.example.test/", "http://p.example.test", [ISSUERS[0]], 5, {}, "P.EXAMPLE.TEST"]
+)
+def test_another_issuer_is_refused(issuer: Any) -> None:
+    invalid(iss=issuer)
+
+
+def test_a_token_ends_at_its_exp() -> None:
+    assert check(signed(GOOD), now=NOW + dt.timedelta(seconds=59.9)).subject == "s-1"
+    for late in (60, 61, 3600):
+        with pytest.raises(IdentityTokenInvalid):
+            check(signed(GOOD), now=NOW + dt.timedelta(seconds=late))
+    assert said(exp=NOW.timestamp() + 0.5).subject == "s-1"
+
+
+@pytest.mark.parametrize(
+    "exp", [None, "9999999999", "soon", True, [9999999999], {}, 0, -1, float("nan"), float("-inf")]
+)
+def test_an_exp_that_is_no_future_number_is_refused(exp: Any) -> None:
+    invalid(exp=exp)
+
+
+@pytest.mark.parametrize("subject", [None, "", 5, True, ["s"], {}, "x" * 256, "a\0b", "\ud800", "a\udfffb"])
+def test_a_subject_is_1_to_255_characters(subject: Any) -> None:
+    invalid(sub=subject)
+
+
+@pytest.mark.parametrize("subject", ["x" * 255, "é" * 255, "001234.abc.5", "名前"])
+def test_any_usual_subject_is_taken(subject: str) -> None:
+    assert said(sub=subject).subject == subject
+
+
+@pytest.mark.parametrize("verified", [True, "true", "True", "TRUE"])
+def test_a_verified_email_is_kept(verified: Any) -> None:
+    assert said(email="a@example.test", email_verified=verified).email == "a@example.test"
+
+
+@pytest.mark.parametrize("verified", [False, "false", None, "", 1, "1", "yes", [True], {}, "none"])
+def test_an_email_that_is_not_verified_is_not_kept(verified: Any) -> None:
+    assert said(email="a@example.test", email_verified=verified).email is None
+
+
+@pytest.mark.parametrize(
+    "email",
+    [None, "", "x", "@", 5, ["a@example.test"], "a" * 244 + "@example.test", "a\0@example.test", "\ud800@example.test"],
+)
+def test_an_email_that_can_not_be_one_is_left_out_and_the_sign_in_goes_on(email: Any) -> None:
+    assert said(email=email, email_verified=True) == Claims(subject="s-1", email=None)
+
+
+# -- nonce
+
+
+def test_the_nonce_is_there_as_it_is_or_hashed() -> None:
+    hashed = hashlib.sha256(b"n-1").hexdigest()
+    for claim in ("n-1", hashed):
+        assert said("n-1", nonce=claim).subject == "s-1"
+    assert said(None, nonce="whatever").subject == "s-1"  # the app did not send one
+    assert said("é名", nonce=hashlib.sha256("é名".encode()).hexdigest()).subject == "s-1"
+
+
+@pytest.mark.parametrize(
+    "claim", ["n-2", "", "N-1", 5, True, ["n-1"], {}, hashlib.sha256(b"n-2").hexdigest(), "n-1 ", "\ud800"]
+)
+def test_another_nonce_is_refused(claim: Any) -> None:
+    invalid("n-1", nonce=claim)
+    invalid("n-1", nonce=claim, nonce_supported=False)
+
+
+@pytest.mark.parametrize("nonce", ["\ud800", "a\udc00"])
+def test_a_nonce_that_is_no_text_is_refused(nonce: str) -> None:
+    invalid(nonce, nonce="n-1")
+
+
+@pytest.mark.parametrize("supported", [False, "false", "False"])
+def test_a_device_that_can_not_send_a_nonce_says_so(supported: Any) -> None:
+    assert said("n-1", nonce_supported=supported).subject == "s-1"
+
+
+@pytest.mark.parametrize("supported", [None, True, "true", "", 0, "no", [], {}])
+def test_a_missing_nonce_is_refused_where_it_is_supported(supported: Any) -> None:
+    invalid("n-1", nonce_supported=supported)
+
+
+# -- signatures
+
+
+def forged() -> dict[str, str]:
+    """Tokens that the provider has not signed."""
+    good = signed(GOOD)
+    head, body, seal = good.split(".")
+    pem = KEY.private.public_key().public_bytes(  # type: ignore[union-attr]
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+    def part(value: Any) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    def with_hmac(secret: bytes, algorithm: str = "HS256") -> str:
+        said = f"{part({'alg': algorithm, 'kid': KEY.kid, 'typ': 'JWT'})}.{body}"
+        digest = hmac.new(secret, said.encode(), hashlib.sha256).digest()
+        return f"{said}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+    other = Key.make(KEY.kid)
+    return {
+        "alg none": f"{part({'alg': 'none', 'kid': KEY.kid})}.{body}.",
+        "alg none with a seal": f"{part({'alg': 'none', 'kid': KEY.kid})}.{body}.{seal}",
+        "the public key as a secret": with_hmac(pem),
+        "the public key as a secret, called RS256": with_hmac(pem, "RS256"),
+        "the key set's text as a secret": with_hmac(json.dumps(KEY.published()).encode()),
+        "another key": signed(GOOD, other),
+        "no seal": f"{head}.{body}.",
+        "half a seal": good[:-8],
+        "other claims": f"{head}.{part({**GOOD, 'sub': 's-2'})}.{seal}",
+        "another algorithm": jwt.encode(GOOD, KEY.private, algorithm="RS384", headers={"kid": KEY.kid}),  # type: ignore[arg-type]
+        "PSS": jwt.encode(GOOD, KEY.private, algorithm="PS256", headers={"kid": KEY.kid}),  # type: ignore[arg-type]
+        "called ES256": f"{part({'alg': 'ES256', 'kid': KEY.kid})}.{body}.{seal}",
+        "a critical header": signed(GOOD, crit=["exp"], exp=1),
+        "detached": signed(GOOD, b64=False, crit=["b64"]),
+    }
+
+
+@pytest.mark.parametrize("what", forged())
+def test_what_the_provider_has_not_signed_is_refused(what: str) -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        check(forged()[what])
+
+
+def test_a_key_of_the_other_algorithm_signs_nothing() -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        check(signed(GOOD, EC_KEY, kid=KEY.kid), KEY)
+    with pytest.raises(IdentityTokenInvalid):
+        check(signed(GOOD, KEY), EC_KEY)
+
+
+def test_a_secret_in_the_key_set_is_no_key() -> None:
+    secret = {"kty": "oct", "k": base64.urlsafe_b64encode(b"k" * 32).decode().rstrip("="), "kid": "k", "alg": "HS256"}
+    token = jwt.encode(GOOD, b"k" * 32, algorithm="HS256", headers={"kid": "k"})
+    with pytest.raises(IdentityTokenInvalid):
+        identity.verify(token, jwt.PyJWK(secret), audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'"x"', b"5", b"{", b"\xff", b"[" * 9_000, b'{"sub": "s-1"'])
+def test_signed_nonsense_is_refused(payload: bytes) -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        check(signed(None, raw=payload))
+
+
+# -- key ids
+
+
+def header(value: Any) -> str:
+    """A token that has only this header."""
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=") + ".e30.x"
+
+
+@pytest.mark.parametrize("kid", [None, 5, True, ["k"], {}])
+def test_a_key_id_is_text(kid: Any) -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        identity.key_id_of(header({"alg": "RS256", "kid": kid}))
+
+
+@pytest.mark.parametrize(
+    "token", ["", ".", "..", "x", "a.b.c", "é.é.é", header([]), header("x"), header({}), "." * 999, "\ud800.x.y", " "]
+)
+def test_what_is_no_token_has_no_key_id(token: str) -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        identity.key_id_of(token)
+
+
+def test_a_token_names_its_key() -> None:
+    assert identity.key_id_of(signed(GOOD)) == KEY.kid
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = ("iss", "aud", "sub", "exp", "iat", "nbf", "jti", "email", "email_verified", "nonce", "nonce_supported")
+
+
+@given(
+    claims=st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4),
+    nonce=st.none() | st.text(st.characters(), min_size=1, max_size=10),
+)
+def test_whatever_a_provider_signs_is_an_answer_or_a_refusal(claims: dict[str, Any], nonce: str | None) -> None:
+    try:
+        found = check(signed({**GOOD, **claims}), nonce=nonce)
+    except IdentityTokenInvalid:
+        return
+    assert found.subject == claims.get("sub", "s-1")
+    assert 1 <= len(found.subject) <= 255
+    (found.subject + (found.email or "")).encode()  # the database takes it
+
+
+@given(token=st.text(st.characters(), max_size=60) | st.binary(max_size=60).map(lambda b: b.decode("latin-1")))
+def test_whatever_comes_as_a_token_is_refused(token: str) -> None:
+    with pytest.raises(IdentityTokenInvalid):
+        identity.key_id_of(token)
+    with pytest.raises(IdentityTokenInvalid):
+        check(token)
+
+
+# -- the published keys
+
+
+@pytest.fixture
+def server() -> Iterator[IdentityServer]:
+    """A provider."""
+    made = IdentityServer(issuer=ISSUERS[0], audience="app")
+    yield made
+    made.close()
+
+
+@pytest.mark.anyio
+async def test_keys_are_read_once_however_many_ask(server: IdentityServer) -> None:
+    keys = IdentityKeys(server.url)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(keys.get(KEY.kid)) for _ in range(20)]
+    assert all(task.result() is not None for task in tasks)
+    assert (await keys.get(EC_KEY.kid)) is not None
+    assert server.hits == 1
+
+
+@pytest.mark.anyio
+async def test_a_new_key_works_at_once_and_unknown_ones_are_looked_for_once_a_minute(server: IdentityServer) -> None:
+    keys = IdentityKeys(server.url)
+    assert await keys.get(KEY.kid) is not None
+    server.keys["rsa-1"] = RSA_KEYS[1]
+    assert await keys.get("rsa-1") is not None
+    assert server.hits == 2
+    server.keys["rsa-2"] = RSA_KEYS[2]
+    for kid in ("rsa-2", "x", "y", "rsa-2"):
+        assert await keys.get(kid) is None
+    assert server.hits == 2
+    assert await keys.get(KEY.kid) is not None
+
+
+@pytest.mark.anyio
+async def test_a_key_that_was_withdrawn_is_gone_with_the_next_reading(server: IdentityServer) -> None:
+    keys = IdentityKeys(server.url)
+    assert await keys.get(KEY.kid) is not None
+    del server.keys[KEY.kid]
+    assert await keys.get("x") is None
+    assert await keys.get(KEY.kid) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("fault", [0, 500, 404, 301, *GARBAGE])
+async def test_without_an_answer_nothing_can_be_said_of_an_unknown_key(server: IdentityServer, fault: Any) -> None:
+    server.fault = fault
+    keys = IdentityKeys(server.url)
+    with pytest.raises(Unavailable) as caught:
+        await keys.get(KEY.kid)
+    assert caught.value.retry_after_seconds == 5
+    assert server.hits <= 4  # one retry; the HTTP client itself repeats what was hung up on
+    hits = server.hits
+    with pytest.raises(Unavailable):
+        await keys.get(KEY.kid)
+    assert server.hits == hits  # nor is a sick provider asked by every sign-in
+
+
+@pytest.mark.anyio
+async def test_known_keys_go_on_while_the_provider_is_down(server: IdentityServer) -> None:
+    keys = IdentityKeys(server.url)
+    assert await keys.get(KEY.kid) is not None
+    server.fault = 500
+    with pytest.raises(Unavailable):
+        await keys.get("rsa-1")
+    assert await keys.get(KEY.kid) is not None
+    assert server.hits == 3
+
+
+@pytest.mark.anyio
+async def test_one_passing_failure_is_not_seen(server: IdentityServer) -> None:
+    real = server.answer
+
+    def once_sick(path: str, headers: dict[str, str], body: bytes) -> Any:
+        server.fault = 500 if server.hits == 0 else None
+        return real(path, headers, body)
+
+    server.answer = once_sick  # type: ignore[method-assign]
+    assert await IdentityKeys(server.url).get(KEY.kid) is not None
+    assert server.hits == 2
+
+
+@pytest.mark.anyio
+async def test_keys_of_kinds_that_we_do_not_use_are_passed_over(server: IdentityServer) -> None:
+    strange = [
+        {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "ed"},
+        {"kty": "new", "kid": "n"}, {"kty": "RSA", "n": "AQAB", "e": "AQAB"},
+    ]  # fmt: skip
+    server.fault = json.dumps({"keys": [*strange, KEY.published()]}).encode()
+    keys = IdentityKeys(server.url)
+    found = await keys.get(KEY.kid)
+    assert found is not None
+    assert check(signed(GOOD)) == identity.verify(
+        signed(GOOD), found, audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW
+    )
+    unusable = await keys.get("ed")
+    if unusable is not None:
+        with pytest.raises(IdentityTokenInvalid):
+            identity.verify(signed(GOOD, kid="ed"), unusable, audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW)

@@ -1,0 +1,73 @@
+"""The four cases of a sign-in, and what a process knows of accounts (contract 3, Merge and the caller's ids)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.customers.accounts import LIMIT, Accounts
+from core.customers.rules import Case, resolve
+
+
+@pytest.mark.parametrize(
+    ("known", "anonymous", "case"),
+    [
+        (False, True, Case.UPGRADED), (True, True, Case.JOINED), (False, False, Case.CREATED), (True, False, Case.KNOWN),
+    ],
+)  # fmt: skip
+def test_a_sign_in_is_one_of_four_cases(*, known: bool, anonymous: bool, case: Case) -> None:
+    assert resolve(known=known, anonymous=anonymous) is case
+
+
+def test_an_account_is_known_to_the_auth_sessions_that_have_asked() -> None:
+    accounts = Accounts()
+    assert accounts.get("c", "s1") is None
+    accounts.put("c", "s1", ("c",))
+    assert accounts.get("c", "s1") == ("c",)
+    assert accounts.get("c", "s2") is None  # it may have come by joining
+    assert accounts.get("d", "s1") is None
+
+
+def test_what_a_new_auth_session_reads_is_known_to_the_others_too() -> None:
+    accounts = Accounts()
+    accounts.put("c", "s1", ("c",))
+    accounts.put("c", "s2", ("c", "a"))
+    assert accounts.get("c", "s1") == ("c", "a")
+
+
+def test_an_account_that_has_grown_is_read_anew() -> None:
+    accounts = Accounts()
+    for auth_session in ("s1", "s2"):
+        accounts.put("c", auth_session, ("c",))
+    accounts.put("d", "s3", ("d",))
+    accounts.forget("c")
+    accounts.forget("nobody")
+    assert [accounts.get("c", auth_session) for auth_session in ("s1", "s2")] == [None, None]
+    assert accounts.get("d", "s3") == ("d",)
+
+
+def test_memory_has_an_end() -> None:
+    accounts = Accounts()
+    for n in range(LIMIT + 10):
+        accounts.put(str(n), "s", (str(n),))
+    assert accounts.get(str(LIMIT + 9), "s") == (str(LIMIT + 9),)
+    assert sum(accounts.get(str(n), "s") is not None for n in range(LIMIT + 10)) <= LIMIT
+
+
+IDS = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(st.tuples(st.sampled_from(["join", "ask"]), IDS, st.sampled_from(["s1", "s2", "s3"])), max_size=30)
+
+
+@given(steps=STEPS)
+def test_nobody_is_told_old_ids_after_the_news_of_a_join(steps: list[tuple[str, str, str]]) -> None:
+    """Ids grow by joins; each is told (`forget`) before anybody asks again."""
+    accounts, truth = Accounts(), {name: (name,) for name in "abc"}
+    for n, (what, customer, auth_session) in enumerate(steps):
+        if what == "join":
+            truth[customer] = (*truth[customer], f"anonymous-{n}")
+            accounts.forget(customer)
+            continue
+        found = accounts.get(customer, auth_session)
+        if found is None:
+            accounts.put(customer, auth_session, truth[customer])
+        else:
+            assert found == truth[customer]
