@@ -43,6 +43,7 @@ class Refusal:
 
 INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message="Something went wrong on our side.")
 BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message="The body is over 64 KiB.")
+MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
 UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
 RATE_LIMITED = Refusal(status=429, code="RATE_LIMITED", message="Too many requests. Wait.")
 # The gateway and whoever watches the process are never slowed down (contract 2).
@@ -61,6 +62,8 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
     if "public" in access.listeners and not UNLIMITED & set(handler.paths):
         yield RATE_LIMITED
+    if "GET" not in handler.http_methods:
+        yield MALFORMED
     takes_body = "GET" not in handler.http_methods and not access.foreign_body
     if takes_body:
         yield UNSUPPORTED_MEDIA_TYPE

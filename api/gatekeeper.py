@@ -1,5 +1,6 @@
 """What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
 
+import asyncio
 import datetime as dt
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -10,7 +11,7 @@ from litestar.config.cors import CORSConfig
 
 from api import errors
 from api.auth import bearer
-from core.base import ids, metrics
+from core.base import ids, logs, metrics
 from core.base.addresses import who_has
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
@@ -24,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 65_536
 MAX_READ = 8 * 1024 * 1024  # a webhook's body is read so far, and kept up to MAX_BODY and one byte
+BODY_S = 20.0  # real: how long a body may take to arrive
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 AVAILABILITY = "/api/client/mitras/availability"
 UNLIMITED = frozenset({"/healthz", WEBHOOK})
@@ -35,6 +37,9 @@ SECURITY = {
     b"cache-control": b"no-store",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
 }
+
+
+log = logs.get("api")
 
 
 class TooLarge(DomainError):
@@ -67,7 +72,9 @@ class Gatekeeper:
             await self._app(scope, receive, send)
             return
         started = monotonic()
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        # Of a header that comes twice the first counts, as for the framework: two views of one request would let a
+        # client be one user to the limits and another one to the route.
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         request_id = _request_id(headers)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
@@ -84,7 +91,7 @@ class Gatekeeper:
 
         try:
             await self._admit(scope, headers)
-            body = await _read(scope, receive)
+            body = await _read_in_time(scope, receive, headers)
             if body is None:
                 return
             if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
@@ -149,9 +156,32 @@ def _request_id(headers: dict[str, str]) -> str:
     return given if SANE_ID.fullmatch(given) else ids.new_id()
 
 
+class Malformed(DomainError):
+    """The request can't be read."""
+
+    kind = Kind.MALFORMED
+    code, message = errors.FRAMEWORK[400]
+
+
+async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str]) -> bytes | None:
+    """Read the whole body; None when the client has gone. Raises TooLarge, Malformed when it does not arrive."""
+    announced = headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY and not _is_webhook(scope):
+        raise TooLarge
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await _read(scope, receive)
+    except TimeoutError as error:
+        raise Malformed("The body did not arrive.") from error
+
+
+def _is_webhook(scope: Scope) -> bool:
+    return scope["path"].rstrip("/") == WEBHOOK
+
+
 async def _read(scope: Scope, receive: Receive) -> bytes | None:
     """Read the whole body; None when the client has gone. Raises TooLarge."""
-    webhook = scope["path"].rstrip("/") == WEBHOOK
+    webhook = _is_webhook(scope)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -187,6 +217,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 async def _refuse(send: Send, error: DomainError) -> None:
     metrics.REFUSALS.labels(error.code).inc()
+    log.info("refused", code=error.code)
     status, content = errors.raw(error)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
     if error.retry_after_seconds is not None:

@@ -28,7 +28,11 @@ async def check_media(request: Request[Any, Any, Any]) -> None:
     """
     handler: Any = request.scope["route_handler"]
     access: Access | None = handler.opt.get("access")
-    if not request.scope["state"].get("body_size") or access is None or access.foreign_body or request.method == "GET":
+    if access is None or access.foreign_body or request.method == "GET":
+        return
+    if not request.scope["state"].get("body_size"):
+        if signature_of(handler).body is not None:
+            raise ValidationFailed.of("", "must be a JSON object")
         return
     if not is_json(request.headers.get("content-type", "")):
         raise HTTPException(status_code=415)

@@ -71,23 +71,30 @@ class Sockets:
             frame = frames.read(self._path, message.data)
         except frames.Unreadable:
             frame = None
-        if not isinstance(frame, frames.Auth) or not await self._authenticate(connection, frame):
+        if not isinstance(frame, frames.Auth):
             connection.close(close_codes.NOT_AUTHENTICATED)
+            return
+        if (refused := await self._authenticate(connection, frame)) is not None:
+            connection.close(refused)
             return
         self._hub.register(connection)
         await self._snapshot(connection, frame.ref)
 
-    async def _authenticate(self, connection: Connection, frame: frames.Auth) -> bool:
+    async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:
+        """Let the connection be its token's user. Returns the code to close with when it can't be."""
         try:
             actor = await people.authenticate(self._hub.runtime, frame.token, audience="public")
+        except Unavailable:
+            return close_codes.GOING_AWAY  # nothing was said of the token: the app keeps it, and comes again
         except DomainError:
             log.info("socket refused", path=self._path)
-            return False
+            return close_codes.NOT_AUTHENTICATED
         if connection.actor is not None and connection.actor.user_id != actor.user_id:
-            return False
+            log.info("socket refused", path=self._path)
+            return close_codes.NOT_AUTHENTICATED
         connection.actor = actor
         connection.warned = False
-        return True
+        return None
 
     async def _snapshot(self, connection: Connection, ref: str | None) -> None:
         assert connection.actor is not None
@@ -149,9 +156,9 @@ class Sockets:
             return
         if not isinstance(frame, frames.Auth):
             await self._commands.handle(connection, frame)
-        elif await self._authenticate(connection, frame):
+        elif (refused := await self._authenticate(connection, frame)) is not None:
+            connection.close(refused)
+        else:
             connection.ready = False
             self._hub.register(connection)  # the account may have grown since
             await self._snapshot(connection, frame.ref)
-        else:
-            connection.close(close_codes.NOT_AUTHENTICATED)

@@ -36,6 +36,17 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _at_most(size: int) -> Callable[[str], str]:
+    """What is kept in a column of that size."""
+
+    def read(text: str) -> str:
+        if len(text) > size:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
 def _flag(text: str) -> bool:
     value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
     return value[text.strip().lower()]
@@ -160,7 +171,7 @@ class Settings:
     otp_sender: str = _setting("log", _one_of("log", "http", "twilio_verify"), "log, http or twilio_verify")
     otp_http_url: str = _setting("", _url("http", "https"), "http(s)://…")
     otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
-    otp_channel: str = _setting("sms", str, "a channel name")
+    otp_channel: str = _setting("sms", _at_most(16), "a channel name of at most 16 characters")
     twilio_verify_base_url: str = _setting("https://verify.twilio.com", _url("http", "https"), "http(s)://…")
     twilio_verify_service: str = _setting("", str, "a Verify service's id, VA…")
     twilio_api_key: str = _setting("", str, "an API key's id")

@@ -119,6 +119,11 @@ async def verify_mitra(
         mitra = await _active_mitra(tx, phone)
         if mitra is None:
             return None
+        await mitras.hold_logins(tx, mitra.id)
+        # While we waited, she may have been deactivated, or have lost the number.
+        mitra = await _active_mitra(tx, phone)
+        if mitra is None:
+            return None
         return await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device), mitra
 
     return await _verify(runtime, UserType.MITRA, otp_request_id, code, sign_in)

@@ -119,6 +119,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
     number = None if change.phone is None else phones.normalise(change.phone)
     name = None if change.display_name is None else _checked_name(change.display_name)
     async with runtime.transaction() as tx:
+        await mitras.hold_logins(tx, mitra_id)
         if change.is_active is False:
             await logins.lock_all(tx, mitra_id)
         before = await mitras.lock(tx, mitra_id)

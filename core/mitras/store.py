@@ -56,6 +56,14 @@ async def hold_phone(tx: Tx, phone: str) -> None:
     await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", phone)
 
 
+async def hold_logins(tx: Tx, mitra_id: str) -> None:
+    """Let a mitra's sign-ins and the end of them all happen one after the other: no device slips in between.
+
+    Held before her auth sessions and her row are locked.
+    """
+    await tx.execute("SELECT pg_advisory_xact_lock(6, hashtext($1))", mitra_id)
+
+
 async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
     """Change a mitra. None when the phone number is another's."""
     return one(

@@ -240,12 +240,15 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         if operator is None or operator.disabled:
             raise Unauthenticated
         permissions = operator.permissions
+    caller_ids = await _ids_of(runtime, claims)
+    if claims.auth_session_id in runtime.revoked:  # ended while we read: it is told nothing any more
+        raise Unauthenticated
     return Actor(
         user_type=claims.user_type,
         user_id=claims.user_id,
         auth_session_id=claims.auth_session_id,
         expires_at=claims.expires_at,
-        ids=await _ids_of(runtime, claims),
+        ids=caller_ids,
         permissions=permissions,
     )
 

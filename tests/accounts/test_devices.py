@@ -1,8 +1,10 @@
 """A user's devices, and where their pushes go (contract 3: auth/sessions, push-token)."""
 
+import asyncio
 import secrets
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.accounts.outside import IdentityServer
@@ -379,3 +381,34 @@ async def test_devices_that_end_at_once_leave_no_token_behind(world: World, prov
         assert await column(world, stays) == token
         await register(stays, None)
         assert await column(world, stays) is None
+
+
+async def test_a_mitra_who_is_deactivated_while_she_signs_in_keeps_no_device(world: World) -> None:
+    mitra = await world.mitra(online=False)
+    await forget_codes(world, mitra.user["phone"])
+    client = device(world)
+    asked = await ask(client, mitra.user["phone"], path=MITRA_ASK)
+    code = await world.stack.inbox.code_of(asked["otp_request_id"])
+    operator = await world.operator()
+    connection = await asyncpg.connect(world.stack.database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE otp_requests IN SHARE MODE")  # stops her after her device was made
+            signing_in = asyncio.create_task(verify(client, asked, code, path=MITRA_VERIFY))
+            await waiting(world, "otp_requests")
+            change = operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+            deactivating = asyncio.create_task(change)
+            await asyncio.sleep(0.3)
+        answer = await signing_in
+        await deactivating
+    finally:
+        await connection.close()
+    assert (await raw(keep(client, answer), "GET", "/api/mitra/auth/me"))[0] == 401
+    sql = "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL"
+    assert await world.stack.sql(sql, mitra.user["id"]) == []
+
+
+async def waiting(world: World, table: str) -> None:
+    """Wait until somebody waits for a table."""
+    sql = "SELECT 1 FROM pg_locks WHERE relation = $1::regclass AND NOT granted"
+    await world.until(lambda: world.stack.sql(sql, table), bool, timeout=2)

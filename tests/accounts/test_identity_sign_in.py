@@ -280,3 +280,16 @@ async def test_a_provider_that_says_nothing_holds_nobody_who_has_a_key(
     assert not unknown.done()
     server.released.set()
     assert await unknown == INVALID
+
+
+async def test_a_provider_that_says_nothing_is_503_within_five_seconds(
+    world: World, base: str, server: IdentityServer
+) -> None:
+    def silent(path: str, headers: dict[str, str], body: bytes) -> Any:
+        server.released.wait(30)
+
+    server.answer = silent  # type: ignore[method-assign]
+    began = time.monotonic()
+    calls = [sign_in(device(world, base=base), server.token(new_subject())) for _ in range(5)]
+    assert await all_at_once(calls) == [(503, "UNAVAILABLE")] * 5
+    assert time.monotonic() - began < 5

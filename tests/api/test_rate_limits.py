@@ -1,6 +1,7 @@
 """The general rate limit over two api processes: exact, fair, and still there when Valkey is not (contract 2)."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -147,6 +148,27 @@ async def test_a_user_has_one_bucket_wherever_she_is(doors: Doors, http: aiohttp
     ]
     assert passed(answers) == BURST
     assert {answer.status for answer in answers} == {200, 429}
+
+
+async def test_a_second_token_in_one_request_buys_nothing(doors: Doors, http: aiohttp.ClientSession) -> None:
+    token, others = await a_customer(doors, http), [await a_customer(doors, http) for _ in range(3)]
+
+    async def status_of(other: str) -> int:
+        headers = [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {other}")]
+        async with http.get(doors.first + ME, headers=headers) as answer:
+            return answer.status
+
+    answers = [await status_of(other) for other in others for _ in range(BURST)]
+    assert answers == [200] * BURST + [429] * (len(answers) - BURST)
+
+
+async def test_a_refusal_for_its_rate_can_be_found_in_the_log(doors: Doors, http: aiohttp.ClientSession) -> None:
+    visitor, name = Visitor(http), ids.new_id()
+    await visitor.storm(BURST, doors.first)
+    answer = await visitor.ask(doors.first, **{"X-Request-Id": name})
+    assert answer.said == (429, "RATE_LIMITED")
+    lines = [json.loads(line) for line in doors.stack.log("api").splitlines() if name in line]
+    assert [(line["event"], line["code"]) for line in lines] == [("refused", "RATE_LIMITED")]
 
 
 async def test_users_at_one_address_have_a_bucket_each_and_strangers_there_another(

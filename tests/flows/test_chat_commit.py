@@ -90,7 +90,9 @@ async def _a_chat(stage: Stage) -> Chat:
     headers = {"x-callback-token": CALLBACK_TOKEN}
     await webhook_receive.receive(runtime, Incoming(body=call.encode(), headers=headers, source_ip="127.0.0.1"))
     await pairing_start.start(runtime, payment_request_id=payment.payment_request_id)
-    found = await runtime.db.fetchval("SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.payment_request_id)
+    found = await runtime.db.fetchval(
+        "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.payment_request_id
+    )
     await pairing_answer.accept(runtime, mitra, session_id=found)
     await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
     return Chat(stage=stage, id=found, customer=customer, mitra=mitra)

@@ -30,7 +30,8 @@ WRONG = {
     "JWT_SECRETS": "k1:too-short", "ACCESS_TOKEN_SECONDS": "soon", "REFRESH_TOKEN_DAYS": "0",
     "OPERATOR_REFRESH_TOKEN_HOURS": "1.5", "GATEWAY_ENABLED": "maybe", "GATEWAY_BASE_URL": "ftp://gateway",
     "WEBHOOK_FALLBACK_ENABLED": "on and off", "IDENTITY_A_JWKS_URL": "keys.json", "IDENTITY_B_JWKS_URL": "keys.json",
-    "OTP_SENDER": "pigeon", "OTP_HTTP_URL": "otp.local", "PUSH_SENDER": "pigeon", "FCM_BASE_URL": "fcm",
+    "OTP_SENDER": "pigeon", "OTP_HTTP_URL": "otp.local", "OTP_CHANNEL": "seventeen-letters", "PUSH_SENDER": "pigeon",
+    "FCM_BASE_URL": "fcm",
     "PUSH_ACK_SECONDS": "0", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_BURST": "many", "WS_FRAMES_PER_SECOND": "0",
     "WS_FRAMES_BURST": "", "SHUTDOWN_GRACE_SECONDS": "0", "SESI_TIME_SCALE": "nan",
 }  # fmt: skip
