@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from core.config.keys import KEYS, Shape
+from core.extensions.states import ExtensionStatus
 from core.operators.rules import AREAS
 from core.pairing.rules import CauseTag
 from core.pairing_failures.rules import OperatorAction
@@ -18,7 +19,6 @@ from core.sessions.states import SessionStatus
 MAX_SEQ = 2**31 - 1
 SENSITIVITY = ("regular", "sensitive")
 PARTIES = ("customer", "mitra")
-EXTENSION_STATUS = ("pending", "approved", "auto_approved", "rejected", "safeguard_tripped")
 RESULTS = tuple(dict.fromkeys(case.result for case in Case))
 
 # What classes are called in the documents, where it is not their own name less "View".
@@ -51,6 +51,7 @@ WORDS: dict[str, Iterable[str] | None] = {
     "MessageView.status": ("sent", "delivered", "read"),
     "PaymentView.status": PaymentStatus,
     "SessionView.status": SessionStatus,
+    "ExtensionView.status": ExtensionStatus,
     "WebhookCall.status": None,
     "GatewayCall.status": None,
     "Alive.status": ("ok",),

@@ -18,7 +18,7 @@ import attrs
 from core.base import ids, logs, metrics
 from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
-from core.base.settings import Settings, SettingsError, unused_adapters
+from core.base.settings import Settings, SettingsError
 from core.bus.bus import FRAMES, SIGNALS, Bus
 from core.bus.rate_limit import RateLimit
 from core.config import store as config_store
@@ -29,8 +29,10 @@ from core.events import signals
 from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
+from core.outside.gateway import Gateway, make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.otp_sender import OtpSender, make_otp_sender
+from core.outside.push_sender import PushSender, make_push_sender
 from core.outside.webhook_sink import WebhookSink
 from core.storage.database import AWAY, Database, Tx
 
@@ -61,6 +63,8 @@ class Runtime:
     otp_sender: OtpSender
     webhook_sink: WebhookSink
     identity_providers: dict[str, IdentityProvider]
+    gateway: Gateway | None
+    push_sender: PushSender
     rate_limit: RateLimit
     accounts: Accounts = attrs.field(factory=Accounts)
     node: str = attrs.field(factory=ids.new_id)
@@ -290,14 +294,14 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             otp_sender=make_otp_sender(settings),
             webhook_sink=WebhookSink(settings),
             identity_providers=make_identity_providers(settings),
+            gateway=make_gateway(settings),
+            push_sender=make_push_sender(settings, clock),
             rate_limit=RateLimit(settings),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:
         await db.close()
         raise
-    for name in unused_adapters(settings):
-        log.warning("this setting has no effect yet", setting=name)
     return runtime
 
 

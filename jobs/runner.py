@@ -2,10 +2,11 @@
 
 How this works: one query tells the next moment of every kind of work. Until then nothing runs. A signal about a sooner
 deadline shortens the sleep without a query. Once a second the query is made anyway, so a lost signal or a dead process
-costs a second. Several processes may run side by side: work is taken with SKIP LOCKED, and each effect happens once.
+costs a second. Sweeps run beside it, each in a task of its own. Several processes may run side by side: work is taken with SKIP LOCKED, and each effect happens once.
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 
 from core.base import logs, metrics
@@ -15,7 +16,7 @@ from core.events.signals import DeadlineSet, Signal
 from core.flows import pairing_advance
 from core.reads import deadlines
 from core.runtime import AWAY, Runtime
-from jobs.schedule import DEADLINES, SWEEPS, Deadline
+from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 0.02  # when what is due is in somebody else's hands
@@ -29,13 +30,12 @@ class Runner:
         self._runtime = runtime
         self._wake = asyncio.Event()
         self._next: dt.datetime | None = None
-        self._swept: dict[str, dt.datetime] = {}
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin no more turns; the one that runs is finished."""
-        self._stopping = True
+        """Begin no more turns and sweeps; those that run are finished."""
+        self._stopping.set()
         self._next = None
         self._wake.set()
 
@@ -54,8 +54,16 @@ class Runner:
             self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled. The first turn runs every sweep: what a restart left is found at once."""
-        while not self._stopping:
+        """Work until cancelled. Every sweep runs at once: what a restart left is found."""
+        async with asyncio.TaskGroup() as group:
+            for sweep in SWEEPS:
+                group.create_task(self._sweep(sweep))
+            await self._turns()
+        self._ended.set()
+        await asyncio.Event().wait()
+
+    async def _turns(self) -> None:
+        while not self._stopping.is_set():
             try:
                 await self._turn()
             except (Unavailable, *AWAY):
@@ -63,8 +71,6 @@ class Runner:
             except Exception:
                 log.exception("a turn failed")
                 await real_sleep(0.25)
-        self._ended.set()
-        await asyncio.Event().wait()
 
     async def _turn(self) -> None:
         runtime = self._runtime
@@ -76,7 +82,6 @@ class Runner:
         due = [job for job in DEADLINES if job.kind in upcoming and upcoming[job.kind] <= now]
         for job in due:
             await self._work(job, upcoming[job.kind])
-        await self._sweep()
         if "round" in upcoming:
             await pairing_advance.invite_free(runtime)
         if due:
@@ -90,7 +95,7 @@ class Runner:
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for the next deadline, for a sooner one, or for the second to pass."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             left = looked_at + LOOK_EVERY_S - monotonic()
             if self._next is not None:
                 left = min(left, self._runtime.clock.real_seconds_until(self._next))
@@ -115,18 +120,19 @@ class Runner:
             metrics.JOB_FAILURES.labels(job.kind).inc()
             log.exception("a job failed", job=job.kind)
 
-    async def _sweep(self) -> None:
-        now = self._runtime.now()
-        for sweep in SWEEPS:
-            last = self._swept.get(sweep.name)
-            if last is not None and (now - last).total_seconds() < sweep.every_s:
-                continue
+    async def _sweep(self, sweep: Sweep) -> None:
+        """Run a sweep again and again, beside the deadlines: it may have to wait for somebody outside."""
+        while not self._stopping.is_set():
             metrics.JOB_RUNS.labels(sweep.name).inc()
+            pause = LOOK_EVERY_S
             try:
                 await sweep.run(self._runtime)
-                self._swept[sweep.name] = now
+                pause = max(pause, sweep.every_s / self._runtime.clock.scale)
             except (Unavailable, *AWAY):
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
             except Exception:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
                 log.exception("a sweep failed", sweep=sweep.name)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()

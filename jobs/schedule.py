@@ -7,6 +7,7 @@ import attrs
 
 from core.flows import (
     delivery,
+    extension_answer,
     mitra_status,
     pairing_advance,
     payment_request,
@@ -38,6 +39,7 @@ DEADLINES = (
     Deadline(kind="warning", run=session_timers.warn),
     Deadline(kind="round", run=pairing_advance.end_rounds),
     Deadline(kind="grace", run=session_timers.complete),
+    Deadline(kind="extension", run=extension_answer.time_out),
     Deadline(kind="stale", run=mitra_status.sweep_stale),
 )
 # The stale-payment sweep and the reconciliation sweep (specification, Core rules 12), and the tidying.

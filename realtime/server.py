@@ -14,7 +14,7 @@ from core.bus.bus import FRAMES
 from core.probes import add_probes
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
-from realtime import asyncapi, close_codes
+from realtime import asyncapi, close_codes, push
 from realtime.commands import Commands
 from realtime.hub import Hub
 from realtime.message_batch import MessageBatch
@@ -69,6 +69,7 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(watch.tick())
     runtime.spawn(watch.find_events())
     runtime.spawn(watch.find_messages())
+    runtime.spawn(push.run(runtime))
     log.info("realtime listens", port=settings.realtime_port)
     await stop.wait()
     for sockets in paths:

@@ -78,7 +78,7 @@ class Session(SessionView):
 class OpenSession(Session):
     """A session of the snapshot: with the extension that waits for an answer, if there is one."""
 
-    extension: Extension | UnsetType | None = UNSET
+    extension: Extension | None
 
 
 @attrs.frozen(kw_only=True)

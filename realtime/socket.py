@@ -124,7 +124,7 @@ class Sockets:
             # The feeds begin before the snapshot is read: what is committed in between is in both, never in neither.
             for place in await chats.places_of(runtime, actor):
                 self._hub.remember(place)
-            return {"sessions": await chats.open_sessions(runtime, actor)}
+            return {"sessions": await chats.snapshot(runtime, actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await chats.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}

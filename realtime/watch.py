@@ -16,7 +16,7 @@ from realtime.hub import Feed, Hub
 from realtime.socket import PING_S
 
 TICK_S = 0.5
-EXPIRING_S = 60  # service seconds before the token's end (contract 7)
+EXPIRING_S = 60  # service seconds before the token's end (contract 7); of short-lived tokens, half their life
 EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
@@ -32,6 +32,7 @@ class Watch:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._missed = True
+        self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
 
     def missed(self) -> None:
@@ -62,7 +63,7 @@ class Watch:
             connection.close(close_codes.REVOKED)
         elif actor.expires_at <= service_now:
             connection.close(close_codes.NOT_AUTHENTICATED)
-        elif not connection.warned and actor.expires_at - service_now <= EXPIRING_S and connection.ready:
+        elif not connection.warned and actor.expires_at - service_now <= self._expiring_s and connection.ready:
             connection.warned = True
             at = dt.datetime.fromtimestamp(actor.expires_at, dt.UTC)
             connection.answer("auth_expiring", at=as_text(at))

@@ -21,6 +21,7 @@ from core.base.settings import SettingsError, shown
 from core.flows import setup
 from core.flows.setup import TierSeed
 from core.pricing.rules import Promotion
+from core.reactions import react
 from core.reads import ledger, payments
 from core.runtime import Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
@@ -180,6 +181,20 @@ def _pay(args: argparse.Namespace) -> int:
     return _with_runtime(work)
 
 
+def _webhooks_import(args: argparse.Namespace) -> int:
+    from tools import webhooks
+
+    path = pathlib.Path(args.file)
+    if not path.is_file():
+        raise Failed(f"{path}: there is no such file; the sink writes to WEBHOOK_FALLBACK_DIR")
+
+    async def work(runtime: Runtime) -> int:
+        runtime.react = react
+        return await webhooks.bring_in(runtime, path, console)
+
+    return _with_runtime(work)
+
+
 def _audit(_: argparse.Namespace) -> int:
     async def work(runtime: Runtime) -> int:
         books = await ledger.audit(runtime)
@@ -288,6 +303,13 @@ def parser() -> argparse.ArgumentParser:
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
     pay.add_argument("--repeat", type=_positive, default=1, metavar="N")
     pay.add_argument("--late", action="store_true", help="the money came in a day after")
+    bring_in = add(
+        "import",
+        _webhooks_import,
+        "read a fallback file of webhook calls back in, through the same handler; may run again",
+        commands.add_parser("webhooks", help="calls of the gateway").add_subparsers(required=True, metavar="WHAT"),
+    )
+    bring_in.add_argument("file", metavar="FILE")
     demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
     demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs (60)")
     demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")

@@ -27,6 +27,14 @@ class Refused(Exception):
         self.body = body
 
 
+class Closed(ConnectionError):
+    """The service has closed the socket; `code` is None when the connection was lost."""
+
+    def __init__(self, code: int | None, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 @attrs.frozen(kw_only=True)
 class Addresses:
     """Where a service is."""
@@ -64,9 +72,7 @@ class Client:
         before = self.access_token
         status, answer = await self._once(method, path, body, **more)
         if status == 401 and before is not None and self.refresh_token is not None and path != self._refresh_path:
-            async with self._refreshing:  # many calls at once make one refresh
-                if self.access_token == before:
-                    await self.refresh()
+            await self.renew(before)
             status, answer = await self._once(method, path, body, **more)
         if status >= 400:
             raise Refused(status, answer)
@@ -89,6 +95,12 @@ class Client:
     async def post(self, path: str, body: Any = None) -> Any:
         """POST."""
         return await self.call("POST", path, body)
+
+    async def renew(self, before: str | None) -> None:
+        """Replace an access token, unless that was done meanwhile: many at once make one refresh. Raises Refused."""
+        async with self._refreshing:
+            if self.access_token == before:
+                await self.refresh()
 
     async def refresh(self) -> None:
         """Rotate the refresh token. Raises Refused."""
@@ -123,8 +135,12 @@ class Client:
         assert self.access_token is not None
         ws = await self._http.ws_connect(f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0)
         socket = Socket(ws, path, ack=ack)
-        await socket.send({"type": "auth", "token": self.access_token})
-        await socket.wait("auth_ok")
+        try:
+            await socket.send({"type": "auth", "token": self.access_token})
+            await socket.wait("auth_ok")
+        except BaseException:
+            socket.abort()
+            raise
         return socket
 
 
@@ -169,6 +185,18 @@ class Socket:
                 self.closed = True
                 self._news.notify_all()
 
+    async def more(self, place: int) -> list[dict[str, Any]]:
+        """Return the frames behind a place, at least one; none when the socket has closed."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.frames) > place or self.closed)
+            return self.frames[place:]
+
+    def abort(self) -> None:
+        """Lose the connection, without a word to the other side."""
+        connection = self._ws._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+
     async def send(self, frame: dict[str, Any]) -> None:
         """Send a frame."""
         await self._ws.send_json(frame)
@@ -192,7 +220,7 @@ class Socket:
     ) -> dict[str, Any]:
         """Return the first frame of these types that fits and was not returned before.
 
-        Raises TimeoutError after so many real seconds, ConnectionError when the socket has closed.
+        Raises TimeoutError after so many real seconds, Closed when the socket has closed.
         """
         async with asyncio.timeout(timeout):
             async with self._news:
@@ -202,7 +230,7 @@ class Socket:
                             self._taken.add(n)
                             return frame
                     if self.closed:
-                        raise ConnectionError(f"closed with {self.close_code} while waiting for {types}")
+                        raise Closed(self.close_code, f"closed with {self.close_code} while waiting for {types}")
                     await self._news.wait()
 
     async def wait_closed(self, timeout: float = 20) -> int | None:

@@ -1,4 +1,4 @@
-"""`sesi demo`: plays a whole paid session through the public interfaces alone, and shows it live.
+"""`sesi demo`: plays the life of a customer through the public interfaces alone, and shows it live.
 
 A customer, two mitras and the gateway meet a throw-away service (or the one that runs). Everything is driven by what the
 service says: sockets come back by themselves, calls are repeated while a process is away, so it plays on when one is killed.
@@ -20,10 +20,13 @@ from rich.panel import Panel
 from core.base import ids
 from core.base.settings import Settings
 from tools import environment
-from tools.client import Addresses, Client, Refused, Socket
+from tools.client import Addresses, Client, Refused
+from tools.phone import Phone
+from tools.push_inbox import PushInbox
 from tools.throwaway import Throwaway
 
 PATIENCE_S = 90.0  # real seconds for anything that should come at once
+BIMA_TOKEN = "a-push-token-of-bimas-phone"
 WHOLE_S = 960.0  # service seconds: longer than the session that is played
 HEARTBEAT_S = 10.0  # service seconds
 READING_S = 0.5  # so that a person can follow
@@ -60,111 +63,95 @@ async def again(work: Callable[[], Awaitable[Any]]) -> Any:
         await asyncio.sleep(0.2)
 
 
-class Phone:
-    """One person's app: a socket that comes back, and the frames it has seen."""
-
-    def __init__(self, client: Client, path: str, scale: float) -> None:
-        self._client = client
-        self._path = path
-        self._patience = PATIENCE_S + WHOLE_S / scale
-        self._socket: Socket | None = None
-
-    async def socket(self) -> Socket:
-        """Return the open socket; open it (again) when need be."""
-        if self._socket is None or self._socket.closed:
-            self._socket = await again(self._open)
-        assert self._socket is not None
-        return self._socket
-
-    async def _open(self) -> Socket:
-        with contextlib.suppress(Refused):
-            await self._client.get("/api/shared/config/otp")
-        try:
-            return await self._client.open(self._path)
-        except ConnectionError:
-            await self._client.refresh()
-            raise
-
-    async def see(self, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait for an event, or until the truth says that it has happened; return whether the event itself was seen."""
-        deadline = time.monotonic() + self._patience
-        while time.monotonic() < deadline:
-            with contextlib.suppress(TimeoutError, ConnectionError):
-                await (await self.socket()).wait(event, timeout=1.0)
-                return True
-            if await again(truth):
-                with contextlib.suppress(TimeoutError, ConnectionError):
-                    await (await self.socket()).wait(event, timeout=3.0)
-                    return True
-                return False
-        raise TimeoutError(f"{event} was never seen")
-
-    async def say(self, session_id: str, text: str) -> dict[str, Any]:
-        """Send a message; the same id until it is acknowledged, so that it is stored once."""
-        message_id = ids.new_id()
-
-        async def send() -> dict[str, Any]:
-            frame = await (await self.socket()).say(session_id, text, client_message_id=message_id)
-            if frame["type"] == "error":
-                raise Refused(503 if frame["code"] == "UNAVAILABLE" else 409, {"error": frame})
-            return frame
-
-        return await again(send)
-
-    async def close(self) -> None:
-        """Put it away."""
-        if self._socket is not None:
-            await self._socket.close()
-
-
 class Play:
-    """The piece: payment, blast, chat, warning, expiry, goodbyes, the books."""
+    """The piece: payment, blast, chat, warning, extension, expiry, goodbyes; a return, a rejection, a push; the books."""
 
-    def __init__(self, addresses: Addresses, stage: Stage, code_of: Callable[[str], Any]) -> None:
+    def __init__(
+        self, addresses: Addresses, stage: Stage, code_of: Callable[[str], Any], pushes: PushInbox | None
+    ) -> None:
         self._stage = stage
         self._code_of = code_of
+        self._pushes = pushes
         self._customer, self._ayu, self._bima = (Client(addresses) for _ in range(3))
+        self._patience = PATIENCE_S + WHOLE_S / stage.scale
+        self._phones: dict[str, Phone] = {}
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Put every phone away."""
+        for phone in self._phones.values():
+            await phone.stop()
         for client in (self._customer, self._ayu, self._bima):
             await client.close()
 
-    async def run(self, phones: tuple[str, str], operator: Client | None) -> bool:
+    async def run(self, numbers: tuple[str, str], operator: Client | None) -> bool:
         """Play it; return whether the books are right."""
-        customer, ayu, bima, say = self._customer, self._ayu, self._bima, self._stage.say
-        await again(lambda: customer.sign_in_anonymously("Dewi"))
-        say("Dewi", "opens the app and is asked for nothing but a name")
-        for name, client, phone in (("Ayu", ayu, phones[0]), ("Bima", bima, phones[1])):
-            await again(lambda client=client, phone=phone: client.sign_in_as_mitra(phone, self._code_of))
-            await again(lambda client=client: client.post("/api/mitra/status/online"))
-            say(name, "signs in with a code and goes online")
+        await self._arrive(numbers)
         beats = asyncio.create_task(self._heartbeats())
-        scale = self._stage.scale
-        desks = [Phone(client, "pairing", scale) for client in (ayu, bima)]
-        search, dewi = Phone(customer, "pairing", scale), Phone(customer, "chat", scale)
-        mitra = Phone(ayu, "chat", scale)
-        for phone in (*desks, search, dewi, mitra):
-            await phone.socket()
         try:
-            session_id, payment_id = await self._pay_and_pair(desks, search)
-            await self._talk(dewi, mitra, session_id)
-            await self._time_passes(dewi, session_id)
-            await self._goodbyes(dewi, session_id)
+            session_id, payment_id = await self._pay_and_pair()
+            await self._talk(session_id)
+            await self._extend(session_id)
+            await self._time_passes(session_id)
+            await self._goodbyes(session_id)
+            await self._come_back()
             return await self._books(session_id, payment_id, operator)
         finally:
             beats.cancel()
-            for phone in (*desks, search, dewi, mitra):
-                await phone.close()
+
+    async def _arrive(self, numbers: tuple[str, str]) -> None:
+        customer, ayu, bima, say = self._customer, self._ayu, self._bima, self._stage.say
+        await again(lambda: customer.sign_in_anonymously("Dewi"))
+        say("Dewi", "opens the app and is asked for nothing but a name")
+        for name, client, number in (("Ayu", ayu, numbers[0]), ("Bima", bima, numbers[1])):
+            await again(lambda client=client, number=number: client.sign_in_as_mitra(number, self._code_of))
+            await again(lambda client=client: client.post("/api/mitra/status/online"))
+            say(name, "signs in with a code and goes online")
+        await again(lambda: bima.call("PUT", "/api/shared/push-token", {"push_token": BIMA_TOKEN}))
+        self._phones = {
+            "ayu requests": Phone(ayu, "pairing"),
+            "bima requests": Phone(bima, "pairing"),
+            "dewi search": Phone(customer, "pairing"),
+            "dewi": Phone(customer),
+            "ayu": Phone(ayu),
+        }
+        for phone in self._phones.values():
+            await phone.start()
 
     async def _heartbeats(self) -> None:
         while True:
             for client in (self._ayu, self._bima):
                 with contextlib.suppress(Refused, aiohttp.ClientError, ConnectionError, TimeoutError):
-                    await client.post("/api/mitra/status/heartbeat")
+                    await self._beat(client)
             await asyncio.sleep(max(0.2, HEARTBEAT_S / self._stage.scale))
 
-    async def _pay_and_pair(self, desks: list[Phone], search: Phone) -> tuple[str, str]:
+    async def _beat(self, client: Client) -> None:
+        try:
+            await client.post("/api/mitra/status/heartbeat")
+        except Refused as refused:
+            if refused.code == "MITRA_OFFLINE":  # the machine was too busy for a heartbeat
+                await client.post("/api/mitra/status/online")
+
+    async def _see(self, phone: str, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait for an event, or until the truth says that it has happened; return whether the event itself was seen."""
+        frame = await self._phones[phone].wait(event, timeout=self._patience, truth=lambda: again(truth))
+        return frame is not None
+
+    async def _pay(self, what: str, wish: dict[str, Any], path: str = "/api/client/payment/requests") -> dict[str, Any]:
+        """Ask, and press the button of the payment page; what is paid is never asked for twice."""
+        key = {"Idempotency-Key": ids.new_id()}
+        payment = await again(lambda: self._customer.call("POST", path, wish, headers=key))
+        self._stage.say("service", f"wants {rupiah(payment['amount'])} for {what}")
+        await again(lambda: pay(payment["gateway_invoice_url"]))
+        self._stage.say("gateway", "calls: PAID", "green")
+        return payment
+
+    async def _requests(self, client: Client) -> list[dict[str, Any]]:
+        return (await client.get("/api/mitra/chat-requests"))["items"]
+
+    async def _payment(self, payment_id: str) -> dict[str, Any]:
+        return await again(lambda: self._customer.get(f"/api/client/payment/requests/{payment_id}"))
+
+    async def _pay_and_pair(self) -> tuple[str, str]:
         customer, ayu, say = self._customer, self._ayu, self._stage.say
         availability = await again(lambda: customer.get("/api/client/mitras/availability"))
         pricing = await again(lambda: customer.get("/api/client/chat/pricing"))
@@ -173,21 +160,16 @@ class Play:
             "Dewi",
             f"sees {availability['available']} mitras and {tier['minutes']} minutes for {rupiah(tier['price_idr'])}",
         )
-        wish = {"duration_minutes": tier["minutes"], "topics": ["work"]}
-        payment = await again(lambda: customer.post("/api/client/payment/requests", wish))
+        payment = await self._pay("a session", {"duration_minutes": tier["minutes"], "topics": ["work"]})
         payment_id = payment["payment_request_id"]
-        say("service", f"wants {rupiah(payment['amount'])} and gives the address where it is paid")
-        await again(lambda: pay(payment["gateway_invoice_url"]))
-        say("gateway", "calls: PAID", "green")
-        path = f"/api/client/payment/requests/{payment_id}"
 
         async def asked() -> bool:
-            return bool((await ayu.get("/api/mitra/chat-requests"))["items"])
+            return bool(await self._requests(ayu))
 
-        await desks[0].see("chat_request", asked)
-        await desks[1].see("chat_request", asked)
+        await self._see("ayu requests", "chat_request", asked)
+        await self._see("bima requests", "chat_request", asked)
         say("service", "asks Ayu and Bima at once")
-        session_id = (await again(lambda: customer.get(path)))["session_id"]
+        session_id = (await self._payment(payment_id))["session_id"]
         winner = await again(lambda: ayu.post(f"/api/mitra/chat-requests/{session_id}/accept"))
         say("Ayu", "accepts first", "green")
         try:
@@ -197,37 +179,68 @@ class Play:
         say("Dewi", f"is paired with {winner['mitra']['display_name']}; the money is earned now")
         return session_id, payment_id
 
-    async def _talk(self, dewi: Phone, mitra: Phone, session_id: str) -> None:
-        for name, phone, text in (
-            ("Dewi", dewi, "Halo Kak, aku butuh teman bicara."),
-            ("Ayu", mitra, "Halo Dewi, aku di sini. Ceritakan pelan-pelan."),
-            ("Dewi", dewi, "Pekerjaanku terasa berat sekali minggu ini."),
-            ("Ayu", mitra, "Itu pasti melelahkan. Apa yang paling berat?"),
+    async def _talk(self, session_id: str) -> None:
+        for name, text in (
+            ("Dewi", "Halo Kak, aku butuh teman bicara."),
+            ("Ayu", "Halo Dewi, aku di sini. Ceritakan pelan-pelan."),
+            ("Dewi", "Pekerjaanku terasa berat sekali minggu ini."),
+            ("Ayu", "Itu pasti melelahkan. Apa yang paling berat?"),
         ):
-            ack = await phone.say(session_id, text)
+            ack = await self._phones[name.lower()].say(session_id, text)
             self._stage.say(name, f"“{text}”  [dim]stored as {ack['seq']}[/]", "cyan")
             await asyncio.sleep(READING_S)
-        last = ack["seq"]
-        await (await dewi.socket()).send({"type": "read", "session_id": session_id, "up_to": last})
-        self._stage.say("Dewi", f"has read everything up to {last}")
+        dewi = self._phones["dewi"]
+        await dewi.until(lambda: len(dewi.transcript(session_id)) == 4, timeout=self._patience)
+        await dewi.read(session_id)
+        self._stage.say("Dewi", "has read everything")
 
     async def _state(self, session_id: str) -> dict[str, Any]:
         return await self._customer.get(f"/api/shared/chat/sessions/{session_id}")
 
-    async def _time_passes(self, dewi: Phone, session_id: str) -> None:
+    async def _extend(self, session_id: str) -> None:
+        """Three minutes before the end the customer pays for more, and the mitra says yes."""
+
+        async def over() -> bool:
+            return (await self._state(session_id))["status"] != "active"
+
+        seen = await self._see("dewi", "session_warning", over)
+        self._stage.say("service", "warns both: 3 minutes left" if seen else "(the warning went by)", "yellow")
+        await again(
+            lambda: self._ayu.call(
+                "PATCH", f"/api/shared/chat/sessions/{session_id}/topic", {"topic_sensitivity": "sensitive"}
+            )
+        )
+        self._stage.say("Ayu", "marks the topic as sensitive; Dewi's app takes note in silence")
+        await self._pay("12 more minutes", {"duration_minutes": 12, "is_extension": True, "session_id": session_id})
+        asked = await self._phones["ayu"].wait("extension_requested", timeout=self._patience, truth=None)
+        assert asked is not None
+        path = f"/api/shared/chat/sessions/{session_id}/extensions/{asked['extension']['id']}/answer"
+        try:
+            await again(lambda: self._ayu.post(path, {"accept": True}))
+        except Refused as refused:
+            if refused.code != "EXTENSION_RESOLVED":  # an answer that was lost, or silence that meant yes
+                raise
+
+        async def resumed() -> bool:
+            return (await self._state(session_id))["extended_minutes"] == 12
+
+        await self._see("dewi", "session_resumed", resumed)
+        self._stage.say("Ayu", "says yes: the session goes on", "green")
+
+    async def _time_passes(self, session_id: str) -> None:
         async def expired() -> bool:
             return (await self._state(session_id))["status"] != "active"
 
-        seen = await dewi.see("session_warning", expired)
-        self._stage.say("service", "warns both: 3 minutes left" if seen else "(the warning went by)", "yellow")
-        await dewi.see("session_expired", expired)
+        seen = await self._see("dewi", "session_warning", expired)
+        self._stage.say("service", "warns again, for the new end" if seen else "(the warning went by)", "yellow")
+        await self._see("dewi", "session_expired", expired)
         self._stage.say("service", "the paid time is over; the chat is frozen", "yellow")
         try:
-            await dewi.say(session_id, "Satu lagi...")
+            await self._phones["dewi"].say(session_id, "Satu lagi...")
         except Refused as refused:
             self._stage.say("Dewi", f"writes once more: {refused.code}")
 
-    async def _goodbyes(self, dewi: Phone, session_id: str) -> None:
+    async def _goodbyes(self, session_id: str) -> None:
         path = f"/api/shared/chat/sessions/{session_id}/closure"
 
         async def leave(client: Client, text: str) -> None:
@@ -245,18 +258,51 @@ class Play:
         async def completed() -> bool:
             return (await self._state(session_id))["status"] == "completed"
 
-        await dewi.see("session_completed", completed)
+        await self._see("dewi", "session_completed", completed)
         self._stage.say("service", "the session is completed", "green")
+
+    async def _come_back(self) -> None:
+        """The customer wants the same mitra again; she can't; everybody is asked; one has her phone in the pocket."""
+        customer, say = self._customer, self._stage.say
+        row = (await again(lambda: customer.get("/api/client/chat/history")))["items"][0]
+        say("Dewi", f"comes back and picks {row['display_name']} from her history")
+        wish = {"mitra_id": row["mitra_id"], "mode": "chat", "duration_minutes": 12}
+        payment = await self._pay("a session with Ayu", wish, "/api/client/chat/returning")
+        payment_id = payment["payment_request_id"]
+
+        async def asked() -> bool:
+            return bool(await self._requests(self._ayu)) or (await self._payment(payment_id))["failure"] is not None
+
+        await self._see("ayu requests", "chat_request", asked)
+        session_id = (await self._payment(payment_id))["session_id"]
+        with contextlib.suppress(Refused):  # she was too slow, which comes to the same
+            await again(lambda: self._ayu.post(f"/api/mitra/chat-requests/{session_id}/reject"))
+        failure = (await self._payment(payment_id))["failure"]
+        say("Ayu", f"can't now: {failure['cause_tag'] if failure else 'no answer'}; nothing is lost", "yellow")
+        await self._phones["bima requests"].stop()
+        say("Bima", "has put the phone into the pocket")
+        await again(lambda: customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment_id}))
+        say("Dewi", "asks everybody instead, with the same payment")
+        if self._pushes is not None:
+            push = await self._pushes.wait(lambda m: m["data"]["event"] == "chat_request" and m["token"] == BIMA_TOKEN)
+            say("push", f"“{push['data']['title']}” on Bima's phone, to {push['data']['action']}", "magenta")
+        session_id = (await self._payment(payment_id))["session_id"]
+        await again(lambda: self._bima.post(f"/api/mitra/chat-requests/{session_id}/accept"))
+        say("Bima", "opens the app from it and accepts", "green")
+        ack = await self._phones["dewi"].say(session_id, "Halo Kak Bima!")
+        say("Dewi", f"“Halo Kak Bima!”  [dim]stored as {ack['seq']}; this session goes on[/]", "cyan")
 
     async def _books(self, session_id: str, payment_id: str, operator: Client | None) -> bool:
         view = await again(lambda: self._state(session_id))
-        payment = await again(lambda: self._customer.get(f"/api/client/payment/requests/{payment_id}"))
+        payment = await self._payment(payment_id)
         stored = await again(lambda: self._customer.get(f"/api/shared/chat/sessions/{session_id}/messages"))
+        shown = [message["id"] for message in self._phones["dewi"].transcript(session_id)]
         lines = [
             f"session {view['status']}, ended by {view['ended_by']}, {view['last_seq']} messages without a gap",
             f"payment {payment['status']}, {rupiah(payment['amount'])}",
         ]
         well = payment["status"] == "consumed" and [m["seq"] for m in stored["items"]] == [1, 2, 3, 4]
+        well = well and shown == [m["id"] for m in stored["items"]]
         if operator is not None:
             books = await again(lambda: operator.get("/internal/ledger/audit"))
             well = well and not books["violations"]
@@ -304,7 +350,7 @@ async def demo(*, scale: float, running: bool) -> int:
         )  # fmt: skip
         await again(lambda: operator.sign_in_as_operator("demo@sesi.local", password))
         console.print(f"[dim]It is ready. A minute of the service passes in {60 / scale:.3g} s.[/]\n")
-        play = Play(service.addresses, Stage(scale), service.inbox.code_of)
+        play = Play(service.addresses, Stage(scale), service.inbox.code_of, service.pushes)
         try:
             well = await play.run(("+6281200000001", "+6281200000002"), operator)
         finally:
@@ -328,13 +374,13 @@ async def _against_running() -> int:
                         return json.loads(line)["code"]
                 await asyncio.sleep(0.1)
 
-    minutes = 12 / settings.sesi_time_scale
+    minutes = 25 / settings.sesi_time_scale
     console.print(f"[dim]The running service's time is used: this takes {minutes:.3g} minutes.[/]\n")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tools.cli", "seed", "demo", stdout=asyncio.subprocess.DEVNULL
     )
     await process.wait()
-    play = Play(addresses_of(settings), Stage(settings.sesi_time_scale), code_of)
+    play = Play(addresses_of(settings), Stage(settings.sesi_time_scale), code_of, None)
     try:
         well = await play.run(("+6281200000001", "+6281200000002"), None)
     finally:

@@ -6,8 +6,9 @@ import asyncpg
 from redis.asyncio import Redis
 
 from core.base.clock import Clock, monotonic
-from core.base.errors import Unavailable
+from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
+from core.outside.gateway import make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from tools import environment, migrate, up
 
@@ -23,8 +24,20 @@ async def examine(settings: Settings) -> list[Check]:
     found.append(("OTP sender", True, settings.otp_sender))
     found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
     found.append(("push sender", True, settings.push_sender))
-    found.append(("gateway", True, "enabled" if settings.gateway_enabled else "disabled: development page"))
+    found.append(await _gateway(settings))
     return found
+
+
+async def _gateway(settings: Settings) -> Check:
+    """Look for an invoice that is not there: the gateway answers, and takes our key."""
+    gateway = make_gateway(settings)
+    if gateway is None:
+        return "gateway", True, "disabled: development page"
+    try:
+        await gateway.find("sesi-doctor")
+    except GatewayUnavailable:
+        return "gateway", False, "does not answer or refuses the key: check GATEWAY_BASE_URL and GATEWAY_SECRET_KEY"
+    return "gateway", True, "answers"
 
 
 async def _identity(letter: str, provider: IdentityProvider) -> Check:

@@ -10,6 +10,7 @@ import tempfile
 
 from tools.client import Addresses
 from tools.inbox import CodeInbox
+from tools.push_inbox import PushInbox
 
 
 def free_port() -> int:
@@ -24,6 +25,7 @@ class Throwaway:
 
     def __init__(self, scale: float) -> None:
         self.inbox = CodeInbox()
+        self.pushes = PushInbox()
         self._dir = pathlib.Path(tempfile.mkdtemp(prefix="sesi-demo-"))
         self._dir.chmod(0o711)  # as root PostgreSQL runs as somebody else, who must get through to its own folder
         self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
@@ -31,6 +33,8 @@ class Throwaway:
         self.env = {
             **{name: value for name, value in os.environ.items() if name not in dropped},
             **self.inbox.environment,
+            **self.pushes.environment,
+            "PUSH_ACK_SECONDS": "1",
             **{f"{name}_PORT": str(port) for name, port in self._ports.items()},
             **{f"{name}_HOST": "127.0.0.1" for name in self._ports},
             "SESI_DATA_DIR": str(self._dir),
@@ -76,4 +80,5 @@ class Throwaway:
             self._process.terminate()
             await self._process.wait()
         self.inbox.close()
+        self.pushes.close()
         shutil.rmtree(self._dir, ignore_errors=True)

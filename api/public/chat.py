@@ -3,20 +3,26 @@
 from typing import Any
 
 import attrs
-from litestar import get, post
+from litestar import Request, get, patch, post
 
-from api.auth import customers, parties
+from api.auth import customers, mitras, parties
 from api.bodies import Body, Id, choice, integer, path_id, text
+from api.idempotency import key_of
 from api.wire import List
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
-from core.flows import message_send, session_end
+from core.extensions.rules import ExtensionResolved
+from core.extensions.views import ExtensionView
+from core.flows import extension_answer, extension_ask, message_send, session_end, session_sensitivity
+from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.messages.rules import Draft, check_message
+from core.payments.rules import PaymentNotConfirmed
 from core.reads import chats
 from core.runtime import Runtime
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
+from core.sessions.sensitivity import Sensitivity, SensitivityLatched
 from core.sessions.views import SessionView
 
 MAX_SEQ = 2**31 - 1
@@ -52,6 +58,27 @@ class ClosureBody:
     """A goodbye."""
 
     message: str = text(1, 1000)
+
+
+@attrs.frozen(kw_only=True)
+class AskBody:
+    """Names the confirmed extension payment."""
+
+    payment_request_id: Id
+
+
+@attrs.frozen(kw_only=True)
+class AnswerBody:
+    """A mitra's yes or no."""
+
+    accept: bool
+
+
+@attrs.frozen(kw_only=True)
+class TopicBody:
+    """The topic flag's new value."""
+
+    topic_sensitivity: str = choice(*Sensitivity)
 
 
 @get("/api/shared/chat/sessions/{session_id:str}", **parties())
@@ -131,6 +158,56 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
     return await session_end.say_goodbye(runtime, actor, session_id=path_id(session_id), message=data.message)
 
 
+@post(
+    "/api/shared/chat/sessions/{session_id:str}/extensions",
+    status_code=200,
+    dto=Body[AskBody],
+    return_dto=None,
+    idempotent=True,
+    **customers(PaymentNotConfirmed, IdempotencyMismatch, IdempotencyInFlight),
+)
+async def ask_extension(
+    session_id: str, data: AskBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> ExtensionView:
+    """Put a confirmed extension payment to the mitra; by itself that happens as it is paid. Again: as it stands."""
+    return await extension_ask.ask_explicitly(
+        runtime,
+        actor,
+        session_id=path_id(session_id),
+        payment_request_id=data.payment_request_id,
+        key=key_of(request, actor, f"extension of {session_id}", data),
+    )
+
+
+@post(
+    "/api/shared/chat/sessions/{session_id:str}/extensions/{extension_id:str}/answer",
+    status_code=200,
+    dto=Body[AnswerBody],
+    return_dto=None,
+    **mitras(ExtensionResolved),
+)
+async def answer_extension(
+    session_id: str, extension_id: str, data: AnswerBody, runtime: Runtime, actor: Actor
+) -> ExtensionView:
+    """Say yes or no to more minutes."""
+    return await extension_answer.answer(
+        runtime, actor, session_id=path_id(session_id), extension_id=path_id(extension_id), accept=data.accept
+    )
+
+
+@patch(
+    "/api/shared/chat/sessions/{session_id:str}/topic",
+    dto=Body[TopicBody],
+    return_dto=None,
+    **mitras(SessionNotActive, SensitivityLatched),
+)
+async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: Actor) -> SessionView:
+    """Flip the topic flag."""
+    return await session_sensitivity.set_sensitivity(
+        runtime, actor, session_id=path_id(session_id), topic_sensitivity=Sensitivity(data.topic_sensitivity)
+    )
+
+
 @get("/api/client/chat/history", **customers())
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
@@ -147,4 +224,6 @@ async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
     return ActiveSession(session=newest, unread_count=newest.unread_count if newest else 0)
 
 
-ROUTES = [session, messages, send, read, end, closure, history, active_with_unread]
+ROUTES = [
+    session, messages, send, read, end, closure, ask_extension, answer_extension, set_topic, history, active_with_unread,
+]  # fmt: skip

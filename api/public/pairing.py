@@ -1,16 +1,26 @@
 """The customer's side of a search (contract 5)."""
 
+from typing import Any
+
 import attrs
-from litestar import post
+from litestar import Request, post
 
 from api.auth import customers
-from api.bodies import Body, Id
+from api.bodies import Body, Id, choice, integer
+from api.idempotency import key_of
+from api.public.payments import PAYING, topics_field
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.flows import pairing_leave
+from core.flows import pairing_fallback, pairing_leave, payment_request
+from core.flows.payment_request import Wish
 from core.pairing.rules import SessionNotSearching
+from core.pairing_failures.rules import FailureActioned, NotTargeted
+from core.payments.rules import PaymentNotConfirmed, SessionInProgress
+from core.payments.views import PaymentView
+from core.pricing.rules import DiscountNotEligible
 from core.reads import payments
 from core.runtime import Runtime
+from core.sessions.views import SessionView
 
 
 @attrs.frozen(kw_only=True)
@@ -20,6 +30,39 @@ class RequestBody:
     payment_request_id: Id
 
 
+@attrs.frozen(kw_only=True)
+class ReturningBody:
+    """A wish to chat with a mitra again."""
+
+    mitra_id: Id
+    mode: str = choice("chat", "call")
+    duration_minutes: int = integer(1, 1440)
+    topics: list[str] | None = topics_field()
+
+
+@post(
+    "/api/client/chat/returning",
+    status_code=201,
+    dto=Body[ReturningBody],
+    return_dto=None,
+    idempotent=True,
+    **customers(*PAYING),
+)
+async def returning(
+    data: ReturningBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> PaymentView:
+    """Ask to pay for a chat with a mitra of before; she must be free now."""
+    wish = Wish(
+        mode=data.mode,
+        duration_minutes=data.duration_minutes,
+        first_session_discount=False,
+        targeted_mitra_id=data.mitra_id,
+        topics=data.topics,
+    )
+    key = key_of(request, actor, "returning", data)
+    return await payment_request.request_payment(runtime, actor, wish, key=key)
+
+
 @post(
     "/api/client/chat/cancel",
     status_code=200,
@@ -27,10 +70,35 @@ class RequestBody:
     return_dto=None,
     **customers(NotFound, SessionNotSearching),
 )
-async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> payments.PaymentView:
+async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
     """Leave, at whatever moment before a mitra has come."""
     await pairing_leave.cancel(runtime, actor, payment_request_id=data.payment_request_id)
     return await payments.payment(runtime, actor, data.payment_request_id)
 
 
-ROUTES = [cancel]
+@post(
+    "/api/client/chat/fallback-to-blast",
+    status_code=200,
+    dto=Body[RequestBody],
+    return_dto=None,
+    **customers(NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible),
+)
+async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
+    """Put a targeted request to all mitras, while it is open or after it failed."""
+    await pairing_fallback.fall_back(runtime, actor, payment_request_id=data.payment_request_id)
+    return await payments.payment(runtime, actor, data.payment_request_id)
+
+
+@post(
+    "/api/client/chat/request",
+    status_code=202,
+    dto=Body[RequestBody],
+    return_dto=None,
+    **customers(NotFound, PaymentNotConfirmed),
+)
+async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> SessionView:
+    """Legacy: start the pairing of a confirmed request; one that has a session is answered with it."""
+    return await pairing_fallback.start_by_hand(runtime, actor, payment_request_id=data.payment_request_id)
+
+
+ROUTES = [returning, cancel, fall_back, start_by_hand]

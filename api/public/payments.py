@@ -6,10 +6,12 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import customers
-from api.bodies import Body, Id, choice, optional_integer, path_id
+from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
 from core.base.actor import Actor
-from core.flows import payment_request
+from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
+from core.extensions.rules import ExtensionPending, SessionNotExtendable
+from core.flows import payment_extension, payment_request
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.mitras.rules import MitraAtCapacity, MitraOffline
@@ -18,6 +20,11 @@ from core.payments.views import PaymentView
 from core.pricing.rules import DiscountNotEligible, TierNotFound
 from core.reads import payments
 from core.runtime import Runtime
+
+PAYING = (
+    SessionInProgress, TierNotFound, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
+    IdempotencyMismatch, IdempotencyInFlight,
+)  # fmt: skip
 
 
 def _check_topics(_: object, __: object, value: list[str] | None) -> None:
@@ -29,19 +36,39 @@ def _check_topics(_: object, __: object, value: list[str] | None) -> None:
         raise ValueError("has topics of 1 to 64 characters")
 
 
+def topics_field() -> Any:
+    """What the customer wants to talk about: at most 12 topics of 1 to 64 characters."""
+    schema = {"maxItems": 12, "items": {"type": "string", "minLength": 1, "maxLength": 64}}
+    return attrs.field(default=None, validator=_check_topics, metadata={"schema": schema})
+
+
 @attrs.frozen(kw_only=True)
 class PaymentBody:
-    """A wish to pay. With the discount `duration_minutes` may be left out."""
+    """A wish to pay. With the discount `duration_minutes` may be left out; an extension names its session, whose mode it has."""
 
-    mode: str = choice("chat", "call", default="chat")
+    mode: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.in_(("chat", "call")))
+    )
     duration_minutes: int | None = optional_integer(1, 1440)
     first_session_discount: bool = False
     targeted_mitra_id: Id | None = None
-    topics: list[str] | None = attrs.field(
-        default=None,
-        validator=_check_topics,
-        metadata={"schema": {"maxItems": 12, "items": {"type": "string", "minLength": 1, "maxLength": 64}}},
-    )
+    is_extension: bool = False
+    session_id: Id | None = None
+    topics: list[str] | None = topics_field()
+
+
+def _extension(data: PaymentBody) -> tuple[str, int]:
+    """Return the session and minutes of an extension. Raises ValidationFailed for what fits no extension."""
+    if not data.is_extension:
+        raise ValidationFailed.of("session_id", "belongs to an extension: is_extension is true")
+    if data.session_id is None:
+        raise ValidationFailed.of("session_id", "is required for an extension")
+    if data.duration_minutes is None:
+        raise ValidationFailed.of("duration_minutes", "is required for an extension")
+    for name in ("first_session_discount", "targeted_mitra_id", "topics"):
+        if getattr(data, name):
+            raise ValidationFailed.of(name, "does not go with an extension")
+    return data.session_id, data.duration_minutes
 
 
 @post(
@@ -50,29 +77,28 @@ class PaymentBody:
     dto=Body[PaymentBody],
     return_dto=None,
     idempotent=True,
-    **customers(
-        SessionInProgress,
-        TierNotFound,
-        DiscountNotEligible,
-        NotPreviousMitra,
-        MitraOffline,
-        MitraAtCapacity,
-        IdempotencyMismatch,
-        IdempotencyInFlight,
-    ),
+    **customers(*PAYING, DiscountNotEligible, NotFound, SessionNotExtendable, ExtensionPending),
 )
 async def request_payment(
     data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> PaymentView:
     """Create a payment request; with an Idempotency-Key, once."""
+    extension = data.is_extension or data.session_id is not None
+    if not extension and data.mode is None:
+        data = attrs.evolve(data, mode="chat")
+    key = key_of(request, actor, "payment", data)
+    if extension:
+        session_id, minutes = _extension(data)
+        return await payment_extension.request_extension(
+            runtime, actor, session_id=session_id, duration_minutes=minutes, mode=data.mode, key=key
+        )
     wish = Wish(
-        mode=data.mode,
+        mode=data.mode or "chat",
         duration_minutes=data.duration_minutes,
         first_session_discount=data.first_session_discount,
         targeted_mitra_id=data.targeted_mitra_id,
         topics=data.topics,
     )
-    key = key_of(request, actor, "payment", data)
     return await payment_request.request_payment(runtime, actor, wish, key=key)
 
 

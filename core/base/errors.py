@@ -89,6 +89,14 @@ class OtpDeliveryFailed(DomainError):
     message = "The code could not be sent. Try again."
 
 
+class GatewayUnavailable(DomainError):
+    """The payment gateway did not make the invoice; the request is abandoned."""
+
+    kind = Kind.OUTSIDE_FAILED
+    code = "GATEWAY_UNAVAILABLE"
+    message = "The payment could not be prepared. Try again."
+
+
 class Unavailable(DomainError):
     """A dependency does not answer; the same request may be sent again."""
 

@@ -28,6 +28,7 @@ JOB_LATE_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
     registry=REGISTRY,
 )
+PUSHES = Counter("sesi_pushes_total", "Tries to send a push, by what became of it.", ["outcome"], registry=REGISTRY)
 CLOCK_OFFSET = Gauge("sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY)
 
 

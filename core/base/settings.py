@@ -264,16 +264,6 @@ def _check_production(s: Settings) -> None:
         raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
 
 
-def unused_adapters(s: Settings) -> list[str]:
-    """Return the variables that are set for adapters this version does not have yet."""
-    found = []
-    if s.gateway_enabled:
-        found.append("GATEWAY_ENABLED")
-    if s.push_sender == "fcm":
-        found.append("PUSH_SENDER")
-    return found
-
-
 def shown(s: Settings) -> list[tuple[str, str, str]]:
     """Return (variable, default, effective value) of each setting, secrets masked."""
     rows = []

@@ -56,6 +56,18 @@ async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) 
     return [Notice(**dict(row)) for row in reversed(rows)]
 
 
+async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
+    """Take deliveries that nobody acknowledged for so many real seconds, each once: a push follows for each device."""
+    rows = await tx.fetch(
+        """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id IN (SELECT id FROM deliveries
+             WHERE pushed_real_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => $1)
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+           RETURNING id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload""",
+        older_than_s, limit,
+    )  # fmt: skip
+    return [Notice(**dict(row)) for row in rows]
+
+
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Give up old deliveries: a client that comes back gets a snapshot."""
     return await tx.execute(PURGE, older_than_s)

@@ -18,3 +18,5 @@ class Delivery(Table, tablename="deliveries"):
     session_id = columns.plain_id()
     payload = columns.text()
     created_at = columns.moment(null=False)
+    # When it was handed over to the pushes (real time).
+    pushed_real_at = columns.moment()

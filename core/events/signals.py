@@ -41,6 +41,12 @@ class PaymentConfirmed(Signal, frozen=True, kw_only=True):
     is_extension: bool
 
 
+class InvoiceVoided(Signal, frozen=True, kw_only=True):
+    """Nobody should pay this invoice of the gateway's any more."""
+
+    gateway_invoice_id: str
+
+
 class MitrasFreed(Signal, frozen=True, kw_only=True):
     """These mitras may have become free for requests."""
 
@@ -54,7 +60,16 @@ class SessionMoved(Signal, frozen=True, kw_only=True):
     status: str
 
 
-Any_ = LoginsRevoked | AccountJoined | ConfigChanged | DeadlineSet | PaymentConfirmed | MitrasFreed | SessionMoved
+Any_ = (
+    LoginsRevoked
+    | AccountJoined
+    | ConfigChanged
+    | DeadlineSet
+    | PaymentConfirmed
+    | InvoiceVoided
+    | MitrasFreed
+    | SessionMoved
+)
 
 
 def encode(signal: Signal) -> bytes:

@@ -10,12 +10,8 @@ from core.payments.store import PaymentRequest
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
-from core.steps import announce, money, search
+from core.steps import announce, invoices, money, search
 from core.storage.database import Tx
-
-
-class _SearchBegan(Exception):
-    """The search began while we waited for the payment's lock: look again, in the right order."""
 
 
 async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
@@ -28,7 +24,7 @@ async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> 
             async with runtime.transaction() as tx:
                 await _cancel(tx, actor, payment_request_id)
             return
-        except _SearchBegan:
+        except search.SearchBegan:
             continue  # a request has one search at a time, so this ends
 
 
@@ -55,11 +51,9 @@ async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
 
 async def _without_session(tx: Tx, payment: PaymentRequest, *, before: str | None) -> None:
     """The payment is locked; `before` is the newest session (an ended one) as we knew it."""
-    newest = await sessions.of_payment(tx, payment.id)
-    if newest is not None and newest.id != before:
-        raise _SearchBegan
+    await search.still_newest(tx, payment.id, before)
     if payment.status is PaymentStatus.PENDING:
-        await payments.abandon(tx, payment.id)
+        await invoices.abandon(tx, payment)
     elif payment.status is PaymentStatus.CONFIRMED:
         await money.fail(tx, payment, CauseTag.CUSTOMER_CANCELLED)
         await announce.pairing_status(

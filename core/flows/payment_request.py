@@ -1,20 +1,22 @@
 """A customer asks to pay (specification, Core rules 4 and 10; contract 4)."""
 
+import asyncio
 import datetime as dt
 
 import attrs
 
-from core.base import ids
+from core.base import ids, logs
 from core.base.actor import Actor
-from core.base.errors import NotFound
+from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.customers import store as customers
-from core.events.signals import PaymentConfirmed
+from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
+from core.outside.gateway import Gateway
+from core.payments import rules
 from core.payments import store as payments
-from core.payments import views
 from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
@@ -22,9 +24,12 @@ from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
-from core.steps import once
+from core.steps import invoices, money, once
 from core.steps.freedom import freedom
 from core.storage.database import Tx
+
+GATEWAY_AT_ONCE = 8  # questions to the gateway side by side
+log = logs.get("payments")
 
 
 @attrs.frozen(kw_only=True)
@@ -44,52 +49,45 @@ async def request_payment(runtime: Runtime, actor: Actor, wish: Wish, *, key: On
     A repeat with the same `key` gets the first answer. Raises SessionInProgress, TierNotFound, DiscountNotEligible,
     NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
     """
-    payment_id = ids.new_id()
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(PaymentView)) is not None:
             return before
-        tx = turn.tx
-        account = list(await customers.lock_account(tx, actor.user_id))
-        blocked, session_id = await payments.blocking(tx, account, but=None)
-        if blocked:
-            raise SessionInProgress(details={"session_id": session_id})
-        if wish.targeted_mitra_id is not None:
-            await _check_target(runtime, tx, account, wish.targeted_mitra_id)
-        amount, minutes = await _price(tx, account, wish)
-        await payments.abandon_pending(tx, account)
-        request = PaymentRequest(
-            id=payment_id,
-            customer_id=actor.user_id,
-            amount=amount,
-            duration_minutes=minutes,
-            is_first_session_discount=wish.first_session_discount,
-            is_extension=False,
-            extends_session_id=None,
-            mode=wish.mode,
-            status=PaymentStatus.PENDING,
-            targeted_mitra_id=wish.targeted_mitra_id,
-            topics=wish.topics,
-            created_at=tx.now,
-            confirmed_at=None,
-            consumed_at=None,
-            expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
-            gateway_invoice_id=None,
-            gateway_invoice_url=_development_page(runtime, payment_id),
-        )
-        await payments.create(tx, request)
-        view = await views.one_of(tx, payment_id, customer_ids=account)
-        assert view is not None
-        await turn.keep(view, http_status=201)
-    return view
+        request = await invoices.begun(turn) or await _create(runtime, turn.tx, actor, wish)
+        await invoices.asked(runtime, turn, request)
+    return await invoices.issue(runtime, turn, request)
 
 
-def _development_page(runtime: Runtime, payment_id: str) -> str | None:
-    """With the gateway disabled the customer pays on a page of ours; in production there is none."""
-    settings = runtime.settings
-    if not settings.development_routes:
-        return None
-    host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
-    return f"http://{host}:{settings.public_port}/dev/pay/{payment_id}"
+async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish) -> PaymentRequest:
+    payment_id = ids.new_id()
+    account = list(await customers.lock_account(tx, actor.user_id))
+    blocked, session_id = await payments.blocking(tx, account, but=None)
+    if blocked:
+        raise SessionInProgress(details={"session_id": session_id})
+    if wish.targeted_mitra_id is not None:
+        await _check_target(runtime, tx, account, wish.targeted_mitra_id)
+    amount, minutes = await _price(tx, account, wish)
+    await invoices.abandon_pending(tx, account)
+    request = PaymentRequest(
+        id=payment_id,
+        customer_id=actor.user_id,
+        amount=amount,
+        duration_minutes=minutes,
+        is_first_session_discount=wish.first_session_discount,
+        is_extension=False,
+        extends_session_id=None,
+        mode=wish.mode,
+        status=PaymentStatus.PENDING,
+        targeted_mitra_id=wish.targeted_mitra_id,
+        topics=wish.topics,
+        created_at=tx.now,
+        confirmed_at=None,
+        consumed_at=None,
+        expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
+        gateway_invoice_id=None,
+        gateway_invoice_url=invoices.development_page(runtime, payment_id),
+    )
+    await payments.create(tx, request)
+    return request
 
 
 async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
@@ -124,17 +122,65 @@ async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
             raise NotFound
         if payment.status is PaymentStatus.ABANDONED:
             return
-        if not await payments.abandon(tx, payment.id):
+        if not await invoices.abandon(tx, payment):
             raise PaymentNotPending
 
 
 async def expire_stale(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: pending requests past their deadline -> expired (specification, Core rules 12)."""
+    """Sweep: pending requests past their deadline -> expired (specification, Core rules 12).
+
+    With the gateway enabled it is asked first: what was paid there, and never told, is confirmed.
+    """
+    if runtime.gateway is not None:
+        await _ask_gateway(runtime, runtime.gateway)
+        return None
     while True:
         async with runtime.transaction() as tx:
             expired = await payments.expire_due(tx)
         if expired < payments.AT_ONCE:
             return None
+
+
+async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
+    """One whose invoice the gateway can't tell about stays pending until the next sweep."""
+    due = await payments.due(runtime.db, now=runtime.now(), limit=payments.AT_ONCE)
+    turns = asyncio.Semaphore(GATEWAY_AT_ONCE)
+
+    async def settle(payment: PaymentRequest) -> None:
+        async with turns:
+            try:
+                await _settle_due(runtime, gateway, payment)
+            except (GatewayUnavailable, Unavailable):
+                log.warning("a due request waits for the gateway's word", payment_request_id=payment.id)
+            except Exception:  # one request that can't be settled must not keep the others from it
+                log.exception("a due request could not be settled", payment_request_id=payment.id)
+
+    async with asyncio.TaskGroup() as group:
+        for payment in due:
+            group.create_task(settle(payment))
+
+
+async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> None:
+    if payment.gateway_invoice_id is not None:
+        invoice = await gateway.get(payment.gateway_invoice_id)
+    else:
+        invoice = await gateway.find(payment.id)
+    async with runtime.transaction() as tx:
+        account = await customers.lock_account(tx, payment.customer_id)
+        locked = await payments.lock(tx, payment.id)
+        if locked is None or locked.status is not PaymentStatus.PENDING or locked.expires_at > tx.now:
+            return
+        if invoice is not None and invoice.status in rules.PAID_STATUSES:
+            call = rules.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
+            if isinstance(call, rules.Case) or call.external_id != payment.id or not rules.covers(call, locked.amount):
+                # It stays pending, and shows as overdue: somebody's money is there, and a person must look at it.
+                log.error("an invoice is paid, but not for this request", payment_request_id=payment.id)
+                return
+            await money.take(tx, locked, account, late=False, invoice_id=invoice.id)
+            return
+        await payments.expire(tx, payment.id)
+        if invoice is not None and invoice.status == "PENDING":
+            tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
 
 
 async def purge_keys(runtime: Runtime) -> None:

@@ -12,7 +12,7 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce
+from core.steps import announce, extend
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters (contract 6)
@@ -35,6 +35,7 @@ async def _close(tx: Tx, session: Session, actor: Actor) -> None:
     await sessions.begin_closing(
         tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
     )
+    await extend.trip(tx, session)
     announce.deadline(tx, tx.now + rules.GRACE)
     if session.mitra_id is not None:
         tx.signal(MitrasFreed(mitra_ids=[session.mitra_id]))

@@ -8,7 +8,7 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules
 from core.sessions import store as sessions
-from core.steps import announce
+from core.steps import announce, invoices
 
 BATCH = 500
 
@@ -43,6 +43,7 @@ async def complete(runtime: Runtime) -> int:
         due = await sessions.complete_due(tx, limit=BATCH)
         ids = [s.id for s in due]
         await messages.fill_in(tx, ids)
+        await invoices.abandon_extensions(tx, ids)
         await announce.session_event(tx, ids, "session_completed")
         if due:
             tx.signal(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))

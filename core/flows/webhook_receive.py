@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import attrs
+import msgspec
 
 from core.base import ids, logs
 from core.base.errors import Unavailable
@@ -53,6 +54,40 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     body = _parse(incoming.body)
     call = _received(runtime, incoming, body, token)
     recorded = await _record(runtime, call)
+    return await _handle(runtime, call, body, recorded=recorded)
+
+
+async def bring_in(runtime: Runtime, line: bytes) -> Answer | None:
+    """Take a line of the fallback file through the same handler; None when the log has that call, answered, already.
+
+    Raises ValueError for what is no such line, Unavailable when the database is away.
+    """
+    call = _from_line(line)
+    async with runtime.transaction() as tx:
+        if not await webhooks.record(tx, call) and await webhooks.is_stamped(tx, call.id):
+            return None
+    return await _handle(runtime, call, _parse(call.raw_body), recorded=True)
+
+
+def _from_line(line: bytes) -> Received:
+    try:
+        call = msgspec.json.decode(line, type=Received)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ValueError("this is no line of a fallback file") from error
+    if ids.parse_id(call.id) is None or call.received_at.tzinfo is None or call.replay_of is not None:
+        raise ValueError("this line is no call off the wire")
+    texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
+    return attrs.evolve(
+        call,
+        source_ip=rules.plain_text(call.source_ip, 45) or "",
+        headers={
+            rules.plain_text(name) or "": rules.plain_text(value, 1000) or "" for name, value in call.headers.items()
+        },
+        **{name: rules.plain_text(getattr(call, name)) for name in texts},
+    )
+
+
+async def _handle(runtime: Runtime, call: Received, body: Any, *, recorded: bool) -> Answer:
     try:
         async with asyncio.timeout(STEP_S), runtime.transaction() as tx:
             case, note = await _act(runtime, tx, call, body)

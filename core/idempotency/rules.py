@@ -12,6 +12,7 @@ from core.base.errors import DomainError
 
 KEEP = dt.timedelta(hours=24)  # service time: how long a first answer is repeated
 WAIT_S = 5.0  # real: how long a repeat waits for the first one to end
+CLAIM_S = 20.0  # real: after so long without an answer, whoever worked on it is dead
 MAX_KEY = 255
 
 

@@ -12,10 +12,12 @@ AT_ONCE = 1_000  # rows a statement
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A first answer, as JSON."""
+    """A first answer, as JSON; None while somebody works on it, who has made `resource_id` so far."""
 
     fingerprint: str
-    answer: str
+    answer: str | None
+    resource_id: str | None
+    claim_age_s: float
 
 
 async def try_hold(tx: Tx, once: Once) -> bool:
@@ -29,10 +31,28 @@ async def find(tx: Tx, once: Once) -> Kept | None:
     return one(
         Kept,
         await tx.fetchrow(
-            "SELECT fingerprint, answer FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3",
+            """SELECT fingerprint, answer, resource_id,
+                 coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
+               FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3""",
             once.user_id, once.key, tx.now - KEEP,
         ),
     )  # fmt: skip
+
+
+async def claim(tx: Tx, once: Once, *, resource_id: str) -> None:
+    """Note what was made; the answer follows."""
+    await tx.execute(
+        """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
+           VALUES ($1, $2, $3, $4, $5, clock_timestamp(), $6) ON CONFLICT (user_id, key) DO UPDATE SET
+             fingerprint = excluded.fingerprint, http_status = NULL, answer = NULL, resource_id = excluded.resource_id,
+             claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at""",
+        ids.new_id(), once.user_id, once.key, once.fingerprint, resource_id, tx.now,
+    )  # fmt: skip
+
+
+async def forget(tx: Tx, once: Once) -> None:
+    """There will be no answer to repeat."""
+    await tx.execute("DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2", once.user_id, once.key)
 
 
 async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:

@@ -15,6 +15,9 @@ class IdempotencyKey(Table, tablename="idempotency_keys"):
     fingerprint = columns.string(64)
     http_status = columns.number(null=True)
     answer = columns.text(null=True)
+    # What the first request has made, and (real time) when somebody last worked on its answer.
+    resource_id = columns.plain_id()
+    claimed_real_at = columns.moment()
     created_at = columns.moment(null=False)
 
     one_answer = Unique(["user_id", "key"])

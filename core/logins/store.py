@@ -136,6 +136,39 @@ async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) 
     return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
 
 
+@attrs.frozen(kw_only=True)
+class PushDevice:
+    """A living device that takes pushes."""
+
+    auth_session_id: str
+    push_token: str = attrs.field(repr=False)
+
+
+async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice]]:
+    """Read the devices of users; those of the account that an anonymous customer signed into are hers too."""
+    rows = await tx.fetch(
+        """SELECT r.id::text AS recipient_id, a.id::text AS auth_session_id, a.push_token
+           FROM unnest($1::uuid[]) AS r(id) LEFT JOIN customers c ON c.id = r.id
+           JOIN auth_sessions a ON a.user_id IN (r.id, c.account_belongs_to)
+           WHERE a.push_token IS NOT NULL AND a.revoked_at IS NULL AND a.expires_at > $2 ORDER BY a.id""",
+        recipient_ids, tx.now,
+    )  # fmt: skip
+    found: dict[str, list[PushDevice]] = {}
+    for row in rows:
+        device = PushDevice(auth_session_id=row["auth_session_id"], push_token=row["push_token"])
+        found.setdefault(row["recipient_id"], []).append(device)
+    return found
+
+
+async def drop_push_token(tx: Tx, push_token: str) -> list[tuple[str, str]]:
+    """Forget a dead push token; returns whose device had it."""
+    rows = await tx.fetch(
+        "UPDATE auth_sessions SET push_token = NULL, push_token_at = NULL WHERE push_token = $1 RETURNING user_type, user_id",
+        push_token,
+    )
+    return [(row["user_type"], str(row["user_id"])) for row in rows]
+
+
 async def lock_otp_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
     """Let requests for one phone, or from one address, be judged one after the other."""
     await tx.execute("SELECT pg_advisory_xact_lock(1, hashtext($1))", phone)

@@ -38,8 +38,11 @@ class WebhookSink:
     def _append(self, received_at: dt.datetime, line: bytes) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         path = self._dir / f"{self._name}-{received_at.date().isoformat()}.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a full disk has cut the line before: it must not take this one with it
             written = os.write(descriptor, line)  # one write of one line: concurrent processes do not mix
             if written < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -20,6 +20,20 @@ class AlreadyActioned(DomainError):
     message = "Somebody has acted on this failure already."
 
 
+class FailureActioned(DomainError):
+    """An operator has given the money back, or decided not to: the customer can't try again with it."""
+
+    code = "FAILURE_ACTIONED"
+    message = "An operator has acted on this request already."
+
+
+class NotTargeted(DomainError):
+    """There is no targeted request that could fall back to a blast."""
+
+    code = "NOT_TARGETED"
+    message = "This request can't be put to all mitras."
+
+
 class FailureSuperseded(DomainError):
     """The customer tried again: this failure is history."""
 

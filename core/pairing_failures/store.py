@@ -1,8 +1,11 @@
 """Writes of pairing failures."""
 
+import attrs
+
 from core.base import ids
 from core.pairing_failures.rules import OperatorAction
 from core.storage.database import Tx
+from core.storage.records import one
 
 
 async def create(
@@ -33,6 +36,36 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
             failure_id,
             action.value,
             operator_id,
+            tx.now,
+        )
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """The one failure of a payment request that was not superseded."""
+
+    id: str
+    cause_tag: str
+    operator_action: str | None
+
+
+async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
+    """Read and lock a payment request's live failure: an operator may be about to act on it."""
+    row = await tx.fetchrow(
+        """SELECT id, cause_tag, operator_action FROM pairing_failures WHERE payment_request_id = $1 AND superseded_at IS NULL
+           FOR UPDATE""",
+        payment_request_id,
+    )
+    return one(Live, row)
+
+
+async def supersede(tx: Tx, failure_id: str) -> bool:
+    """The customer tries again: the failure is history, never deleted."""
+    return bool(
+        await tx.execute(
+            "UPDATE pairing_failures SET superseded_at = $2 WHERE id = $1 AND superseded_at IS NULL AND operator_action IS NULL",
+            failure_id,
             tx.now,
         )
     )

@@ -158,6 +158,14 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     return call
 
 
+def covers(call: Call, amount: int) -> bool:
+    """Whether at least so much of our money was asked and paid."""
+    paid = call.paid_amount if call.paid_amount is not None else call.amount
+    if paid is None or paid < amount or (call.currency or CURRENCY) != CURRENCY:
+        return False
+    return call.amount is None or call.amount >= amount
+
+
 def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
     """Say what a readable call about a known request is.
 
@@ -171,10 +179,7 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
         return Case.CONFLICT
     if issued.was_confirmed:
         return Case.DUPLICATE
-    paid = call.paid_amount if call.paid_amount is not None else call.amount
-    if paid is None or paid < issued.amount or (call.currency or CURRENCY) != CURRENCY:
-        return Case.CONFLICT
-    if call.amount is not None and call.amount < issued.amount:
+    if not covers(call, issued.amount):
         return Case.CONFLICT
     if issued.status is PaymentStatus.PENDING:
         return Case.CONFIRMED

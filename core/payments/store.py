@@ -117,12 +117,69 @@ async def abandon(tx: Tx, payment_request_id: str) -> bool:
     )
 
 
-async def abandon_pending(tx: Tx, customer_ids: list[str]) -> int:
-    """The customer's pending ordinary request -> abandoned."""
-    return await tx.execute(
-        "UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension",
+async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[str]:
+    """The customer's pending ordinary request -> abandoned; returns the invoice that was issued for it."""
+    rows = await tx.fetch(
+        """UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension
+           RETURNING gateway_invoice_id""",
         customer_ids,
     )
+    return [row["gateway_invoice_id"] for row in rows if row["gateway_invoice_id"] is not None]
+
+
+async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: str | None) -> None:
+    """Keep the invoice that the gateway made, unless the request was paid by another one meanwhile."""
+    await tx.execute(
+        """UPDATE payment_requests SET gateway_invoice_id = $2, gateway_invoice_url = $3
+           WHERE id = $1 AND (gateway_invoice_id IS NULL OR gateway_invoice_id = $2)""",
+        payment_request_id, invoice_id, url,
+    )  # fmt: skip
+
+
+async def due(reader: Reader, *, now: dt.datetime, limit: int) -> list[PaymentRequest]:
+    """Pending requests past their deadline, oldest first."""
+    sql = f"SELECT {COLUMNS} FROM payment_requests WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at LIMIT $2"
+    return many(PaymentRequest, await reader.fetch(sql, now, limit))
+
+
+async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[str]:
+    """Pending extension requests of sessions -> abandoned; returns the invoices that were issued for them."""
+    rows = await tx.fetch(
+        """UPDATE payment_requests SET status = 'abandoned' WHERE is_extension AND status = 'pending'
+             AND extends_session_id = ANY($1) RETURNING gateway_invoice_id""",
+        session_ids,
+    )
+    return [row["gateway_invoice_id"] for row in rows if row["gateway_invoice_id"] is not None]
+
+
+async def begin_again(tx: Tx, payment_request_id: str) -> bool:
+    """failed_pairing -> confirmed: a targeted request falls back to a blast."""
+    return bool(
+        await tx.execute(
+            "UPDATE payment_requests SET status = 'confirmed', targeted_mitra_id = NULL WHERE id = $1 AND status = 'failed_pairing'",
+            payment_request_id,
+        )
+    )
+
+
+async def untarget(tx: Tx, payment_request_id: str) -> None:
+    """A confirmed targeted request is for everybody now."""
+    await tx.execute(
+        "UPDATE payment_requests SET targeted_mitra_id = NULL WHERE id = $1 AND status = 'confirmed'",
+        payment_request_id,
+    )
+
+
+async def extension_under_way(reader: Reader, session_id: str, *, but: str | None = None) -> bool:
+    """Whether an extension of a session is being paid or asked, other than the one of the request `but`."""
+    found = await reader.fetchval(
+        """SELECT 1 FROM payment_requests WHERE extends_session_id = $1 AND is_extension AND status IN ('pending', 'confirmed')
+             AND id IS DISTINCT FROM $2
+           UNION ALL SELECT 1 FROM session_extensions WHERE session_id = $1 AND status = 'pending'
+             AND payment_request_id IS DISTINCT FROM $2 LIMIT 1""",
+        session_id, but,
+    )  # fmt: skip
+    return bool(found)
 
 
 async def expire(tx: Tx, payment_request_id: str) -> bool:

@@ -8,6 +8,8 @@ import attrs
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, Page, cut
+from core.extensions import store as extensions
+from core.extensions.views import ExtensionView, view_of
 from core.mitras.rules import MitraOffline
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import views
@@ -98,6 +100,29 @@ async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
     """Read the caller's sessions in active, expired and closing: the snapshot of `auth_ok`."""
     with away_is_unavailable():
         return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
+
+
+@attrs.frozen(kw_only=True)
+class OpenSession(SessionView):
+    """A session of `auth_ok`, with what its mitra is being asked (contract 7)."""
+
+    extension: ExtensionView | None
+
+
+async def snapshot(runtime: Runtime, actor: Actor) -> list[OpenSession]:
+    """Read the caller's running sessions with their pending extensions."""
+    found = await open_sessions(runtime, actor)
+    with away_is_unavailable():
+        asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, [s.id for s in found])}
+    return [
+        OpenSession(
+            **{field.name: getattr(session, field.name) for field in attrs.fields(SessionView)},
+            extension=view_of(asked[session.id], topic_sensitivity=session.topic_sensitivity)
+            if session.id in asked
+            else None,
+        )
+        for session in found
+    ]
 
 
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:

@@ -11,6 +11,7 @@ NEXT = """SELECT
       AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending')))
       AS grace,
     (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
+    (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
     (SELECT min(last_heartbeat_at) FROM mitra_online_status WHERE is_online) AS heartbeat,
     (SELECT max(updated_at) FROM app_config) AS config_version"""
 
@@ -22,7 +23,7 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     """
     row = await runtime.db.fetchrow(NEXT)
     await runtime.follow_config(row["config_version"])
-    found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round") if row[kind] is not None}
+    found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round", "extension") if row[kind] is not None}
     if row["heartbeat"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["heartbeat"] + runtime.config.seconds("mitra_stale_after_seconds")
     return found

@@ -181,22 +181,95 @@ async def complete(tx: Tx, session_id: str) -> bool:
     )
 
 
+# A pending extension holds `expired` back.
+UNHELD = """NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))"""
+
+
 async def complete_due(tx: Tx, *, limit: int) -> list[Session]:
-    """expired or closing -> completed for sessions whose grace is over; a pending extension holds `expired` back."""
+    """expired or closing -> completed for sessions whose grace is over.
+
+    Two statements: the second one sees what was asked of a session until the first one had it locked.
+    """
+    rows = await tx.fetch(
+        f"""SELECT s.id FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}
+            ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED""",
+        tx.now, limit,
+    )  # fmt: skip
+    if not rows:
+        return []
     return many(
         Session,
         await tx.fetch(
-            f"""UPDATE chat_sessions SET status = 'completed', ended_at = $1, grace_ends_at = NULL,
+            f"""UPDATE chat_sessions s SET status = 'completed', ended_at = $1, grace_ends_at = NULL,
                   ended_by = coalesce(ended_by, 'timer')
-                WHERE status IN ('expired', 'closing') AND grace_ends_at <= $1 AND id IN (
-                  SELECT s.id FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1
-                    AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e
-                      WHERE e.session_id = s.id AND e.status = 'pending'))
-                  ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                WHERE s.id = ANY($2) AND s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}
                 RETURNING {COLUMNS}""",
-            tx.now, limit,
+            tx.now, [row["id"] for row in rows],
         ),
     )  # fmt: skip
+
+
+async def prolong(
+    tx: Tx, session_id: str, *, before: SessionStatus, expires_at: dt.datetime, warn_at: dt.datetime | None, minutes: int
+) -> bool:  # fmt: skip
+    """active or expired -> active, with a new end."""
+    return bool(
+        await tx.execute(
+            """UPDATE chat_sessions SET status = 'active', expires_at = $3, warn_at = $4, grace_ends_at = NULL,
+                 extended_minutes = extended_minutes + $5 WHERE id = $1 AND status = $2""",
+            session_id,
+            before.value,
+            expires_at,
+            warn_at,
+            minutes,
+        )
+    )
+
+
+async def set_sensitivity(tx: Tx, session_id: str, *, before: str, after: str, mitra_id: str) -> None:
+    """Set the topic flag, with its log row."""
+    await tx.execute("UPDATE chat_sessions SET topic_sensitivity = $2 WHERE id = $1", session_id, after)
+    await tx.execute(
+        """INSERT INTO session_sensitivity_log (id, session_id, changed_by_mitra_id, from_value, to_value, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6)""",
+        ids.new_id(), session_id, mitra_id, before, after, tx.now,
+    )  # fmt: skip
+
+
+async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
+    """A targeted search goes on as a blast, in its next round."""
+    await tx.execute(
+        """UPDATE chat_sessions SET targeted_mitra_id = NULL, round_number = $2, round_ends_at = $3
+           WHERE id = $1 AND status = 'searching'""",
+        session_id, round_number, round_ends_at,
+    )  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class UnheardChat:
+    """A party who has not taken a message of the other one in time."""
+
+    session_id: str
+    user_id: str
+
+
+async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnheardChat]:
+    """Take the parties who have not taken a message for so many real seconds, each once until they are back."""
+    found: list[UnheardChat] = []
+    before = tx.now - dt.timedelta(seconds=real_seconds * scale)
+    for side in ("customer", "mitra"):
+        rows = await tx.fetch(
+            f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1 WHERE id IN (SELECT s.id FROM chat_sessions s
+                  WHERE s.status IN ('active', 'expired', 'closing') AND s.last_seq > s.{side}_delivered_seq
+                    AND s.{side}_pushed_seq <= s.{side}_delivered_seq
+                    AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
+                      AND m.sender_type <> '{side}' AND m.created_at < $1)
+                  ORDER BY s.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                RETURNING id AS session_id, {side}_id AS user_id""",
+            before, limit,
+        )  # fmt: skip
+        found += many(UnheardChat, rows)
+    return found
 
 
 async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:

@@ -45,6 +45,9 @@ class ChatSession(Table, tablename="chat_sessions"):
     customer_read_seq = columns.number(default=0)
     mitra_delivered_seq = columns.number(default=0)
     mitra_read_seq = columns.number(default=0)
+    # A side whose mark is below this has had its push; it gets no other until the mark has moved.
+    customer_pushed_seq = columns.number(default=0)
+    mitra_pushed_seq = columns.number(default=0)
     customer_delivered_at = columns.moment()
     customer_read_at = columns.moment()
     mitra_delivered_at = columns.moment()

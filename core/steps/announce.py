@@ -13,7 +13,10 @@ from core.base.actor import UserType
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.events.signals import DeadlineSet, SessionMoved
+from core.extensions.store import Extension
+from core.extensions.views import view_of
 from core.sessions import views
+from core.sessions.store import Session
 from core.sessions.views import Person
 from core.storage.database import Tx
 
@@ -42,6 +45,34 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
                 found.append(_notice(party.id, side, view.id, {"type": event, "session": view, **more}))
         tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
     await deliveries.add(tx, found)
+
+
+async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:
+    """Tell both parties of the topic flag's new value; no push follows (contract 7)."""
+    frame = {"type": "session_topic_updated", "session_id": session.id, "topic_sensitivity": topic_sensitivity}
+    await deliveries.add(tx, _both(session, frame))
+
+
+def _both(session: Session, frame: dict[str, Any]) -> list[Notice]:
+    found = [_notice(session.customer_id, UserType.CUSTOMER, session.id, frame)]
+    if session.mitra_id is not None:
+        found.append(_notice(session.mitra_id, UserType.MITRA, session.id, frame))
+    return found
+
+
+async def extension_requested(tx: Tx, session: Session, extension: Extension) -> None:
+    """Ask the mitra for more minutes."""
+    assert session.mitra_id is not None
+    view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
+    frame = {"type": "extension_requested", "extension": view}
+    await deliveries.add(tx, [_notice(session.mitra_id, UserType.MITRA, session.id, frame)])
+
+
+async def extension_resolved(tx: Tx, session: Session, extension: Extension, *, to_mitra: bool) -> None:
+    """Tell the customer, and the mitra if she was asked, what became of an extension."""
+    view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
+    notices = _both(session, {"type": "extension_resolved", "extension": view})
+    await deliveries.add(tx, notices if to_mitra else notices[:1])
 
 
 async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime]]) -> None:

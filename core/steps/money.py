@@ -54,18 +54,21 @@ async def take(
 
     The caller holds the customer's account. Returns CONFIRMED, NOT_PAIRABLE or LATE.
     """
+    cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
     if late:
-        cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
         await fail(tx, payment, cause, invoice_id=invoice_id)
         return Case.LATE
-    if not payment.is_extension:
+    if payment.extends_session_id is not None:
+        # Paid in time and told late, while the customer has asked for another extension: there is one at a time.
+        blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id)
+    else:
         blocked, _ = await payments.blocking(tx, list(account), but=payment.id)
         if not blocked and payment.is_first_session_discount:
             past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
             blocked = past.ever_paired or past.other_discounted_request
-        if blocked:
-            await fail(tx, payment, CauseTag.PAYMENT_SESSION_EXPIRED, invoice_id=invoice_id)
-            return Case.NOT_PAIRABLE
+    if blocked:
+        await fail(tx, payment, cause, invoice_id=invoice_id)
+        return Case.NOT_PAIRABLE
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await payments.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)

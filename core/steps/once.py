@@ -1,6 +1,8 @@
 """A request that happens once for its key: the first answer is committed with what it tells of (contract 2).
 
-So no death between the two is possible: either the work and its answer are there, or neither.
+So no death between the two is possible: either the work and its answer are there, or neither. Where something outside
+must be asked in between, the key keeps a claim on what was made: a repeat waits for whoever works on it, and takes the
+work up when that one is dead.
 """
 
 import contextlib
@@ -12,7 +14,8 @@ import msgspec
 
 from core.base.clock import monotonic, real_sleep
 from core.idempotency import store
-from core.idempotency.rules import WAIT_S, IdempotencyInFlight, IdempotencyMismatch, Once
+from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, Once
+from core.idempotency.store import Kept
 from core.runtime import Runtime
 from core.storage.database import Tx
 
@@ -22,20 +25,43 @@ POLL_S = 0.05
 
 @attrs.define
 class Turn:
-    """The transaction of a request; `kept` is the first answer's JSON when this is a repeat."""
+    """The transaction of a request, and what its key has so far."""
 
     tx: Tx
     once: Once | None
-    kept: str | None
+    kept: Kept | None
 
     def repeated(self, cls: type[T]) -> T | None:
-        """The first answer, None when this is the first request."""
-        return None if self.kept is None else msgspec.json.decode(self.kept, type=cls)
+        """The first answer; None when there is none yet."""
+        if self.kept is None or self.kept.answer is None:
+            return None
+        return msgspec.json.decode(self.kept.answer, type=cls)
+
+    @property
+    def unfinished(self) -> str | None:
+        """What a request made whose process died before it had an answer."""
+        return self.kept.resource_id if self.kept is not None and self.kept.answer is None else None
 
     async def keep(self, answer: object, *, http_status: int) -> None:
         """Keep the first answer, in the same transaction."""
+        await kept(self.tx, self.once, answer, http_status=http_status)
+
+    async def claim(self, resource_id: str) -> None:
+        """Note what was made, in the same transaction; the answer follows."""
         if self.once is not None:
-            await store.keep(self.tx, self.once, http_status=http_status, answer=msgspec.json.encode(answer).decode())
+            await store.claim(self.tx, self.once, resource_id=resource_id)
+
+
+async def kept(tx: Tx, once: Once | None, answer: object, *, http_status: int) -> None:
+    """Keep the answer of a claimed key."""
+    if once is not None:
+        await store.keep(tx, once, http_status=http_status, answer=msgspec.json.encode(answer).decode())
+
+
+async def forget(tx: Tx, once: Once | None) -> None:
+    """Give a claimed key free: refusals are not repeated."""
+    if once is not None:
+        await store.forget(tx, once)
 
 
 @contextlib.asynccontextmanager
@@ -47,12 +73,16 @@ async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn
     until = monotonic() + WAIT_S
     while True:
         async with runtime.transaction() as tx:
-            if once is None or await store.try_hold(tx, once):
-                found = None if once is None else await store.find(tx, once)
-                if found is not None and once is not None and found.fingerprint != once.fingerprint:
-                    raise IdempotencyMismatch
-                yield Turn(tx, once, found.answer if found else None)
+            if once is None:
+                yield Turn(tx, None, None)
                 return
+            if await store.try_hold(tx, once):
+                found = await store.find(tx, once)
+                if found is not None and found.fingerprint != once.fingerprint:
+                    raise IdempotencyMismatch
+                if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:
+                    yield Turn(tx, once, found)
+                    return
         if monotonic() >= until:
             raise IdempotencyInFlight
         await real_sleep(POLL_S)

@@ -19,6 +19,7 @@ CONCEPTS = [
     "pairing_failures",
     "payments",
     "pricing",
+    "pushes",
     "sessions",
     "webhooks",
 ]

@@ -33,15 +33,21 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at"))
 
 
-async def record(tx: Tx, call: Received) -> None:
-    """Store a call, before anything is judged."""
-    await tx.execute(
+async def record(tx: Tx, call: Received) -> bool:
+    """Store a call, before anything is judged. False when the log has it already."""
+    added = await tx.execute(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
              status, amount, app_tag, raw_body, truncated, replay_of)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)""",
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING""",
         call.id, call.received_at, call.source_ip, call.headers, call.token_valid, call.external_id,
         call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
     )  # fmt: skip
+    return bool(added)
+
+
+async def is_stamped(tx: Tx, log_id: str) -> bool:
+    """Whether a call has had its answer."""
+    return bool(await tx.fetchval("SELECT http_status IS NOT NULL FROM webhook_logs WHERE id = $1", log_id))
 
 
 async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:

@@ -20,6 +20,7 @@ HERE = "tests/access/fillers.py"
 PATH: dict[str, Callable[[], str]] = {
     "request_id": ids.new_id,
     "session_id": ids.new_id,
+    "extension_id": ids.new_id,
     "auth_session_id": ids.new_id,
     "mitra_id": ids.new_id,
     "customer_id": ids.new_id,
@@ -28,13 +29,17 @@ PATH: dict[str, Callable[[], str]] = {
     "name": lambda: "swagger-ui.css",
 }
 # Names whose objects belong to a customer or a mitra: somebody else's is 404 (tests/access/test_foreign_objects.py has them).
+# An extension is found in its session only, so it is the session that is asked for its owner.
 OWNED = {"request_id", "session_id", "auth_session_id"}
 # Id fields of bodies whose objects belong to somebody, and those that name no object of a caller's, with the reason.
-OWNED_FIELDS = {"payment_request_id": "request_id"}
+OWNED_FIELDS = {"payment_request_id": "request_id", "session_id": "session_id"}
+# What a body needs besides, so that such a field is looked at.
+BESIDE: dict[str, dict[str, Any]] = {"session_id": {"is_extension": True}}
 FREE_FIELDS = {
     "otp_request_id": "whoever has the code is the owner",
     "client_message_id": "made by the client",
     "targeted_mitra_id": "a mitra is no object of the caller's; she must be a previous one",
+    "mitra_id": "a mitra is no object of the caller's; she must be a previous one",
 }
 
 
@@ -53,10 +58,14 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     devices.PushTokenBody: lambda: {"push_token": ids.new_id()},
     payments.PaymentBody: lambda: {"duration_minutes": 12},
     payment_webhook.GatewayCall: lambda: {"id": "x", "external_id": ids.new_id(), "status": "PAID", "amount": 1},
+    pairing.ReturningBody: lambda: {"mitra_id": ids.new_id(), "mode": "chat", "duration_minutes": 12},
     pairing.RequestBody: lambda: {"payment_request_id": ids.new_id()},
     chat.MessageBody: lambda: {"client_message_id": ids.new_id(), "content": "halo"},
     chat.ReadBody: lambda: {"up_to": 1},
     chat.ClosureBody: lambda: {"message": "sampai jumpa"},
+    chat.AskBody: lambda: {"payment_request_id": ids.new_id()},
+    chat.AnswerBody: lambda: {"accept": True},
+    chat.TopicBody: lambda: {"topic_sensitivity": "sensitive"},
     desk.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
     desk.RefreshBody: lambda: {"refresh_token": "nobody's"},
     desk.ActionBody: lambda: {"operator_action": "refunded"},

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from core.base import ids
-from tests.access.fillers import OWNED, OWNED_FIELDS, body_of, filled, owned_fields
+from tests.access.fillers import BESIDE, OWNED, OWNED_FIELDS, body_of, filled, owned_fields
 from tests.access.routes import CLOSED, Route, named
 from tests.access.wire import Answer, ask
 from tests.realtime.bare import end_early
@@ -35,15 +35,26 @@ class Place:
     owners: dict[str, list[Client]]
     strangers: dict[str, Client]
     objects: dict[str, list[str]]  # a name in an address -> ids of that kind, in several states
+    within: dict[str, str]  # what belongs to the first session: a name in an address or a body -> its id
 
     async def call(self, route: Route, client: Client, *, body: dict[str, Any] | None, **given: str) -> Answer:
         """Call a route about some object."""
-        url = self.stack.addresses.public + filled(route, **given)
+        inside = {name: self.within[name] for name in route.parameters if name in self.within}
+        url = self.stack.addresses.public + filled(route, **inside, **given)
         return await ask(self.http, url, route.method, token=client.access_token, body=body)
 
     async def about(self, route: Route, client: Client, name: str, value: str) -> Answer:
         """Call a route about the object with this id, which is in the address."""
-        return await self.call(route, client, body=body_of(route), **{name: value})
+        return await self.call(route, client, body=self.body(route), **{name: value})
+
+    def body(self, route: Route, **given: str) -> dict[str, Any] | None:
+        """A body about some object; where the address names the session, what the body names is of the first session."""
+        body = body_of(route)
+        if "session_id" in route.parameters:
+            body = body and {name: self.within.get(name, value) for name, value in body.items()}
+        for field, value in given.items():
+            body = {**(body or {}), **BESIDE.get(field, {}), field: value}
+        return body
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +75,12 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
         lambda found: any(item["session_id"] == waiting["session_id"] for item in found["items"]),
     )
     pending = await world.request(paying)
+    longer = await world.request(chatting, session_id=active, is_extension=True)
+    await world.webhook(longer)
+    desk = await mitra.open("chat")
+    [asked] = [one["extension"] for one in desk.frames[0]["sessions"] if one["id"] == active]
+    if asked is None:
+        asked = (await desk.wait("extension_requested"))["extension"]
     second_device = await world.stack.sql(  # so that the first one stays when it is revoked
         """INSERT INTO auth_sessions SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::text,
              'refresh_token_hash', $2::text))).* FROM auth_sessions a WHERE user_id = $1::uuid RETURNING id::text""",
@@ -77,9 +94,10 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
             strangers={"customer": await world.customer("Rina"), "mitra": stranger},
             objects={
                 "session_id": [active, over, waiting["session_id"]],
-                "request_id": [pending["payment_request_id"], waiting["payment_request_id"]],
+                "request_id": [one["payment_request_id"] for one in (pending, waiting, longer)],
                 "auth_session_id": [second_device[0]["id"]],
             },
+            within={"extension_id": asked["id"], "payment_request_id": longer["payment_request_id"]},
         )
         with contextlib.suppress(Refused):  # it may have been accepted
             await searching.post("/api/client/chat/cancel", {"payment_request_id": waiting["payment_request_id"]})
@@ -119,11 +137,11 @@ async def test_an_object_of_somebody_else_in_a_body_is_not_there(place: Place, r
     for kind in route.access.kinds:
         stranger = place.strangers[kind.value]
         for field in owned_fields(route):
-            unknown = await place.call(route, stranger, body=body_of(route))
+            unknown = await place.call(route, stranger, body=place.body(route, **{field: ids.new_id()}))
             assert unknown.said == NOT_FOUND
             for value in objects_of(place, route, OWNED_FIELDS[field]):
-                body = {**(body_of(route) or {}), field: value}
-                assert (await place.call(route, stranger, body=body)).raw == unknown.raw
+                answer = await place.call(route, stranger, body=place.body(route, **{field: value}))
+                assert (answer.said, answer.raw) == (NOT_FOUND, unknown.raw)
 
 
 async def test_a_list_shows_nothing_of_somebody_else(place: Place) -> None:
@@ -147,6 +165,9 @@ async def test_before_a_stranger_came_nothing_has_changed_and_for_its_owner_ever
     payment = await place.owners["customer"][2].get(f"/api/client/payment/requests/{pending}")
     assert payment["status"] == "pending"
 
+    def in_path(route: Route) -> dict[str, str]:
+        return {name: place.objects[name][0] for name in OWNED & set(route.parameters)}
+
     def late(route: Route) -> bool:
         return route.method == "DELETE" or route.path.endswith(ENDING)
 
@@ -162,7 +183,7 @@ async def test_before_a_stranger_came_nothing_has_changed_and_for_its_owner_ever
     for route in sorted(IN_BODY, key=late):
         [field] = owned_fields(route)
         seen = [
-            (await place.call(route, owner, body={**(body_of(route) or {}), field: value})).said
+            (await place.call(route, owner, body=place.body(route, **{field: value}), **in_path(route))).said
             for owner in place.owners["customer"]
             for value in place.objects[OWNED_FIELDS[field]]
         ]

@@ -110,8 +110,7 @@ def test_every_code_of_the_service_is_in_a_document() -> None:
     """A refusal that no route declares is either dead, or its route forgot it."""
     codes = {code for listener in LISTENERS for one in operations(listener).values() for _, code in codes_of(one)}
     said = {one.code for one in refusals(DomainError)} - {DomainError.code}
-    # The legacy way to start a search, which is not there yet, will refuse with it.
-    assert said - codes <= {PaymentNotConfirmed.code}
+    assert said - codes == set()
 
 
 @both

@@ -14,37 +14,48 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from core.base.actor import Actor
+from core.base import ids
+from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
 from core.flows import (
+    extension_answer,
+    extension_ask,
     mitra_status,
+    operator_work,
     pairing_advance,
     pairing_answer,
+    pairing_fallback,
     pairing_leave,
     pairing_start,
+    payment_extension,
     payment_request,
     session_end,
+    session_sensitivity,
     session_timers,
     webhook_receive,
 )
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
+from core.pairing_failures.rules import OperatorAction
 from core.reads import ledger
+from core.sessions.sensitivity import Sensitivity
 from tests.clock import HandClock
 from tests.flows.conftest import CALLBACK_TOKEN, Stage
 
 CAPACITY = 1  # so that two customers are enough to fill a mitra
 LIVE = {"searching", "active", "expired"}
 HELD = {"active", "expired"}
+GRACE = dt.timedelta(minutes=5)
 # Contract 4 and 5, typed in from its tables.
 PAYMENT_EDGES = {
     ("pending", "confirmed"), ("pending", "abandoned"), ("pending", "expired"), ("pending", "failed_pairing"),
     ("confirmed", "consumed"), ("confirmed", "failed_pairing"),
     ("expired", "confirmed"), ("expired", "failed_pairing"), ("abandoned", "failed_pairing"),
+    ("failed_pairing", "confirmed"),
 }  # fmt: skip
 SESSION_EDGES = {
     ("searching", "active"), ("searching", "cancelled"), ("searching", "failed"), ("active", "expired"),
-    ("active", "closing"), ("expired", "closing"), ("expired", "completed"), ("closing", "completed"),
+    ("active", "closing"), ("expired", "active"), ("expired", "closing"), ("expired", "completed"), ("closing", "completed"),
 }  # fmt: skip
 
 
@@ -55,6 +66,9 @@ class Seen:
     payments: dict[str, Any]
     sessions: dict[str, Any]
     requests: list[Any]  # to mitras, oldest first
+    extensions: dict[str, Any]
+    failures: dict[str, Any]  # a payment request -> its live failure
+    marks: int  # rows in the log of topic flags
     online: set[str]
 
     def session_of(self, payment_id: str) -> Any:
@@ -68,7 +82,7 @@ class Seen:
             s["customer_id"] == customer_id and s["status"] in LIVE and s["payment_request_id"] != but
             for s in self.sessions.values()
         ) or any(
-            p["customer_id"] == customer_id and p["status"] == "confirmed" and p["id"] != but
+            p["customer_id"] == customer_id and p["status"] == "confirmed" and p["id"] != but and not p["is_extension"]
             for p in self.payments.values()
         )
 
@@ -83,6 +97,31 @@ class Seen:
             and p["id"] != but
             for p in self.payments.values()
         )
+
+    def unpaid_extensions(self, session_id: str) -> list[str]:
+        """The extension requests of a session that nobody has paid."""
+        return [
+            p["id"]
+            for p in self.payments.values()
+            if p["extends_session_id"] == session_id and p["status"] == "pending"
+        ]
+
+    def pending_extension(self, session_id: str) -> Any:
+        """The extension of a session that waits for its mitra's answer."""
+        found = [e for e in self.extensions.values() if (e["session_id"], e["status"]) == (session_id, "pending")]
+        return found[0] if found else None
+
+    def extending(self, session_id: str, *, but: str | None) -> bool:
+        """Whether an extension of a session is being paid or asked, besides the request `but`."""
+        return any(
+            p["extends_session_id"] == session_id and p["status"] in ("pending", "confirmed") and p["id"] != but
+            for p in self.payments.values()
+        )
+
+    def extension_of(self, payment_id: str) -> Any:
+        """The extension that a payment has asked for."""
+        found = [e for e in self.extensions.values() if e["payment_request_id"] == payment_id]
+        return found[0] if found else None
 
     def load(self, mitra_id: str) -> int:
         """How many places of a mitra are taken."""
@@ -130,8 +169,21 @@ class MoneyMachine(RuleBasedStateMachine):
         self.goes_online(mitra=0)
 
     async def _clear(self) -> None:
-        await self.stage.runtime.db.fetch(
-            "TRUNCATE customers, mitras, payment_requests, chat_sessions, deliveries CASCADE"
+        db, role_id, operator_id = self.stage.runtime.db, ids.new_id(), ids.new_id()
+        await db.fetch("TRUNCATE customers, mitras, payment_requests, chat_sessions, deliveries CASCADE")
+        await db.fetch("INSERT INTO roles (id, name, created_at) VALUES ($1::uuid, $1::uuid::text, now())", role_id)
+        await db.fetch(
+            """INSERT INTO control_center_users (id, email, display_name, role_id, created_at)
+               VALUES ($1::uuid, $1::uuid::text, 'Root', $2, now())""",
+            operator_id,
+            role_id,
+        )
+        self.operator = Actor(
+            user_type=UserType.OPERATOR,
+            user_id=operator_id,
+            auth_session_id=ids.new_id(),
+            expires_at=2**40,
+            ids=(operator_id,),
         )
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -148,10 +200,16 @@ class MoneyMachine(RuleBasedStateMachine):
         payments = await rows("SELECT * FROM payment_requests ORDER BY id")
         sessions = await rows("SELECT * FROM chat_sessions ORDER BY id")
         online = await rows("SELECT mitra_id FROM mitra_online_status WHERE is_online")
+        extensions = await rows("SELECT * FROM session_extensions ORDER BY id")
+        failures = await rows("SELECT * FROM pairing_failures WHERE superseded_at IS NULL")
+        marks = await rows("SELECT id FROM session_sensitivity_log")
         return Seen(
             payments={row["id"]: row for row in payments},
             sessions={row["id"]: row for row in sessions},
             requests=await rows("SELECT * FROM chat_request_notifications ORDER BY round_number, notified_at, id"),
+            extensions={row["id"]: row for row in extensions},
+            failures={row["payment_request_id"]: row for row in failures},
+            marks=len(marks),
             online={row["mitra_id"] for row in online},
         )
 
@@ -196,6 +254,10 @@ class MoneyMachine(RuleBasedStateMachine):
         known = sorted(self.seen.sessions)
         return known[-1 - n % len(known)]
 
+    def _extension(self, n: int) -> Any:
+        known = sorted(self.seen.extensions)
+        return self.seen.extensions[known[-1 - n % len(known)]]
+
     def _owner(self, customer_id: str) -> Actor:
         return next(actor for actor in self.customers if actor.user_id == customer_id)
 
@@ -204,6 +266,12 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def some_session(self) -> bool:
         return bool(self.seen.sessions)
+
+    def some_extension(self) -> bool:
+        return bool(self.seen.extensions)
+
+    def some_failure(self) -> bool:
+        return bool(self.seen.failures)
 
     # -- the customer pays
 
@@ -239,7 +307,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return {
             p["id"]: "abandoned"
             for p in self.seen.payments.values()
-            if (p["customer_id"], p["status"]) == (customer_id, "pending")
+            if (p["customer_id"], p["status"], p["is_extension"]) == (customer_id, "pending", False)
         }
 
     async def _call(self, payment_id: str, **more: Any) -> str:
@@ -261,6 +329,10 @@ class MoneyMachine(RuleBasedStateMachine):
         in_time = paid_at <= payment["expires_at"] + dt.timedelta(seconds=60)
         if payment["status"] == "abandoned" or (payment["status"] == "expired" and not in_time):
             return "late_payment_recorded", "failed_pairing"
+        if payment["is_extension"]:
+            if self.seen.extending(payment["extends_session_id"], but=payment["id"]):
+                return "paid_not_pairable", "failed_pairing"
+            return "confirmed", "confirmed"
         customer_id = payment["customer_id"]
         states = {"pending", "confirmed", "consumed"}
         if self.seen.blocked(customer_id, but=payment["id"]) or (
@@ -333,7 +405,11 @@ class MoneyMachine(RuleBasedStateMachine):
     def search_starts(self, n: int) -> None:
         payment = self.seen.payments[self._payment(n)]
         target = payment["targeted_mitra_id"]
-        begins = payment["status"] == "confirmed" and self.seen.session_of(payment["id"]) is None
+        begins = (
+            payment["status"] == "confirmed"
+            and not payment["is_extension"]
+            and self.seen.session_of(payment["id"]) is None
+        )
         gone = begins and target is not None and self.seen.unfree(target) is not None
         work = pairing_start.start(self.stage.runtime, payment_request_id=payment["id"])
         free = {m for m in self.seen.online if self.seen.unfree(m) is None and target in (None, m)}
@@ -402,14 +478,55 @@ class MoneyMachine(RuleBasedStateMachine):
     def customer_cancels(self, n: int) -> None:
         payment = self.seen.payments[self._payment(n)]
         become = {"pending": "abandoned", "confirmed": "failed_pairing"}.get(payment["status"])
+        if payment["is_extension"]:
+            become = None
         work = pairing_leave.cancel(
             self.stage.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
         )
-        error = "SESSION_NOT_SEARCHING" if payment["status"] == "consumed" else None
+        error = "SESSION_NOT_SEARCHING" if payment["status"] == "consumed" or payment["is_extension"] else None
         self.act(work, become={payment["id"]: become} if become else {}, error=error)
         session = self.seen.session_of(payment["id"])
-        if payment["status"] == "confirmed" and session is not None:
+        if become == "failed_pairing" and session is not None:
             assert session["status"] == "cancelled"
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def customer_falls_back(self, n: int) -> None:
+        payment, error, become = self.seen.payments[self._payment(n)], "NOT_TARGETED", {}
+        old, failure = self.seen.session_of(payment["id"]), self.seen.failures.get(payment["id"])
+        owner = self._owner(payment["customer_id"])
+        if payment["status"] == "confirmed" and payment["targeted_mitra_id"]:
+            error = None
+        elif failure is not None and failure["cause_tag"].startswith("targeted_"):
+            error = "FAILURE_ACTIONED" if failure["operator_action"] else None
+            if error is None and self.seen.blocked(owner.user_id, but=payment["id"]):
+                error = "SESSION_IN_PROGRESS"
+            if error is None:
+                become = {payment["id"]: "confirmed", **self._pending_of(owner.user_id)}
+        work = pairing_fallback.fall_back(self.stage.runtime, owner, payment_request_id=payment["id"])
+        self.act(work, become=become, error=error)
+        if error is not None:
+            return
+        session = self.seen.session_of(payment["id"])
+        assert self.seen.payments[payment["id"]]["targeted_mitra_id"] is None
+        assert payment["id"] not in self.seen.failures
+        if become or old is not None:
+            assert (session["status"], session["targeted_mitra_id"]) == ("searching", None)
+            assert (session["id"] == old["id"]) == (not become)
+            for mitra_id in self.seen.online:
+                asked = None in self.seen.responses(session["id"], mitra_id)
+                assert asked == (self.seen.unfree(mitra_id) is None)
+
+    @precondition(some_failure)
+    @rule(n=st.integers(0, 3))
+    def operator_acts(self, n: int) -> None:
+        known = sorted(self.seen.failures.values(), key=lambda failure: failure["id"])
+        failure = known[-1 - n % len(known)]
+        error = "ALREADY_ACTIONED" if failure["operator_action"] else None
+        work = operator_work.act_on_failure(
+            self.stage.runtime, self.operator, failure_id=failure["id"], action=OperatorAction.REFUNDED
+        )
+        self.act(work, become={}, error=error)
 
     @rule(mitra=st.integers(0, 1))
     def goes_online(self, mitra: int) -> None:
@@ -459,11 +576,117 @@ class MoneyMachine(RuleBasedStateMachine):
         for session in self.seen.sessions.values():
             assert session["status"] != "active" or session["expires_at"] > self.clock.now()
 
+    def _held(self, session: Any) -> bool:
+        return session["status"] == "expired" and self.seen.pending_extension(session["id"]) is not None
+
     @rule()
     def grace_ends(self) -> None:
-        self.act(session_timers.complete(self.stage.runtime), become={})
+        unpaid = {
+            payment_id: "abandoned"
+            for session in self.seen.sessions.values()
+            if session["status"] in ("expired", "closing") and session["grace_ends_at"] <= self.clock.now()
+            if not self._held(session)
+            for payment_id in self.seen.unpaid_extensions(session["id"])
+        }
+        self.act(session_timers.complete(self.stage.runtime), become=unpaid)
         for session in self.seen.sessions.values():
-            assert session["status"] not in ("expired", "closing") or session["grace_ends_at"] > self.clock.now()
+            over = session["status"] in ("expired", "closing") and session["grace_ends_at"] <= self.clock.now()
+            assert not over or self._held(session)
+
+    # -- more minutes
+
+    def _extendable(self, session: Any) -> bool:
+        return session["status"] in HELD and self.clock.now() < session["expires_at"] + GRACE
+
+    @precondition(some_session)
+    @rule(n=st.integers(0, 1))
+    def asks_for_more(self, n: int) -> None:
+        session = self.seen.sessions[self._session(n)]
+        error = None if self._extendable(session) else "SESSION_NOT_EXTENDABLE"
+        if error is None and self.seen.extending(session["id"], but=None):
+            error = "EXTENSION_PENDING"
+        work = payment_extension.request_extension(
+            self.stage.runtime,
+            self._owner(session["customer_id"]),
+            session_id=session["id"],
+            duration_minutes=12,
+            mode=None,
+        )
+        made = self.act(work, become={}, error=error, new=0 if error else 1)
+        if made is not None:
+            assert (made.amount, made.session_id, made.is_first_session_discount) == (12000, session["id"], False)
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def extension_is_asked(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        new = payment["is_extension"] and payment["status"] == "confirmed"
+        new = new and self.seen.extension_of(payment["id"]) is None
+        possible = new and self._extendable(self.seen.sessions[payment["extends_session_id"]])
+        work = extension_ask.ask(self.stage.runtime, payment_request_id=payment["id"])
+        self.act(work, become={payment["id"]: "failed_pairing"} if new and not possible else {})
+        if new:
+            found = self.seen.extension_of(payment["id"])
+            assert found["status"] == ("pending" if possible else "safeguard_tripped")
+            assert (payment["id"] in self.seen.failures) == (not possible)
+
+    def _prolonged(self, before: Any) -> None:
+        after = self.seen.sessions[before["id"]]
+        start = max(before["expires_at"], self.clock.now())
+        assert (after["status"], after["expires_at"]) == ("active", start + dt.timedelta(minutes=12))
+        assert after["extended_minutes"] == before["extended_minutes"] + 12
+        assert (after["price"], after["warn_at"]) == (before["price"], after["expires_at"] - dt.timedelta(seconds=180))
+
+    @precondition(some_extension)
+    @rule(n=st.integers(0, 1), mitra=st.integers(0, 1), accept=st.booleans())
+    def mitra_answers_an_extension(self, n: int, mitra: int, accept: bool) -> None:
+        extension, actor = self._extension(n), self.mitras[mitra]
+        session, error = self.seen.sessions[extension["session_id"]], None
+        if session["mitra_id"] != actor.user_id:
+            error = "NOT_FOUND"
+        elif extension["status"] != "pending" or extension["answer_by"] <= self.clock.now():
+            error = "EXTENSION_RESOLVED"
+        become = {} if error else {extension["payment_request_id"]: "consumed" if accept else "failed_pairing"}
+        work = extension_answer.answer(
+            self.stage.runtime, actor, session_id=session["id"], extension_id=extension["id"], accept=accept
+        )
+        self.act(work, become=become, error=error)
+        if error is None and accept:
+            self._prolonged(session)
+        elif error is None:
+            assert self.seen.failures[extension["payment_request_id"]]["cause_tag"] == "extension_rejected"
+
+    @rule(action=st.sampled_from(["auto_approve", "reject"]))
+    def extensions_time_out(self, action: str) -> None:
+        self.stage.runtime.config.values["extension_default_action_on_timeout"] = action
+        due = [
+            extension
+            for extension in self.seen.extensions.values()
+            if extension["status"] == "pending" and extension["answer_by"] <= self.clock.now()
+        ]
+        before = {extension["session_id"]: self.seen.sessions[extension["session_id"]] for extension in due}
+        state = "consumed" if action == "auto_approve" else "failed_pairing"
+        become = {extension["payment_request_id"]: state for extension in due}
+        self.act(extension_answer.time_out(self.stage.runtime), become=become)
+        for extension in due:
+            if action == "auto_approve":
+                self._prolonged(before[extension["session_id"]])
+
+    @precondition(some_session)
+    @rule(n=st.integers(0, 1), mitra=st.integers(0, 1), wanted=st.sampled_from(Sensitivity))
+    def mitra_marks_the_topic(self, n: int, mitra: int, wanted: Sensitivity) -> None:
+        session, actor = self.seen.sessions[self._session(n)], self.mitras[mitra]
+        error = None if session["status"] in (*HELD, "closing") else "SESSION_NOT_ACTIVE"
+        if session["mitra_id"] != actor.user_id:
+            error = "NOT_FOUND"
+        before = self.seen.marks
+        work = session_sensitivity.set_sensitivity(
+            self.stage.runtime, actor, session_id=session["id"], topic_sensitivity=wanted
+        )
+        self.act(work, become={}, error=error)
+        flipped = error is None and session["topic_sensitivity"] != wanted
+        assert self.seen.marks == before + flipped
+        assert error or self.seen.sessions[session["id"]]["topic_sensitivity"] == wanted
 
     def _by_the_clock(self, session: Any) -> str:
         over = session["status"] == "active" and session["expires_at"] <= self.clock.now()
@@ -488,7 +711,15 @@ class MoneyMachine(RuleBasedStateMachine):
             error = {"active": "EARLY_END_DISABLED", "expired": None, "closing": None, "completed": None}.get(
                 state, "SESSION_NOT_ACTIVE"
             )
-        self.act(work, become={}, error=error if mine else "NOT_FOUND")
+        become: dict[str, str] = {}
+        if mine and error is None and state == "expired":  # it begins to close, and takes its extension with it
+            become = dict.fromkeys(self.seen.unpaid_extensions(session["id"]), "abandoned")
+            if pending := self.seen.pending_extension(session["id"]):
+                become[pending["payment_request_id"]] = "failed_pairing"
+        self.act(work, become=become, error=error if mine else "NOT_FOUND")
+        for payment_id, new in become.items():
+            if new == "failed_pairing":
+                assert self.seen.failures[payment_id]["cause_tag"] == "extension_safeguard_tripped"
 
     async def _said(self, session_id: str, actor: Actor) -> bool:
         sql = "SELECT 1 FROM session_closures WHERE session_id = $1 AND user_type = $2"
@@ -533,16 +764,95 @@ class MoneyMachine(RuleBasedStateMachine):
         self.asks_to_pay(who, False, mitra)
         self.gateway_says_paid(0, 1, False)
 
+    @rule(
+        mitra=st.integers(0, 1),
+        seconds=st.sampled_from([0, 719, 720, 800, 1019, 1020]),
+        later=st.sampled_from([0, 59, 60, 400]),
+        then=st.sampled_from(["yes", "no", "silence", "end", "grace"]),
+    )
+    def a_session_is_extended(self, mitra: int, seconds: int, later: int, then: str) -> None:
+        self._a_session_on_an_empty_stage(mitra)
+        self.clock.advance(seconds)
+        self.sessions_expire()
+        if self.seen.sessions:
+            self.asks_for_more(0)
+            self.gateway_says_paid(0, 1, False)
+            self.extension_is_asked(0)
+        self.clock.advance(later)
+        if self.seen.extensions and then in ("yes", "no"):
+            self.mitra_answers_an_extension(0, mitra, then == "yes")
+        if then == "silence":
+            self.extensions_time_out("auto_approve")
+        if self.seen.sessions and then == "end":
+            self.party_leaves(0, False, False)
+        if then == "grace":
+            self.grace_ends()
+
+    @rule(mitra=st.integers(0, 1), paid=st.booleans(), leaves=st.booleans())
+    def an_extension_is_told_late(self, mitra: int, paid: bool, leaves: bool) -> None:
+        self._a_session_on_an_empty_stage(mitra)
+        if not self.seen.sessions:
+            return
+        self.asks_for_more(0)
+        self.gateway_says_expired(0)
+        if leaves:
+            self.clock.advance(720)
+            self.party_leaves(0, False, False)
+        self.asks_for_more(0)
+        if paid:
+            self.gateway_says_paid(0, 1, False)
+        for n in range(2):
+            self.gateway_says_paid(n, 1, True)
+            self.extension_is_asked(n)
+
+    def _a_session_on_an_empty_stage(self, mitra: int) -> None:
+        """Whatever ran has ended before, so that nothing is in the way."""
+        for n in range(min(2, len(self.seen.payments))):
+            self.search_starts(n)
+        self.clock.advance(2000)
+        self.rounds_end()
+        self.extensions_time_out("reject")
+        self.sessions_expire()
+        self.grace_ends()
+        self.goes_online(mitra)
+        self.a_session_begins(0, mitra)
+
+    @rule(
+        mitra=st.integers(0, 1),
+        end=st.sampled_from(["open", "no", "offline", "time"]),
+        then=st.sampled_from(["nothing", "acted on", "pays for another"]),
+    )
+    def a_returning_customer_falls_back(self, mitra: int, end: str, then: str) -> None:
+        self._a_session_on_an_empty_stage(mitra)
+        if not self.seen.sessions:
+            return
+        self.a_customer_returns(0, mitra)
+        self.search_starts(0)
+        if end == "no":
+            self.mitra_rejects(0, mitra)
+        if end == "offline":
+            self.goes_offline(mitra)
+        if end == "time":
+            self.clock.advance(20)
+            self.rounds_end()
+        if then == "acted on" and self.seen.failures:
+            self.operator_acts(0)
+        if then == "pays for another":
+            self.asks_to_pay(0, False, None)
+        self.customer_falls_back(1 if then == "pays for another" else 0)
+
     def teardown(self) -> None:
         """However it went, in the end no money is in flight and nobody is in a session."""
         if not hasattr(self, "seen"):
             return
         for n in range(len(self.seen.payments)):
             self.search_starts(n)
+            self.extension_is_asked(n)
         for _ in range(2):
             self.clock.advance(1300)
             self.stale_payments_are_swept()
             self.rounds_end()
+            self.extensions_time_out("auto_approve")
             self.sessions_expire()
             self.grace_ends()
         assert {p["status"] for p in self.seen.payments.values()} <= {
@@ -552,6 +862,7 @@ class MoneyMachine(RuleBasedStateMachine):
             "expired",
         }
         assert {s["status"] for s in self.seen.sessions.values()} <= {"completed", "cancelled", "failed"}
+        assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
 
 
 def test_money_is_conserved_whatever_the_order_of_events(stage: Stage) -> None:
@@ -568,8 +879,8 @@ def test_money_is_conserved_whatever_the_order_of_events(stage: Stage) -> None:
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=40,
-                stateful_step_count=30,
+                max_examples=30,
+                stateful_step_count=20,
                 deadline=None,
                 database=None,
                 print_blob=True,

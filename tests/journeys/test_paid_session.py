@@ -4,6 +4,7 @@ import pytest
 
 from tests.stack import World
 from tools.client import Refused
+from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +17,7 @@ async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None
         await second.open("pairing"),
         await customer.open("pairing"),
     )
-    phone, mitra_phone = await customer.open("chat"), await first.open("chat")
+    phone, mitra_phone = await Phone(customer).start(), await Phone(first).start()
 
     payment = await world.request(customer, topics=["work"])
     assert (payment["status"], payment["amount"]) == ("pending", 12000)
@@ -38,17 +39,19 @@ async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None
     await mitra_phone.wait("session_started")
 
     assert (await phone.say(session_id, "halo"))["seq"] == 1
-    assert (await mitra_phone.wait("message"))["message"]["content"] == "halo"
+    await mitra_phone.until(lambda: [m["content"] for m in mitra_phone.transcript(session_id)] == ["halo"])
     assert (await mitra_phone.say(session_id, "hai"))["seq"] == 2
-    await mitra_phone.send({"type": "read", "session_id": session_id, "up_to": 2})
-    read = await phone.wait("message_status", where=lambda frame: frame["status"] == "read")
-    assert read["up_to"] >= 1
+    await mitra_phone.read(session_id)
 
-    assert (await phone.wait("session_warning"))["seconds_left"] == 180
+    warning = await phone.wait("session_warning")
+    assert warning is not None
+    assert warning["seconds_left"] == 180
     expired = await phone.wait("session_expired")
+    assert expired is not None
     assert expired["session"]["status"] == "expired"
-    refused = await phone.say(session_id, "too late")
-    assert refused["code"] == "SESSION_NOT_ACTIVE"
+    with pytest.raises(Refused) as late:
+        await phone.say(session_id, "too late")
+    assert late.value.code == "SESSION_NOT_ACTIVE"
 
     closing = await customer.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "terima kasih"})
     assert (closing["status"], closing["ended_by"]) == ("closing", "customer")
@@ -62,6 +65,9 @@ async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None
     messages = (await customer.get(f"/api/shared/chat/sessions/{session_id}/messages"))["items"]
     assert [(m["seq"], m["content"]) for m in messages] == [(1, "halo"), (2, "hai")]
     assert messages[0]["status"] == "read"
+    for one in (phone, mitra_phone):
+        assert [m["id"] for m in one.transcript(session_id)] == [m["id"] for m in messages]
+        await one.stop()
     history = (await customer.get("/api/client/chat/history"))["items"]
     assert [(row["display_name"], row["sessions_count"]) for row in history] == [("Ayu", 1)]
 

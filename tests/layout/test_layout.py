@@ -19,6 +19,8 @@ from api import errors as api_errors
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.events import notices, signals
+from core.extensions import states as extension_states
+from core.extensions.tables import SessionExtension
 from core.logins.tables import AuthSession
 from core.pairing.rules import CauseTag, Response
 from core.pairing.tables import ChatRequestNotification
@@ -28,13 +30,15 @@ from core.payments import states as payment_states
 from core.payments.tables import PaymentRequest
 from core.reads import deadlines
 from core.sessions import states as session_states
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.tables import ChatSession
 from jobs.schedule import DEADLINES, SWEEPS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("core", "api", "realtime", "jobs", "tools")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-GUARDS = (ROOT / "piccolo_migrations" / "sql" / "guards.sql").read_text()
+SQL = ROOT / "piccolo_migrations" / "sql"
+GUARDS = "\n".join((SQL / name).read_text() for name in ("guards.sql", "pairing_complete.sql"))
 MAX_LINES = 560
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=dt.UTC)
 
@@ -60,6 +64,7 @@ def edges_of(function: str) -> list[tuple[str, str]]:
     [
         ("payment_request_edge", "payment_requests", payment_states.EDGES),
         ("chat_session_edge", "chat_sessions", session_states.EDGES),
+        ("session_extension_edge", "session_extensions", extension_states.EDGES),
     ],
 )
 def test_the_trigger_lets_exactly_the_declared_edges_through(function: str, table: str, edges: Any):
@@ -74,6 +79,8 @@ def test_the_trigger_lets_exactly_the_declared_edges_through(function: str, tabl
     [
         (PaymentRequest, "status", payment_states.PaymentStatus),
         (ChatSession, "status", session_states.SessionStatus),
+        (ChatSession, "topic_sensitivity", Sensitivity),
+        (SessionExtension, "status", extension_states.ExtensionStatus),
         (ChatRequestNotification, "response", Response),
         (PairingFailure, "cause_tag", CauseTag),
         (PairingFailure, "operator_action", OperatorAction),

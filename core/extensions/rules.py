@@ -1,0 +1,45 @@
+"""When a session can be extended, and what an answer does to its end (specification, Core rules 5; contract 6)."""
+
+import datetime as dt
+import enum
+
+from core.base.errors import DomainError
+from core.extensions.states import ExtensionStatus
+
+
+class SessionNotExtendable(DomainError):
+    """The session is neither running nor just run out."""
+
+    code = "SESSION_NOT_EXTENDABLE"
+    message = "This session can't be extended."
+
+
+class ExtensionPending(DomainError):
+    """An extension of this session is being paid or asked."""
+
+    code = "EXTENSION_PENDING"
+    message = "An extension is under way."
+
+
+class ExtensionResolved(DomainError):
+    """The extension has its answer."""
+
+    code = "EXTENSION_RESOLVED"
+    message = "This extension is resolved."
+
+
+class DefaultAction(enum.StrEnum):
+    """What silence means (specification, Limits: extension_default_action_on_timeout)."""
+
+    AUTO_APPROVE = "auto_approve"
+    REJECT = "reject"
+
+
+def by_silence(action: DefaultAction) -> ExtensionStatus:
+    """Return what an extension becomes that nobody answered."""
+    return ExtensionStatus.AUTO_APPROVED if action is DefaultAction.AUTO_APPROVE else ExtensionStatus.REJECTED
+
+
+def new_end(*, expires_at: dt.datetime, minutes: int, now: dt.datetime) -> dt.datetime:
+    """Return the session's new end: while it runs the minutes are added, after its end they start now."""
+    return max(expires_at, now) + dt.timedelta(minutes=minutes)

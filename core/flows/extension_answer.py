@@ -1,0 +1,58 @@
+"""A mitra answers an extension, or her silence does (specification, Core rules 5; contract 6)."""
+
+from core.base import logs
+from core.base.actor import Actor
+from core.base.errors import NotFound, Unavailable
+from core.extensions import rules
+from core.extensions import store as extensions
+from core.extensions.rules import DefaultAction, ExtensionResolved
+from core.extensions.states import ExtensionStatus
+from core.extensions.views import ExtensionView, view_of
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.steps import extend
+
+BATCH = 200
+log = logs.get("extensions")
+
+
+async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_id: str, accept: bool) -> ExtensionView:
+    """Approve or reject an extension of the calling mitra's session.
+
+    Raises NotFound, ExtensionResolved (also when its time to answer is over: then her silence has answered).
+    """
+    async with runtime.transaction() as tx:
+        session = await sessions.lock(tx, session_id)
+        extension = await extensions.get(tx, extension_id)
+        if (
+            session is None
+            or not actor.owns(session.mitra_id)
+            or extension is None
+            or extension.session_id != session_id
+        ):
+            raise NotFound
+        if extension.status is not ExtensionStatus.PENDING or extension.answer_by <= tx.now:
+            raise ExtensionResolved
+        status = ExtensionStatus.APPROVED if accept else ExtensionStatus.REJECTED
+        resolved = await extend.resolve(tx, session, extension, status)
+    return view_of(resolved, topic_sensitivity=session.topic_sensitivity)
+
+
+async def time_out(runtime: Runtime) -> int:
+    """Resolve extensions that nobody answered in time, as configured; return how many."""
+    action = DefaultAction(runtime.config.text("extension_default_action_on_timeout"))
+    resolved = 0
+    for due in await extensions.due(runtime.db, now=runtime.now(), limit=BATCH):
+        try:
+            async with runtime.transaction() as tx:
+                session = await sessions.lock_if_free(tx, due.session_id)
+                extension = await extensions.get(tx, due.id)
+                if session is None or extension is None or extension.status is not ExtensionStatus.PENDING:
+                    continue
+                await extend.resolve(tx, session, extension, rules.by_silence(action))
+                resolved += 1
+        except Unavailable:
+            raise
+        except Exception:  # one that can't be resolved must not keep the others from it
+            log.exception("an extension could not be resolved", extension_id=due.id)
+    return resolved

@@ -1,0 +1,63 @@
+"""A paid extension is put to the mitra (specification, Core rules 5; contract 6). Safe to run twice: one extension a payment."""
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.extensions import store as extensions
+from core.extensions.store import Extension
+from core.extensions.views import ExtensionView, view_of
+from core.idempotency.rules import Once
+from core.payments import store as payments
+from core.payments.rules import PaymentNotConfirmed
+from core.payments.states import PaymentStatus
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.sessions.store import Session
+from core.steps import extend, once
+from core.storage.database import Tx
+
+
+async def ask(runtime: Runtime, *, payment_request_id: str) -> None:
+    """Ask for a confirmed extension payment, unless that has happened; or trip it, when its session is over."""
+    async with runtime.transaction() as tx:
+        payment = await payments.get(tx, payment_request_id)
+        if payment is not None and payment.extends_session_id is not None:
+            session = await sessions.lock(tx, payment.extends_session_id)
+            if session is not None:
+                await _ask(runtime, tx, session, payment_request_id)
+
+
+async def ask_explicitly(
+    runtime: Runtime, actor: Actor, *, session_id: str, payment_request_id: str, key: Once | None = None
+) -> ExtensionView:
+    """Ask for the caller's confirmed extension payment of this session; asked already: as it stands.
+
+    Raises NotFound, PaymentNotConfirmed, IdempotencyMismatch, IdempotencyInFlight.
+    """
+    async with once.transaction(runtime, key) as turn:
+        if (before := turn.repeated(ExtensionView)) is not None:
+            return before
+        tx = turn.tx
+        session = await sessions.lock(tx, session_id)
+        payment = await payments.get(tx, payment_request_id)
+        if session is None or not actor.owns(session.customer_id):
+            raise NotFound
+        if payment is None or payment.extends_session_id != session_id:
+            raise NotFound
+        extension = await _ask(runtime, tx, session, payment_request_id)
+        if extension is None:
+            raise PaymentNotConfirmed
+        view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
+        await turn.keep(view, http_status=200)
+    return view
+
+
+async def _ask(runtime: Runtime, tx: Tx, session: Session, payment_request_id: str) -> Extension | None:
+    """Return the payment's extension, a new one if need be; None for a payment that is not confirmed."""
+    asked = await extensions.of_payment(tx, payment_request_id)
+    if asked is not None:
+        return asked
+    payment = await payments.lock(tx, payment_request_id)
+    if payment is None or payment.status is not PaymentStatus.CONFIRMED:
+        return None
+    answer_by = tx.now + runtime.config.seconds("extension_timeout_seconds")
+    return await extend.ask(tx, session, payment, answer_by=answer_by)

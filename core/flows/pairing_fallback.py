@@ -1,0 +1,126 @@
+"""A customer whose mitra did not come asks everybody instead, or starts a paid pairing by hand (contract 5)."""
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.customers import store as customers
+from core.events.signals import PaymentConfirmed
+from core.pairing import rules
+from core.pairing import store as pairing
+from core.pairing.rules import Response
+from core.pairing_failures import store as failures
+from core.pairing_failures.rules import FailureActioned, NotTargeted
+from core.payments import store as payments
+from core.payments.rules import PaymentNotConfirmed, SessionInProgress
+from core.payments.states import PaymentStatus
+from core.payments.store import PaymentRequest
+from core.pricing import store as pricing
+from core.pricing.rules import DiscountNotEligible
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.sessions import views
+from core.sessions.states import SessionStatus
+from core.sessions.store import Session
+from core.sessions.views import SessionView
+from core.steps import announce, invoices, search
+from core.steps.freedom import freedom
+from core.storage.database import Tx
+
+ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})
+
+
+async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
+    """A targeted request becomes a blast: while it is open the same search goes on, after its failure a new one begins.
+
+    Raises NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible.
+    """
+    while True:
+        try:
+            async with runtime.transaction() as tx:
+                await _fall_back(runtime, tx, actor, payment_request_id)
+            return
+        except search.SearchBegan:
+            continue  # a request has one search at a time, so this ends
+
+
+async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id: str) -> None:
+    account = list(await customers.lock_account(tx, actor.user_id))
+    session = await sessions.of_payment(tx, payment_request_id)
+    if session is not None:
+        session = await sessions.lock(tx, session.id)
+    payment = await payments.lock(tx, payment_request_id)
+    if payment is None or payment.customer_id not in account:
+        raise NotFound
+    await search.still_newest(tx, payment.id, session.id if session is not None else None)
+    if payment.status is PaymentStatus.FAILED_PAIRING:
+        await _begin_again(runtime, tx, payment, account)
+    elif payment.status is PaymentStatus.CONFIRMED and payment.targeted_mitra_id is not None:
+        await payments.untarget(tx, payment.id)
+        if session is not None and session.status is SessionStatus.SEARCHING:
+            await _go_on(runtime, tx, session)
+        else:  # paid a moment ago: its search begins as a blast
+            tx.signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=False))
+    else:
+        raise NotTargeted
+
+
+async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
+    """The open invitation is cancelled; the same session asks everybody, in its next round."""
+    assert session.search_ends_at is not None
+    asked = await pairing.close_open(tx, session.id, Response.CANCELLED)
+    await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
+    number = session.round_number + 1
+    ends_at = rules.round_ends(
+        now=tx.now,
+        round_length=runtime.config.seconds("pairing_blast_timeout_seconds"),
+        search_ends_at=session.search_ends_at,
+    )
+    await sessions.to_blast(tx, session.id, round_number=number, round_ends_at=ends_at)
+    invited = await pairing.invite(tx, session.id, freedom(runtime.config), round_number=number, answer_by=ends_at)
+    await announce.chat_requests(tx, session.id, invited)
+    announce.deadline(tx, ends_at)
+
+
+async def _begin_again(runtime: Runtime, tx: Tx, payment: PaymentRequest, account: list[str]) -> None:
+    """failed_pairing -> confirmed; the failure is superseded, and a new search begins, all in one."""
+    failure = await failures.lock_live(tx, payment.id)
+    if failure is None or not failure.cause_tag.startswith("targeted_"):
+        raise NotTargeted
+    if failure.operator_action is not None:
+        raise FailureActioned
+    blocked, session_id = await payments.blocking(tx, account, but=payment.id)
+    if blocked:
+        raise SessionInProgress(details={"session_id": session_id})
+    if payment.is_first_session_discount:
+        past = await pricing.past_of(tx, account, but_pending=True, but=payment.id)
+        if past.ever_paired or past.other_discounted_request:
+            raise DiscountNotEligible
+    await invoices.abandon_pending(tx, account)
+    await failures.supersede(tx, failure.id)
+    await payments.begin_again(tx, payment.id)
+    again = await payments.lock(tx, payment.id)
+    assert again is not None
+    await search.begin(runtime, tx, again)
+
+
+async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> SessionView:
+    """The legacy way: start the pairing of a confirmed request, or return the session that it has.
+
+    Raises NotFound, PaymentNotConfirmed.
+    """
+    async with runtime.transaction() as tx:
+        account = await customers.lock_account(tx, actor.user_id)
+        found = await payments.get(tx, payment_request_id)
+        if found is None or found.customer_id not in account:
+            raise NotFound
+        if found.targeted_mitra_id is not None:
+            await search.hold_target(tx, found)
+        payment = await payments.lock(tx, payment_request_id)
+        assert payment is not None
+        session = await sessions.of_payment(tx, payment.id)
+        if session is None or session.status in ENDED:
+            if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
+                raise PaymentNotConfirmed
+            session = await search.begin(runtime, tx, payment)
+        view = await views.one_of(tx, session.id, party_ids=list(account), side=actor.user_type)
+    assert view is not None
+    return view

@@ -1,0 +1,77 @@
+"""A customer asks to pay for more minutes (specification, Core rules 5; contract 6)."""
+
+from core.base import ids
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.customers import store as customers
+from core.extensions.rules import ExtensionPending, SessionNotExtendable
+from core.idempotency.rules import Once
+from core.payments import store as payments
+from core.payments.states import PaymentStatus
+from core.payments.store import PaymentRequest
+from core.payments.views import PaymentView
+from core.pricing import rules as pricing_rules
+from core.pricing import store as pricing
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.steps import extend, invoices, once
+from core.storage.database import Tx
+
+
+async def request_extension(
+    runtime: Runtime, actor: Actor, *, session_id: str, duration_minutes: int, mode: str | None, key: Once | None = None
+) -> PaymentView:
+    """Create a pending request for more minutes of a session, at the price of its mode; there is no discount.
+
+    A repeat with the same `key` gets the first answer. Raises NotFound, SessionNotExtendable, ExtensionPending,
+    TierNotFound, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
+    GatewayUnavailable.
+    """
+    async with once.transaction(runtime, key) as turn:
+        if (before := turn.repeated(PaymentView)) is not None:
+            return before
+        request = await invoices.begun(turn)
+        if request is None:
+            request = await _create(runtime, turn.tx, actor, session_id, duration_minutes, mode)
+        await invoices.asked(runtime, turn, request)
+    return await invoices.issue(runtime, turn, request)
+
+
+async def _create(
+    runtime: Runtime, tx: Tx, actor: Actor, session_id: str, duration_minutes: int, mode: str | None
+) -> PaymentRequest:
+    account = await customers.lock_account(tx, actor.user_id)
+    session = await sessions.lock(tx, session_id)
+    if session is None or session.customer_id not in account:
+        raise NotFound
+    if mode is not None and mode != session.mode:
+        raise ValidationFailed.of("mode", f"is {session.mode}, as the session's")
+    if not extend.extendable(session, now=tx.now):
+        raise SessionNotExtendable
+    if await payments.extension_under_way(tx, session_id):
+        raise ExtensionPending
+    price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
+    if price is None:
+        raise pricing_rules.TierNotFound
+    payment_id = ids.new_id()
+    request = PaymentRequest(
+        id=payment_id,
+        customer_id=session.customer_id,
+        amount=price,
+        duration_minutes=duration_minutes,
+        is_first_session_discount=False,
+        is_extension=True,
+        extends_session_id=session_id,
+        mode=session.mode,
+        status=PaymentStatus.PENDING,
+        targeted_mitra_id=None,
+        topics=None,
+        created_at=tx.now,
+        confirmed_at=None,
+        consumed_at=None,
+        expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
+        gateway_invoice_id=None,
+        gateway_invoice_url=invoices.development_page(runtime, payment_id),
+    )
+    await payments.create(tx, request)
+    return request

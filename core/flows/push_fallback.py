@@ -1,0 +1,129 @@
+"""Who does not hear of something over a socket gets a push (specification, Events; contract 7).
+
+Two steps, so that no death in between loses or doubles anything: planning turns what nobody acknowledged into one row for
+each device, in one transaction; sending takes rows, for a while, and removes them when the provider has spoken.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import msgspec
+
+from core.base import ids, logs, metrics
+from core.base.errors import Unavailable
+from core.deliveries import store as deliveries
+from core.logins import store as logins
+from core.outside.push_sender import DeadToken, Later, Notification, Outcome, Refused
+from core.pushes import rules
+from core.pushes import store as pushes
+from core.pushes.rules import Content
+from core.pushes.store import Planned, Push
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions import store as sessions
+from core.steps import logins as login_steps
+from core.storage.database import Tx
+
+PLAN_AT_ONCE = 200
+log = logs.get("push")
+
+
+@attrs.frozen(kw_only=True)
+class _Due:
+    recipient_id: str
+    content: Content
+
+
+async def plan(runtime: Runtime) -> int:
+    """Plan a push for each device of whoever has not acknowledged an event, or not taken a message, in time.
+
+    Returns how many events and chats were looked at; as many as PLAN_AT_ONCE: there may be more.
+    """
+    ack_s = runtime.settings.push_ack_seconds
+    async with runtime.transaction() as tx:
+        notices = await deliveries.take_unheard(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
+        chats = await sessions.take_unheard(
+            tx, real_seconds=ack_s, scale=runtime.settings.sesi_time_scale, limit=PLAN_AT_ONCE
+        )
+        due = []
+        for notice in notices:
+            content = _content(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
+            if content is not None:
+                due.append(_Due(recipient_id=notice.recipient_id, content=content))
+        for chat in chats:
+            content = _content(runtime, tx, "message", ids.new_id(), chat.session_id, "{}")
+            assert content is not None
+            due.append(_Due(recipient_id=chat.user_id, content=content))
+        await _add(tx, due)
+    return max(len(notices), len(chats))
+
+
+def _content(
+    runtime: Runtime, tx: Tx, event: str, event_id: str, session_id: str | None, payload: str
+) -> Content | None:
+    fields: dict[str, Any] = msgspec.json.decode(payload)
+    return rules.content_of(
+        event=event,
+        event_id=event_id,
+        session_id=session_id,
+        payload=fields,
+        now=tx.now,
+        scale=runtime.settings.sesi_time_scale,
+    )
+
+
+async def _add(tx: Tx, due: Iterable[_Due]) -> None:
+    due = list(due)
+    devices = await logins.push_devices(tx, sorted({one.recipient_id for one in due})) if due else {}
+    await pushes.add(
+        tx,
+        [
+            Planned(
+                auth_session_id=device.auth_session_id,
+                push_token=device.push_token,
+                content=one.content.data,
+                urgent=one.content.urgent,
+                ttl=one.content.ttl,
+            )
+            for one in due
+            for device in devices.get(one.recipient_id, ())
+        ],
+    )
+
+
+async def send_due(runtime: Runtime) -> int:
+    """Send the pushes that are due and in nobody's hands; return how many."""
+    with away_is_unavailable():
+        taken = await pushes.claim(runtime.db)
+
+    async def send(push: Push) -> None:
+        try:
+            await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
+        except Unavailable:
+            log.warning("a push was sent, and may be sent again")
+        except Exception:  # one push that can't be sent must not keep the others from it
+            log.exception("a push could not be sent")
+
+    async with asyncio.TaskGroup() as group:
+        for push in taken:
+            group.create_task(send(push))
+    return len(taken)
+
+
+async def _send(runtime: Runtime, push: Push) -> Outcome:
+    notification = Notification(token=push.push_token, data=push.content, urgent=push.urgent, ttl_s=push.ttl_s)
+    outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
+    metrics.PUSHES.labels(type(outcome).__name__).inc()
+    return outcome
+
+
+async def _settle(runtime: Runtime, push: Push, outcome: Outcome) -> None:
+    async with runtime.transaction() as tx:
+        if isinstance(outcome, Later):
+            await pushes.again(tx, push.id, after_s=outcome.after_s)
+            return
+        await pushes.done(tx, push.id)
+        if isinstance(outcome, DeadToken):
+            for owner in await logins.drop_push_token(tx, push.push_token):
+                await login_steps.refresh_push_token(tx, *owner)

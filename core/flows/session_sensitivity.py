@@ -1,0 +1,36 @@
+"""A mitra flips the topic flag (specification, Topic sensitivity; contract 6)."""
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.sessions import views
+from core.sessions.rules import SessionNotActive
+from core.sessions.sensitivity import Sensitivity, flips
+from core.sessions.states import OPEN
+from core.sessions.views import SessionView
+from core.steps import announce
+
+
+async def set_sensitivity(
+    runtime: Runtime, actor: Actor, *, session_id: str, topic_sensitivity: Sensitivity
+) -> SessionView:
+    """Set the flag of the calling mitra's session; the value that it has already changes and tells nothing.
+
+    Raises NotFound, SessionNotActive, SensitivityLatched.
+    """
+    async with runtime.transaction() as tx:
+        session = await sessions.lock(tx, session_id)
+        if session is None or not actor.owns(session.mitra_id):
+            raise NotFound
+        if session.status not in OPEN:
+            raise SessionNotActive
+        before = Sensitivity(session.topic_sensitivity)
+        if flips(before, topic_sensitivity, one_way=runtime.config.flag("sensitive_flag_one_way_latch")):
+            await sessions.set_sensitivity(
+                tx, session_id, before=before.value, after=topic_sensitivity.value, mitra_id=actor.user_id
+            )
+            await announce.topic_updated(tx, session, topic_sensitivity.value)
+        view = await views.one_of(tx, session_id, party_ids=list(actor.ids), side=actor.user_type)
+    assert view is not None
+    return view

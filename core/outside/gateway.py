@@ -1,0 +1,173 @@
+"""The payment gateway's invoices (specification, Core rules 9; contract 7, the world outside).
+
+A gateway may make two invoices for one external id. So a call whose outcome is unknown is never just repeated: the gateway
+is asked first what it has.
+"""
+
+import asyncio
+import datetime as dt
+import random
+from typing import Any
+
+import aiohttp
+import attrs
+
+from core.base import logs
+from core.base.clock import real_sleep
+from core.base.errors import GatewayUnavailable
+from core.base.settings import Settings
+
+TIMEOUT_S = 5.0  # contract 7
+ATTEMPTS = 3
+WHOLE_S = 14.0  # for an invoice, retries and look-ups included; the customer waits
+CURRENCY = "IDR"
+log = logs.get("gateway")
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """An invoice to be made."""
+
+    external_id: str
+    amount: int
+    description: str
+    duration_s: int
+    app_tag: str
+
+
+@attrs.frozen(kw_only=True)
+class Invoice:
+    """An invoice as the gateway has it; `body` is its whole answer."""
+
+    id: str
+    url: str | None
+    status: str
+    body: dict[str, Any] = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class _Answer:
+    status: int
+    body: Any
+
+
+def _invoice(body: Any) -> Invoice | None:
+    if not isinstance(body, dict) or not isinstance(body.get("id"), str) or not 1 <= len(body["id"]) <= 255:
+        return None
+    url = body.get("invoice_url")
+    return Invoice(
+        id=body["id"],
+        url=url if isinstance(url, str) else None,
+        status=str(body.get("status", "")).upper(),
+        body=body,
+    )
+
+
+class Gateway:
+    """Makes, finds and voids invoices."""
+
+    def __init__(self, *, base_url: str, secret_key: str) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._headers = {"Authorization": aiohttp.encode_basic_auth(secret_key, "")}
+
+    async def _call(self, method: str, path: str, **more: Any) -> _Answer | None:
+        """Make one call; None when there was no answer that says anything."""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), headers=self._headers) as session,
+                session.request(method, self._base_url + path, allow_redirects=False, **more) as answer,
+            ):
+                body = await answer.json(content_type=None)
+                return (
+                    None if answer.status >= 500 or answer.status == 429 else _Answer(status=answer.status, body=body)
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None
+
+    async def create(self, wanted: Wanted, *, again: bool = False) -> Invoice:
+        """Make the invoice of a payment request, or return the one that an earlier try has made.
+
+        `again`: somebody may have tried before. Raises GatewayUnavailable when the gateway refuses, or does not answer in time: then it may have made one.
+        """
+        try:
+            async with asyncio.timeout(WHOLE_S):
+                return await self._create(wanted, again=again)
+        except TimeoutError as error:
+            log.warning("the gateway took too long", external_id=wanted.external_id)
+            raise GatewayUnavailable from error
+
+    async def _create(self, wanted: Wanted, *, again: bool) -> Invoice:
+        body = {
+            "external_id": wanted.external_id,
+            "amount": wanted.amount,
+            "currency": CURRENCY,
+            "description": wanted.description,
+            "invoice_duration": wanted.duration_s,
+            "metadata": {"app": wanted.app_tag},
+        }
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
+            if attempt or again:
+                found = await self._find(wanted.external_id)
+                if found is None:
+                    continue  # nobody knows what the last try has made: not making another one
+                if found:
+                    return found[0]
+            answer = await self._call("POST", "/v2/invoices", json=body)
+            invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
+            if invoice is not None and invoice.url is not None:
+                return invoice
+            if answer is not None and answer.status >= 300:
+                log.warning("the gateway refused an invoice", external_id=wanted.external_id, status=answer.status)
+                break
+        raise GatewayUnavailable
+
+    async def find(self, external_id: str) -> Invoice | None:
+        """Return the oldest invoice for an external id; None when there is none. Raises GatewayUnavailable."""
+        found = await self._find(external_id)
+        if found is None:
+            raise GatewayUnavailable
+        return found[0] if found else None
+
+    async def _find(self, external_id: str) -> list[Invoice] | None:
+        """Return the invoices of an external id, a paid one first, then the oldest; None when nobody answers."""
+        answer = await self._call("GET", "/v2/invoices", params={"external_id": external_id})
+        if answer is None or answer.status >= 300 or not isinstance(answer.body, list):
+            return None
+        ours = [item for item in answer.body if isinstance(item, dict) and item.get("external_id") == external_id]
+        ours.sort(key=lambda item: (item.get("status") not in ("PAID", "SETTLED"), str(item.get("created", ""))))
+        return [invoice for invoice in map(_invoice, ours) if invoice is not None]
+
+    async def get(self, invoice_id: str) -> Invoice | None:
+        """Read an invoice; None when the gateway says that it has none. Raises GatewayUnavailable."""
+        answer = await self._call("GET", f"/v2/invoices/{invoice_id}")
+        if (
+            answer is not None
+            and answer.status == 404
+            and isinstance(answer.body, dict)
+            and "error_code" in answer.body
+        ):
+            return None
+        invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
+        if invoice is None:
+            raise GatewayUnavailable
+        return invoice
+
+    async def void(self, invoice_id: str) -> None:
+        """Let nobody pay an invoice any more, best effort: one that is paid all the same comes in as late money."""
+        answer = await self._call("POST", f"/invoices/{invoice_id}/expire!")
+        if answer is None or answer.status >= 300:
+            log.info("an invoice could not be voided", invoice_id=invoice_id)
+
+
+def make_gateway(settings: Settings) -> Gateway | None:
+    """Return the gateway, None while it is disabled (specification, Core rules 9)."""
+    if not settings.gateway_enabled:
+        return None
+    return Gateway(base_url=settings.gateway_base_url, secret_key=settings.gateway_secret_key)
+
+
+def duration_s(*, now: dt.datetime, expires_at: dt.datetime, scale: float) -> int:
+    """Return how many real seconds an invoice may be paid: the gateway's clock is not scaled."""
+    return max(1, int((expires_at - now).total_seconds() / scale))

@@ -1,0 +1,230 @@
+"""Delivers pushes. One interface, an adapter each; chosen by PUSH_SENDER (contract 7, the world outside)."""
+
+import asyncio
+import json
+import pathlib
+import random
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import aiohttp
+import attrs
+import jwt
+
+from core.base import logs
+from core.base.clock import Clock, monotonic
+from core.base.settings import Settings, SettingsError
+
+TIMEOUT_S = 5.0  # contract 7
+SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
+GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"  # RFC 7523
+RENEW_AT = 0.8  # of an access token's life
+RENEW_AGAIN_S = 1.0  # after a failure: pushes that waited for the one try must not make one each
+QUOTA_S = 60.0  # the provider's least pause when it names none
+CONFIGURATION_S = 30.0
+log = logs.get("push")
+
+
+@attrs.frozen(kw_only=True)
+class Notification:
+    """One push for one device. `data` holds title and body too; all values are text."""
+
+    token: str = attrs.field(repr=False)
+    data: Mapping[str, str]
+    urgent: bool
+    ttl_s: int
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """The provider has taken it: it may still not be shown."""
+
+
+@attrs.frozen(kw_only=True)
+class DeadToken:
+    """The provider knows no such device (any more): forget the token."""
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """The provider will never take this push; the token may be good."""
+
+
+@attrs.frozen(kw_only=True)
+class Later:
+    """Try again after so many real seconds."""
+
+    after_s: float
+
+
+Outcome = Sent | DeadToken | Refused | Later
+
+
+class PushSender(Protocol):
+    """Delivers a push, one try, and says what became of it; never raises for what the provider does."""
+
+    async def send(self, push: Notification, *, attempt: int) -> Outcome: ...
+
+
+class LogPushSender:
+    """Writes a line to the log, for development."""
+
+    async def send(self, push: Notification, *, attempt: int) -> Outcome:
+        """Write one line, without the token."""
+        data = push.data
+        log.info("push", action=data["action"], pushed_event=data["event"], event_id=data["event_id"], ttl_s=push.ttl_s)
+        return Sent()
+
+
+class Fcm:
+    """FCM HTTP v1 (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages)."""
+
+    def __init__(self, *, base_url: str, project_id: str, credentials: Mapping[str, Any], clock: Clock) -> None:
+        self._url = f"{base_url.rstrip('/')}/v1/projects/{project_id}/messages:send"
+        self._credentials = credentials
+        self._clock = clock
+        self._token = ""
+        self._renew_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def send(self, push: Notification, *, attempt: int) -> Outcome:
+        """Send to one device."""
+        token = await self._access_token()
+        if token is None:
+            return self._later(attempt)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                session.post(
+                    self._url,
+                    json={"message": self._message(push)},
+                    headers={"Authorization": f"Bearer {token}"},
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                if answer.status < 300:
+                    return Sent()
+                try:
+                    body = await answer.json(content_type=None)
+                except ValueError:
+                    body = None
+                return self._judge(answer.status, body, answer.headers.get("Retry-After"), attempt)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return self._later(attempt)
+
+    def _message(self, push: Notification) -> dict[str, Any]:
+        words = {"title": push.data["title"], "body": push.data["body"]}
+        expires_at = int(self._real_now() + push.ttl_s)
+        return {
+            "token": push.token,
+            "data": dict(push.data),
+            "notification": words,
+            "android": {
+                "priority": "HIGH" if push.urgent else "NORMAL",
+                "ttl": f"{push.ttl_s}s",
+                "collapse_key": push.data["event_id"],
+            },
+            "apns": {
+                "headers": {
+                    "apns-priority": "10" if push.urgent else "5",
+                    "apns-push-type": "alert",
+                    "apns-expiration": str(expires_at),
+                    "apns-collapse-id": push.data["event_id"],
+                },
+                "payload": {"aps": {"alert": words, "sound": "default"}},
+            },
+        }
+
+    def _judge(self, status: int, body: Any, retry_after: str | None, attempt: int) -> Outcome:
+        code = _error_code(body)
+        if code == "UNREGISTERED":
+            return DeadToken()
+        if code == "SENDER_ID_MISMATCH":
+            log.error("a push token belongs to another project")
+            return DeadToken()
+        if status == 401 or code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
+            log.error("the push provider does not accept our credentials", status=status, code=code)
+            self._renew_at = float("-inf")
+            # The access token may just have been withdrawn: once, a new one is tried at once.
+            return Later(after_s=1.0 if attempt <= 1 and code == "UNAUTHENTICATED" else CONFIGURATION_S)
+        if status == 429:
+            return Later(after_s=_seconds(retry_after) or QUOTA_S)
+        if status >= 500:
+            return Later(after_s=_seconds(retry_after)) if _seconds(retry_after) else self._later(attempt)
+        log.error("the push provider refused a push", status=status, code=code)
+        return Refused()
+
+    def _later(self, attempt: int) -> Later:
+        return Later(after_s=min(60.0, 2.0 ** min(attempt, 6)) * (0.5 + random.random()))  # noqa: S311 - jitter
+
+    def _real_now(self) -> float:
+        return self._clock.real_now().timestamp()
+
+    async def _access_token(self) -> str | None:
+        async with self._lock:  # many pushes at once make one request
+            if monotonic() >= self._renew_at:
+                await self._renew()
+            return self._token or None
+
+    async def _renew(self) -> None:
+        now = int(self._real_now())
+        claims = {
+            "iss": self._credentials["client_email"],
+            "scope": SCOPE,
+            "aud": self._credentials["token_uri"],
+            "iat": now,
+            "exp": now + 3600,
+        }
+        headers = {"kid": self._credentials["private_key_id"]} if self._credentials.get("private_key_id") else None
+        assertion = jwt.encode(claims, self._credentials["private_key"], algorithm="RS256", headers=headers)
+        self._token = ""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                session.post(
+                    self._credentials["token_uri"],
+                    data={"grant_type": GRANT, "assertion": assertion},
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                body = await answer.json(content_type=None)
+                if answer.status == 200 and isinstance(body.get("access_token"), str):
+                    self._renew_at = monotonic() + RENEW_AT * float(body.get("expires_in", 3600))
+                    self._token = body["access_token"]
+                    return
+                log.error("no access token for pushes", status=answer.status)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, TypeError, AttributeError) as error:
+            log.warning("no access token for pushes", error=type(error).__name__)
+        self._renew_at = monotonic() + RENEW_AGAIN_S
+
+
+def _error_code(body: Any) -> str | None:
+    """Return FCM's own error code, or the general status."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return None
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("FcmError"):
+            return str(detail.get("errorCode"))
+    return str(error["status"]) if "status" in error else None
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text is not None and text.strip().isascii() and text.strip().isdigit() else 0.0
+
+
+def make_push_sender(settings: Settings, clock: Clock) -> PushSender:
+    """Return the adapter that the settings ask for. Raises SettingsError for credentials that can't be read."""
+    if settings.push_sender != "fcm":
+        return LogPushSender()
+    try:
+        credentials = json.loads(pathlib.Path(settings.fcm_credentials_file).read_text())
+        if not all(isinstance(credentials[name], str) for name in ("client_email", "private_key", "token_uri")):
+            raise ValueError("incomplete")
+        jwt.encode({}, credentials["private_key"], algorithm="RS256")
+    except (OSError, ValueError, KeyError, TypeError, jwt.PyJWTError) as error:
+        raise SettingsError(
+            "FCM_CREDENTIALS_FILE: expected a service account's JSON with client_email, private_key and token_uri"
+        ) from error
+    return Fcm(base_url=settings.fcm_base_url, project_id=settings.fcm_project_id, credentials=credentials, clock=clock)

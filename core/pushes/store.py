@@ -1,0 +1,82 @@
+"""Writes of pushes: planned once, held while somebody sends them, gone when the provider has spoken."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.storage.database import Database, Tx
+from core.storage.records import many
+
+HOLD_S = 20.0  # real: longer than a try can take; after it, whoever sent it is dead
+AT_ONCE = 16  # sent side by side: none of them waits for another one while it is held
+CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => {HOLD_S})
+  WHERE id IN (SELECT id FROM pushes WHERE due_real_at <= clock_timestamp() ORDER BY due_real_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED)
+  RETURNING id, push_token, content, urgent, attempts,
+    EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id WHERE was.id = pushes.auth_session_id
+      AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) AS is_wanted,
+    greatest(0, ceil(extract(epoch FROM expires_real_at - clock_timestamp())))::int AS ttl_s"""
+
+
+@attrs.frozen(kw_only=True)
+class Push:
+    """A push that this process sends now. `ttl_s`: so many real seconds it is still of use.
+
+    `is_wanted` is False once the user has left that device, or its token has gone to somebody else.
+    """
+
+    id: str
+    push_token: str = attrs.field(repr=False)
+    content: dict[str, str]
+    urgent: bool
+    attempts: int
+    is_wanted: bool
+    ttl_s: int
+
+
+@attrs.frozen(kw_only=True)
+class Planned:
+    """A push for one device."""
+
+    auth_session_id: str
+    push_token: str = attrs.field(repr=False)
+    content: dict[str, Any]
+    urgent: bool
+    ttl: dt.timedelta
+
+
+async def add(tx: Tx, planned: list[Planned]) -> None:
+    """Plan pushes; they are due now."""
+    if not planned:
+        return
+    await tx.execute(
+        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
+           SELECT u.id, u.device, u.token, u.content, u.urgent, clock_timestamp(), clock_timestamp() + u.ttl
+           FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::jsonb[], $5::bool[], $6::interval[])
+             AS u(id, device, token, content, urgent, ttl)""",
+        [ids.new_id() for _ in planned], [p.auth_session_id for p in planned], [p.push_token for p in planned],
+        [p.content for p in planned], [p.urgent for p in planned], [p.ttl for p in planned],
+    )  # fmt: skip
+
+
+async def claim(db: Database) -> list[Push]:
+    """Take pushes that are due, for a while: each is in one process's hands."""
+    return many(Push, await db.fetch(CLAIM))
+
+
+async def done(tx: Tx, push_id: str) -> None:
+    """The provider has taken it, or never will."""
+    await tx.execute("DELETE FROM pushes WHERE id = $1", push_id)
+
+
+async def again(tx: Tx, push_id: str, *, after_s: float) -> None:
+    """Try again later, unless it is of no use any more by then."""
+    await tx.execute(
+        "DELETE FROM pushes WHERE id = $1 AND expires_real_at <= clock_timestamp() + make_interval(secs => $2)",
+        push_id,
+        after_s,
+    )
+    await tx.execute(
+        "UPDATE pushes SET due_real_at = clock_timestamp() + make_interval(secs => $2) WHERE id = $1", push_id, after_s
+    )

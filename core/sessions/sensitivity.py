@@ -1,0 +1,28 @@
+"""The topic flag: regular or sensitive, with the one-way latch (specification, Topic sensitivity; contract 6)."""
+
+import enum
+
+from core.base.errors import DomainError
+
+
+class Sensitivity(enum.StrEnum):
+    """How a session's topic is marked."""
+
+    REGULAR = "regular"
+    SENSITIVE = "sensitive"
+
+
+class SensitivityLatched(DomainError):
+    """A sensitive session stays sensitive while the latch is configured."""
+
+    code = "SENSITIVITY_LATCHED"
+    message = "A sensitive session stays sensitive."
+
+
+def flips(before: Sensitivity, wanted: Sensitivity, *, one_way: bool) -> bool:
+    """Whether the flag changes. Raises SensitivityLatched."""
+    if before is wanted:
+        return False
+    if one_way and before is Sensitivity.SENSITIVE:
+        raise SensitivityLatched
+    return True

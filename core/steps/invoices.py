@@ -1,0 +1,112 @@
+"""What a payment request needs of the gateway: an invoice before the answer, none left open behind an abandoned one (contract 4).
+
+With the gateway enabled, creating a request takes two transactions with the gateway between them. The first keeps the
+request, and the key's claim on it; the second keeps the invoice and the answer. Whoever repeats the key after a death
+in between takes up the same request.
+"""
+
+from core.base.errors import GatewayUnavailable
+from core.events.signals import InvoiceVoided
+from core.outside.gateway import Wanted, duration_s
+from core.payments import store as payments
+from core.payments import views
+from core.payments.states import PaymentStatus
+from core.payments.store import PaymentRequest
+from core.payments.views import PaymentView
+from core.runtime import Runtime
+from core.steps.once import Turn, forget, kept
+from core.storage.database import Tx
+
+CREATED = 201
+GIVEN_UP = frozenset({PaymentStatus.ABANDONED, PaymentStatus.EXPIRED})
+
+
+def development_page(runtime: Runtime, payment_id: str) -> str | None:
+    """With the gateway disabled the customer pays on a page of ours; in production there is none."""
+    settings = runtime.settings
+    if runtime.gateway is not None or not settings.development_routes:
+        return None
+    host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
+    return f"http://{host}:{settings.public_port}/dev/pay/{payment_id}"
+
+
+async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
+    """Read the request's view."""
+    view = await views.one_of(tx, request.id, customer_ids=[request.customer_id])
+    assert view is not None
+    return view
+
+
+async def begun(turn: Turn) -> PaymentRequest | None:
+    """The request that the key's first sender made before its process died, unless it was given up since."""
+    if turn.unfinished is None:
+        return None
+    request = await payments.get(turn.tx, turn.unfinished)
+    return request if request is not None and request.status not in GIVEN_UP else None
+
+
+def _answered(runtime: Runtime, request: PaymentRequest) -> bool:
+    """Whether no invoice is to be made: there is no gateway, or the request was paid while nobody had its answer."""
+    return runtime.gateway is None or request.status is not PaymentStatus.PENDING
+
+
+async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> None:
+    """The request was created: without a gateway that is the answer, with one its invoice comes first."""
+    if _answered(runtime, request):
+        await turn.keep(await view_in(turn.tx, request), http_status=CREATED)
+    else:
+        await turn.claim(request.id)
+
+
+async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView:
+    """After the first transaction: make the invoice, keep it with the answer. Raises GatewayUnavailable."""
+    if runtime.gateway is None or _answered(runtime, request):
+        with_page = await views.one_of(runtime.db, request.id, customer_ids=[request.customer_id])
+        assert with_page is not None
+        return with_page
+    wanted = Wanted(
+        external_id=request.id,
+        amount=request.amount,
+        description=f"{request.duration_minutes} min {request.mode}",
+        duration_s=duration_s(now=runtime.now(), expires_at=request.expires_at, scale=runtime.settings.sesi_time_scale),
+        app_tag=runtime.settings.gateway_app_tag,
+    )
+    try:
+        invoice = await runtime.gateway.create(wanted, again=turn.unfinished is not None)
+    except GatewayUnavailable:
+        async with runtime.transaction() as tx:
+            await payments.abandon(tx, request.id)
+            await forget(tx, turn.once)
+        raise
+    async with runtime.transaction() as tx:
+        found = await payments.lock(tx, request.id)
+        assert found is not None
+        other = found.gateway_invoice_id
+        if other != invoice.id and (other is not None or found.status is not PaymentStatus.PENDING):
+            # Paid by another invoice, or given up meanwhile: nobody should pay this one.
+            tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
+        await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
+        view = await view_in(tx, request)
+        await kept(tx, turn.once, view, http_status=CREATED)
+    return view
+
+
+async def abandon(tx: Tx, payment: PaymentRequest) -> bool:
+    """pending -> abandoned; its invoice is voided after the commit."""
+    if not await payments.abandon(tx, payment.id):
+        return False
+    if payment.gateway_invoice_id is not None:
+        tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+    return True
+
+
+async def abandon_pending(tx: Tx, customer_ids: list[str]) -> None:
+    """The customer's pending ordinary request -> abandoned."""
+    for invoice_id in await payments.abandon_pending(tx, customer_ids):
+        tx.signal(InvoiceVoided(gateway_invoice_id=invoice_id))
+
+
+async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
+    """Extensions that nobody paid yet -> abandoned: their session enters closing or is completed (contract 4)."""
+    for invoice_id in await payments.abandon_extensions(tx, session_ids):
+        tx.signal(InvoiceVoided(gateway_invoice_id=invoice_id))

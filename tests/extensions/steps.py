@@ -1,0 +1,87 @@
+"""The steps of an extension: asked for, paid, put to the mitra, answered."""
+
+import datetime as dt
+from collections.abc import Awaitable
+from typing import Any
+
+from tests.pairing.steps import seen
+from tests.stack import World
+from tools.client import Client, Socket
+
+
+async def chatting(world: World, **wish: Any) -> tuple[Client, Client, str]:
+    """An active session of two."""
+    customer, mitra = await world.customer(), await world.mitra()
+    return customer, mitra, await world.session(customer, mitra, **wish)
+
+
+def wanting(customer: Client, session_id: str, /, **wish: Any) -> Awaitable[Any]:
+    """The customer asks to pay for more minutes."""
+    body = {"duration_minutes": 12, "is_extension": True, "session_id": session_id, **wish}
+    return customer.post("/api/client/payment/requests", {k: v for k, v in body.items() if v is not None})
+
+
+def asking(customer: Client, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
+    """The customer puts a paid extension to the mitra, the explicit way."""
+    path = f"/api/shared/chat/sessions/{session_id}/extensions"
+    return customer.post(path, {"payment_request_id": payment["payment_request_id"]})
+
+
+def answering(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
+    """The mitra says yes or no to more minutes."""
+    path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
+    return mitra.post(path, {"accept": accept})
+
+
+async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] | None:
+    """The extension of a payment, as it is in the database."""
+    rows = await world.stack.sql(
+        "SELECT id::text, session_id::text, status, answer_by, requested_at FROM session_extensions WHERE payment_request_id = $1",
+        payment["payment_request_id"],
+    )
+    return dict(rows[0]) if rows else None
+
+
+async def put_to_her(
+    world: World, customer: Client, session_id: str, **wish: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A paid extension that waits for the mitra's answer: the payment and the extension."""
+    payment = await wanting(customer, session_id, **wish)
+    status, answer = await world.webhook(payment)
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
+    return payment, extension
+
+
+async def became(world: World, payment: dict[str, Any], status: str) -> dict[str, Any]:
+    """Wait until the payment's extension has a state; return it."""
+    return await world.until(
+        lambda: extension_of(world, payment), lambda found: found is not None and found["status"] == status
+    )
+
+
+async def tripped(world: World, customer: Client, payment: dict[str, Any]) -> None:
+    """The extension was tripped, and its money waits for an operator."""
+    await became(world, payment, "safeguard_tripped")
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+
+
+def ends_at(session: dict[str, Any]) -> dt.datetime:
+    """When the session's paid time ends."""
+    return dt.datetime.fromisoformat(session["expires_at"])
+
+
+async def about(socket: Socket, kind: str, session_id: str, **more: Any) -> dict[str, Any]:
+    """Wait for an event of a session."""
+
+    def ours(frame: dict[str, Any]) -> bool:
+        inner = frame.get("extension") or frame.get("session") or frame
+        return session_id in (inner.get("session_id"), inner.get("id"))
+
+    return await socket.wait(kind, where=ours, **more)
+
+
+def count(socket: Socket, kind: str) -> int:
+    """How many frames of a type have come."""
+    return sum(frame["type"] == kind for frame in socket.frames)

@@ -1,0 +1,254 @@
+"""A paid extension is put to the mitra; her answer, and her silence (specification, Core rules 5; contract 6)."""
+
+import datetime as dt
+
+import pytest
+
+from tests.extensions.steps import (
+    about,
+    answering,
+    asking,
+    became,
+    chatting,
+    count,
+    ends_at,
+    extension_of,
+    put_to_her,
+    wanting,
+)
+from tests.pairing.steps import (
+    confirm_silently,
+    earned,
+    failures,
+    now_in,
+    run_out,
+    seen,
+    session_of,
+    setting,
+    told,
+)
+from tests.stack import World, new_id, refused
+
+pytestmark = pytest.mark.anyio
+
+TWELVE = dt.timedelta(minutes=12)
+
+
+# -- asked
+
+
+async def test_a_paid_extension_is_put_to_the_mitra_by_itself(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk, desk_too, phone = await mitra.open("chat"), await mitra.open("chat"), await customer.open("chat")
+    payment, _ = await put_to_her(world, customer, session_id, duration_minutes=30)
+    frame = await about(desk, "extension_requested", session_id)
+    extension = frame["extension"]
+    assert (await about(desk_too, "extension_requested", session_id))["extension"] == extension
+    assert (extension["requested_duration_minutes"], extension["requested_price"]) == (30, 27000)
+    assert (extension["session_id"], extension["status"]) == (session_id, "pending")
+    assert extension["topic_sensitivity"] == "regular"
+    requested = (await extension_of(world, payment))["requested_at"]
+    assert dt.datetime.fromisoformat(extension["answer_by"]) - requested == dt.timedelta(seconds=60)
+    # Who connects later finds it in the first frame, on either side.
+    for party in (customer, mitra):
+        [session] = (await party.open("chat")).frames[0]["sessions"]
+        assert (session["id"], session["extension"]) == (session_id, extension)
+    # The explicit way gives the same, however often.
+    for _ in range(2):
+        assert await asking(customer, session_id, payment) == extension
+    await refused(asking(mitra, session_id, payment), 403, "FORBIDDEN")
+    assert (await seen(customer, payment))["status"] == "confirmed"  # not earned before her yes
+    assert count(phone, "extension_requested") == 0
+
+
+async def test_the_explicit_way_asks_for_what_is_confirmed_only(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk = await mitra.open("chat")
+    payment = await wanting(customer, session_id)
+    await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
+    await confirm_silently(world, payment)
+    stranger = await world.customer("Eka")
+    _, _, foreign = await chatting(world)
+    await refused(asking(stranger, session_id, payment), 404, "NOT_FOUND")
+    await refused(asking(customer, foreign, payment), 404, "NOT_FOUND")
+    await refused(asking(customer, session_id, {"payment_request_id": new_id()}), 404, "NOT_FOUND")
+    extension = await asking(customer, session_id, payment)
+    assert (await about(desk, "extension_requested", session_id))["extension"] == extension
+    headers = {"Idempotency-Key": new_id()}
+    path, body = (
+        f"/api/shared/chat/sessions/{session_id}/extensions",
+        {"payment_request_id": payment["payment_request_id"]},
+    )
+    for _ in range(2):
+        assert await customer.call("POST", path, body, headers=headers) == extension
+
+
+async def test_the_sessions_own_payment_is_no_extension_of_it(world: World) -> None:
+    customer, _, session_id = await chatting(world)
+    rows = await world.stack.sql("SELECT payment_request_id::text FROM chat_sessions WHERE id = $1", session_id)
+    await refused(asking(customer, session_id, dict(rows[0])), 404, "NOT_FOUND")
+
+
+# -- yes
+
+
+async def test_a_yes_adds_the_minutes_and_earns_the_money(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk, phone, phone_too = await mitra.open("chat"), await customer.open("chat"), await customer.open("chat")
+    before = await session_of(customer, session_id)
+    payment, extension = await put_to_her(world, customer, session_id, duration_minutes=30)
+    answered = await answering(mitra, extension, accept=True)
+    assert (answered["id"], answered["status"]) == (extension["id"], "approved")
+    after = await session_of(customer, session_id)
+    assert ends_at(after) - ends_at(before) == dt.timedelta(minutes=30)
+    assert (after["status"], after["extended_minutes"], after["duration_minutes"]) == ("active", 30, 12)
+    assert after["price"] == before["price"]
+    for socket in (desk, phone, phone_too):
+        resumed = await about(socket, "session_resumed", session_id)
+        assert resumed["extension_id"] == extension["id"]
+        assert (resumed["session"]["expires_at"], resumed["session"]["status"]) == (after["expires_at"], "active")
+        assert (await about(socket, "extension_resolved", session_id))["extension"] == answered
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("consumed", None)
+    assert view["consumed_at"] is not None
+    assert await earned(world, session_id) == [("session", 12000), ("extension", 27000)]
+    warn_at = (await world.stack.sql("SELECT warn_at FROM chat_sessions WHERE id = $1", session_id))[0][0]
+    assert warn_at == ends_at(after) - dt.timedelta(seconds=180)
+
+
+async def test_minutes_add_up(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    before = await session_of(customer, session_id)
+    for _ in range(3):
+        _, extension = await put_to_her(world, customer, session_id)
+        await answering(mitra, extension, accept=True)
+    after = await session_of(mitra, session_id)
+    assert (after["extended_minutes"], ends_at(after) - ends_at(before)) == (36, 3 * TWELVE)
+    assert await earned(world, session_id) == [("session", 12000)] + [("extension", 12000)] * 3
+
+
+async def test_a_yes_after_the_end_starts_the_minutes_and_the_chat_again(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk, phone = await mitra.open("chat"), await customer.open("chat")
+    assert (await phone.say(session_id, "sebelum"))["type"] == "message_ack"
+    await run_out(world, customer, session_id)
+    await about(phone, "session_expired", session_id)
+    assert (await phone.say(session_id, "terlambat"))["code"] == "SESSION_NOT_ACTIVE"
+    _, extension = await put_to_her(world, customer, session_id)
+    await answering(mitra, extension, accept=True)
+    after = await session_of(customer, session_id)
+    assert (after["status"], after["extended_minutes"], after["ended_at"], after["ended_by"]) == (
+        "active",
+        12,
+        None,
+        None,
+    )
+    rows = await world.stack.sql(
+        "SELECT s.grace_ends_at, s.expires_at - e.responded_at AS left FROM chat_sessions s JOIN session_extensions e "
+        "ON e.session_id = s.id WHERE s.id = $1",
+        session_id,
+    )
+    assert (rows[0]["left"], rows[0]["grace_ends_at"]) == (TWELVE, None)
+    for socket in (desk, phone):
+        assert (await about(socket, "session_resumed", session_id))["session"]["status"] == "active"
+    said = await phone.say(session_id, "lagi")
+    assert (said["type"], said["seq"]) == ("message_ack", 2)
+    assert (await desk.wait("message", where=lambda f: f["message"]["seq"] == 2))["message"]["content"] == "lagi"
+
+
+# -- no
+
+
+async def test_a_no_fails_the_payment_and_leaves_the_session_as_it_was(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk, phone = await mitra.open("chat"), await customer.open("chat")
+    before = await session_of(customer, session_id)
+    payment, extension = await put_to_her(world, customer, session_id)
+    answered = await answering(mitra, extension, accept=False)
+    assert answered["status"] == "rejected"
+    for socket in (desk, phone):
+        assert (await about(socket, "extension_resolved", session_id))["extension"] == answered
+    assert await session_of(customer, session_id) == before
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_rejected"})
+    assert await failures(world, payment) == [("extension_rejected", False)]
+    assert await earned(world, session_id) == [("session", 12000)]
+    assert await told(world, session_id, "session_resumed") == {}
+    operator = await world.operator()
+    listed = await operator.get("/internal/failed-pairings", cause_tag="extension_rejected", limit=200)
+    assert payment["payment_request_id"] in [item["payment_request_id"] for item in listed["items"]]
+
+
+async def test_an_extension_is_answered_once(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    _, extension = await put_to_her(world, customer, session_id)
+    await answering(mitra, extension, accept=False)
+    for accept in (True, False):
+        await refused(answering(mitra, extension, accept=accept), 409, "EXTENSION_RESOLVED")
+
+
+async def test_only_the_sessions_mitra_answers(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    _, other, foreign = await chatting(world)
+    _, extension = await put_to_her(world, customer, session_id)
+    await refused(answering(other, extension, accept=True), 404, "NOT_FOUND")
+    await refused(answering(other, {**extension, "session_id": foreign}, accept=True), 404, "NOT_FOUND")
+    await refused(answering(mitra, {**extension, "id": new_id()}, accept=True), 404, "NOT_FOUND")
+    await refused(answering(customer, extension, accept=True), 403, "FORBIDDEN")
+    assert (await extension_of(world, {"payment_request_id": await payment_of(world, extension)}))[
+        "status"
+    ] == "pending"
+
+
+async def payment_of(world: World, extension: dict) -> str:
+    rows = await world.stack.sql(
+        "SELECT payment_request_id::text FROM session_extensions WHERE id = $1", extension["id"]
+    )
+    return rows[0][0]
+
+
+# -- silence
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(("action", "status"), [("auto_approve", "auto_approved"), ("reject", "rejected")])
+async def test_silence_means_what_is_configured(world: World, action: str, status: str, ended: bool) -> None:
+    async with setting(world, extension_timeout_seconds=1, extension_default_action_on_timeout=action):
+        customer, mitra, session_id = await chatting(world)
+        desk, phone = await mitra.open("chat"), await customer.open("chat")
+        before = await (run_out(world, customer, session_id) if ended else session_of(customer, session_id))
+        payment, extension = await put_to_her(world, customer, session_id)
+        resolved = await about(phone, "extension_resolved", session_id)
+        assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], status)
+        assert (await about(desk, "extension_resolved", session_id))["extension"] == resolved["extension"]
+    rows = await world.stack.sql(
+        "SELECT responded_at - answer_by AS late, answer_by - requested_at AS time FROM session_extensions WHERE id = $1",
+        extension["id"],
+    )
+    assert rows[0]["late"] >= dt.timedelta(milliseconds=-50)
+    assert rows[0]["time"] == dt.timedelta(seconds=1)
+    await refused(answering(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
+    after, view = await session_of(customer, session_id), await seen(customer, payment)
+    if action == "auto_approve":
+        assert (after["status"], after["extended_minutes"], view["status"]) == ("active", 12, "consumed")
+        assert (await about(phone, "session_resumed", session_id))["extension_id"] == extension["id"]
+        assert ended or ends_at(after) - ends_at(before) == TWELVE
+        assert await earned(world, session_id) == [("session", 12000), ("extension", 12000)]
+    else:
+        assert (after["status"], after["extended_minutes"]) == ("expired" if ended else "active", 0)
+        assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_rejected"})
+
+
+async def test_an_answer_after_its_time_is_too_late_even_if_nobody_has_noticed(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    payment, extension = await put_to_her(world, customer, session_id)
+    assert world.stack.stop("jobs") == 0
+    try:
+        await world.stack.sql(
+            f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
+        )
+        await refused(answering(mitra, extension, accept=False), 409, "EXTENSION_RESOLVED")
+        assert (await extension_of(world, payment))["status"] == "pending"
+    finally:
+        world.stack.start("jobs")
+    await became(world, payment, "auto_approved")

@@ -1,0 +1,255 @@
+"""An extension and the end of its session: held back by it, tripped by it, or too late for it (contract 4 to 6)."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from tests.extensions.steps import (
+    about,
+    answering,
+    asking,
+    chatting,
+    count,
+    extension_of,
+    put_to_her,
+    tripped,
+    wanting,
+)
+from tests.pairing.steps import (
+    confirm_silently,
+    earned,
+    expire_silently,
+    failures,
+    now_in,
+    run_out,
+    seen,
+    session_of,
+    setting,
+    told,
+)
+from tests.stack import World, refused
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+
+async def grace_is_over(world: World, *session_ids: str) -> None:
+    """The five minutes behind the end are over, for sessions that have expired."""
+    await world.stack.sql(
+        f"""UPDATE chat_sessions SET paired_at = paired_at - interval '1 hour', created_at = created_at - interval '1 hour',
+              expires_at = {now_in(world)} - interval '5 minutes', grace_ends_at = {now_in(world)}
+            WHERE id = ANY($1::uuid[]) AND status = 'expired'""",
+        list(session_ids),
+    )
+
+
+async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, Any]]:
+    """An expired session that only its pending extension keeps: its parties, its payment and the extension."""
+    customer, mitra, session_id = await chatting(world)
+    other, _, control = await chatting(world)
+    for party, place in ((customer, session_id), (other, control)):
+        await run_out(world, party, place)
+    payment, extension = await put_to_her(world, customer, session_id)
+    await grace_is_over(world, session_id, control)
+    # The other one's grace ended at the same moment: when that has had its effect, this one's would have, too.
+    over = await world.until(lambda: session_of(other, control), lambda view: view["status"] == "completed")
+    assert over["ended_by"] == "timer"
+    assert (await session_of(customer, session_id))["status"] == "expired"
+    return customer, mitra, payment, extension
+
+
+# -- a pending extension holds the session back
+
+
+async def test_a_pending_extension_holds_the_session_until_her_yes(world: World) -> None:
+    customer, mitra, payment, extension = await held(world)
+    await answering(mitra, extension, accept=True)
+    view = await session_of(customer, extension["session_id"])
+    assert (view["status"], view["extended_minutes"]) == ("active", 12)
+    left = dt.datetime.fromisoformat(view["expires_at"]) - (await extension_of(world, payment))["answer_by"]
+    assert left > dt.timedelta(minutes=10)  # twelve from her answer, which came within her minute
+    assert (await seen(customer, payment))["status"] == "consumed"
+
+
+async def test_a_pending_extension_holds_the_session_until_her_no(world: World) -> None:
+    customer, mitra, payment, extension = await held(world)
+    phone = await customer.open("chat")
+    await answering(mitra, extension, accept=False)
+    done = await about(phone, "session_completed", extension["session_id"], timeout=3)
+    assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "timer")
+    assert (await seen(customer, payment))["failure"] == {"cause_tag": "extension_rejected"}
+
+
+async def test_a_pending_extension_holds_the_session_until_her_time_is_over(world: World) -> None:
+    async with setting(world, extension_default_action_on_timeout="reject"):
+        customer, _, payment, extension = await held(world)
+        await world.stack.sql(
+            f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
+        )
+        await world.until(
+            lambda: session_of(customer, extension["session_id"]), lambda view: view["status"] == "completed"
+        )
+    assert (await seen(customer, payment))["failure"] == {"cause_tag": "extension_rejected"}
+
+
+async def test_an_unpaid_extension_holds_nothing_and_is_abandoned(world: World) -> None:
+    customer, _, session_id = await chatting(world)
+    await run_out(world, customer, session_id)
+    payment = await wanting(customer, session_id)
+    await grace_is_over(world, session_id)
+    await world.until(lambda: session_of(customer, session_id), lambda view: view["status"] == "completed")
+    assert (await seen(customer, payment))["status"] == "abandoned"
+    assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
+    assert await failures(world, payment) == [("extension_safeguard_tripped", False)]
+    assert await extension_of(world, payment) is None
+
+
+# -- entering closing trips it
+
+
+@pytest.mark.parametrize("side", ["customer", "mitra"])
+@pytest.mark.parametrize("how", ["end", "closure", "early end"])
+async def test_who_ends_the_session_trips_a_pending_extension(world: World, side: str, how: str) -> None:
+    customer, mitra, session_id = await chatting(world)
+    party = {"customer": customer, "mitra": mitra}[side]
+    if how != "early end":
+        await run_out(world, customer, session_id)
+    desk, phone = await mitra.open("chat"), await customer.open("chat")
+    payment, extension = await put_to_her(world, customer, session_id)
+    path = f"/api/shared/chat/sessions/{session_id}"
+    if how == "early end":
+        async with setting(world, **{f"early_end_{side}_enabled": True}):
+            await party.post(f"{path}/end")
+    elif how == "end":
+        await party.post(f"{path}/end")
+    else:
+        await party.post(f"{path}/closure", {"message": "sampai jumpa"})
+    # In the same transaction: who sees the one sees the other.
+    assert (await extension_of(world, payment))["status"] == "safeguard_tripped"
+    view = await session_of(customer, session_id)
+    assert (view["status"], view["ended_by"], view["extended_minutes"]) == ("closing", side, 0)
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    for socket in (desk, phone):
+        resolved = await about(socket, "extension_resolved", session_id)
+        assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], "safeguard_tripped")
+        assert (await about(socket, "session_closing", session_id))["session"]["status"] == "closing"
+        assert count(socket, "session_resumed") == 0
+    await refused(answering(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
+    assert await earned(world, session_id) == [("session", 12000)]
+
+
+async def test_who_ends_the_session_abandons_an_unpaid_extension(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    await run_out(world, customer, session_id)
+    payment = await wanting(customer, session_id)
+    await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("abandoned", None)
+    # Its money comes all the same: an operator gives it back, nobody is asked.
+    assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert await extension_of(world, payment) is None
+    assert await told(world, session_id, "extension_requested") == {}
+
+
+# -- too late
+
+
+async def over(world: World, customer: Client, mitra: Client, session_id: str) -> None:
+    """The session is over, both goodbyes said."""
+    await run_out(world, customer, session_id)
+    for party in (customer, mitra):
+        await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sampai jumpa"})
+    assert (await session_of(customer, session_id))["status"] == "completed"
+
+
+async def test_paid_in_time_and_told_after_the_session_is_over(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    desk, phone = await mitra.open("chat"), await customer.open("chat")
+    payment = await wanting(customer, session_id)
+    await expire_silently(world, payment)
+    await over(world, customer, mitra, session_id)
+    status, answer = await world.webhook(payment, paid_at=payment["created_at"])
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    await tripped(world, customer, payment)
+    resolved = await about(phone, "extension_resolved", session_id)
+    assert resolved["extension"]["status"] == "safeguard_tripped"
+    await about(desk, "session_completed", session_id)
+    assert (count(desk, "extension_requested"), count(desk, "extension_resolved")) == (0, 0)  # she is not bothered
+    assert await failures(world, payment) == [("extension_safeguard_tripped", False)]
+
+
+@pytest.mark.parametrize("way", ["explicit", "sweep"])
+async def test_confirmed_and_asked_after_the_session_is_over(world: World, fast_world: World, way: str) -> None:
+    """The process that took the money died before it asked; the session ended meanwhile."""
+    here = fast_world if way == "sweep" else world  # the sweep comes every minute
+    customer, mitra, session_id = await chatting(here)
+    payment = await wanting(customer, session_id)
+    await run_out(here, customer, session_id)
+    if way == "explicit":
+        await confirm_silently(here, payment)
+        await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
+        view = await asking(customer, session_id, payment)
+        assert view["status"] == "safeguard_tripped"
+        assert await asking(customer, session_id, payment) == view
+    else:
+        await confirm_silently(here, payment)
+        await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
+    await tripped(here, customer, payment)
+    assert await told(here, session_id, "extension_requested") == {}
+
+
+async def test_paid_too_late_is_recorded_and_asks_nobody(world: World) -> None:
+    customer, _, session_id = await chatting(world)
+    payment = await wanting(customer, session_id)
+    await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
+    status, answer = await world.webhook(payment)
+    assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert await extension_of(world, payment) is None
+    await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
+    assert (await wanting(customer, session_id))["status"] == "pending"  # and it is in nobody's way
+
+
+async def test_paid_in_time_and_told_late_while_the_session_runs_is_put_to_the_mitra(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    payment = await wanting(customer, session_id)
+    await expire_silently(world, payment)
+    assert (await world.webhook(payment, paid_at=payment["created_at"]))[1]["processing_result"] == "confirmed"
+    extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
+    assert (await answering(mitra, extension, accept=True))["status"] == "approved"
+
+
+@pytest.mark.parametrize("other_is", ["pending", "confirmed", "asked"])
+async def test_told_late_while_another_extension_is_under_way_is_for_an_operator(world: World, other_is: str) -> None:
+    customer, mitra, session_id = await chatting(world)
+    late = await wanting(customer, session_id)
+    await expire_silently(world, late)
+    if other_is == "asked":
+        payment, extension = await put_to_her(world, customer, session_id)
+    else:
+        payment = await wanting(customer, session_id)
+        if other_is == "confirmed":
+            await confirm_silently(world, payment)
+    status, answer = await world.webhook(late, paid_at=late["created_at"])
+    assert (status, answer["processing_result"]) == (200, "paid_not_pairable")
+    assert (await seen(customer, late))["failure"] == {"cause_tag": "extension_safeguard_tripped"}
+    assert await failures(world, late) == [("extension_safeguard_tripped", False)]
+    if other_is == "pending":
+        assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"
+        extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
+    if other_is == "confirmed":
+        extension = await asking(customer, session_id, payment)
+    assert (await answering(mitra, extension, accept=True))["status"] == "approved"
+
+
+async def test_an_extension_that_runs_out_unpaid_is_asked_for_again(world: World) -> None:
+    customer, _, session_id = await chatting(world)
+    payment = await wanting(customer, session_id)
+    status, answer = await world.webhook(payment, status="EXPIRED")
+    assert (status, answer["processing_result"]) == (200, "expired")
+    assert (await wanting(customer, session_id))["status"] == "pending"

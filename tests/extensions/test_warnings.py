@@ -1,0 +1,86 @@
+"""The warning at 180 s: once for each end that a session is given (specification, Fixed constants; contract 6)."""
+
+import pytest
+
+from tests.extensions.steps import about, answering, chatting, count, put_to_her
+from tests.pairing.steps import now_in, session_of, setting
+from tests.stack import World
+
+pytestmark = pytest.mark.anyio
+
+
+async def three_minutes_left(world: World, session_id: str) -> None:
+    """Let time pass until the warning is due."""
+    await world.stack.sql(
+        f"UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '180 seconds', warn_at = {now_in(world)} "
+        "WHERE id = $1 AND warn_at IS NOT NULL",
+        session_id,
+    )
+
+
+async def test_each_end_is_warned_of_once_and_an_extension_arms_the_warning_anew(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    phone, desk = await customer.open("chat"), await mitra.open("chat")
+    warned = []
+    for n in range(3):
+        await three_minutes_left(world, session_id)
+        ends = (await session_of(customer, session_id))["expires_at"]
+        for socket in (phone, desk):
+            frame = await about(socket, "session_warning", session_id)
+            assert (frame["seconds_left"], frame["expires_at"]) == (180, ends)
+        warned.append(ends)
+        _, extension = await put_to_her(world, customer, session_id)
+        await answering(mitra, extension, accept=True)
+        for socket in (phone, desk):
+            await about(socket, "session_resumed", session_id)
+            assert count(socket, "session_warning") == n + 1
+    assert sorted(set(warned)) == warned
+
+
+async def test_a_warning_that_an_extension_has_put_off_is_not_given(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    phone = await customer.open("chat")
+    # Four minutes to go: the warning is due in one of them.
+    await world.stack.sql(
+        f"UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '4 minutes', "
+        f"warn_at = {now_in(world)} + interval '1 minute' WHERE id = $1",
+        session_id,
+    )
+    _, extension = await put_to_her(world, customer, session_id)
+    await answering(mitra, extension, accept=True)
+    rows = await world.stack.sql(
+        f"SELECT expires_at - warn_at = interval '180 seconds' AS armed, warn_at > {now_in(world)} + interval '12 minutes' AS later "
+        "FROM chat_sessions WHERE id = $1",
+        session_id,
+    )
+    assert (rows[0]["armed"], rows[0]["later"]) == (True, True)
+    assert count(phone, "session_warning") == 0
+
+
+async def test_the_end_of_one_session_warns_nobody_else(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    other = await world.customer("Eka")
+    other_session = await world.session(other, mitra)
+    phone, other_phone = await customer.open("chat"), await other.open("chat")
+    await three_minutes_left(world, session_id)
+    await about(phone, "session_warning", session_id)
+    await three_minutes_left(world, other_session)
+    await about(other_phone, "session_warning", other_session)
+    assert (count(phone, "session_warning"), count(other_phone, "session_warning")) == (1, 1)
+
+
+async def test_with_the_switch_off_there_is_no_warning(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    other = await world.customer("Eka")
+    other_session = await world.session(other, mitra)
+    phone = await customer.open("chat")
+    async with setting(world, three_minute_warning_enabled=False):
+        await three_minutes_left(world, session_id)
+        await world.until(
+            lambda: world.stack.sql("SELECT warn_at FROM chat_sessions WHERE id = $1", session_id),
+            lambda rows: rows[0]["warn_at"] is None,
+        )
+    other_phone = await other.open("chat")
+    await three_minutes_left(world, other_session)
+    await about(other_phone, "session_warning", other_session)
+    assert count(phone, "session_warning") == 0

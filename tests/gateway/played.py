@@ -1,0 +1,182 @@
+"""A small server that plays the payment gateway (invoice style): it keeps invoices, and fails as it is told.
+
+`on_create` and `on_look` see each call before it is answered and may say something else than the truth; `made` tells
+what the server has, whatever it answered.
+"""
+
+import base64
+import contextlib
+import itertools
+import json
+import threading
+import urllib.parse
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import attrs
+
+SECRET_KEY = "xnd_development_for_the_tests"
+AUTHORIZATION = "Basic " + base64.b64encode(f"{SECRET_KEY}:".encode()).decode()
+CREATE, FIND, READ, VOID = "create", "find", "read", "void"
+
+
+class Cut(Exception):
+    """Hang up without an answer."""
+
+
+@attrs.frozen(kw_only=True)
+class Said:
+    """An answer; `body` as JSON, or bytes as they are."""
+
+    status: int
+    body: Any = attrs.field(factory=dict)
+    headers: dict[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Heard:
+    """A call that came in."""
+
+    kind: str
+    about: str  # the external id, or the invoice's
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+def no(status: int, code: str) -> Said:
+    """An error as the gateway says it."""
+    return Said(status=status, body={"error_code": code, "message": code.lower()})
+
+
+class PlayedGateway:
+    """Makes, lists, reads and voids invoices."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, dict[str, Any]] = {}
+        self.heard: list[Heard] = []
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self.behave()
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self._serve("POST")
+
+            def do_GET(self) -> None:
+                self._serve("GET")
+
+            def _serve(self, method: str) -> None:
+                content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                try:
+                    said = gateway._answer(method, self.path, dict(self.headers), content)
+                except Cut:
+                    self.close_connection = True
+                    return
+                body = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
+                with contextlib.suppress(OSError):  # whoever asked may have gone
+                    self.send_response(said.status)
+                    for name, value in {"Content-Type": "application/json", **said.headers}.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings that make a service ask here."""
+        return {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": self.url, "GATEWAY_SECRET_KEY": SECRET_KEY}
+
+    def behave(self) -> None:
+        """Answer everything truly again."""
+        self.before_create: Callable[[int], Said | None] = lambda _: None  # nothing is made when it answers or raises
+        self.after_create: Callable[[int, dict[str, Any]], Said | None] = lambda _, __: None
+        self.on_look: Callable[[Heard], Said | None] = lambda _: None
+        self._creates = 0
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    # -- what a test does and sees
+
+    def make(self, external_id: str, amount: int, **more: Any) -> dict[str, Any]:
+        """Make an invoice; the first one of an external id is named after it."""
+        with self._lock:
+            number = next(self._numbers)
+            name = f"inv-{external_id}"
+            name = name if name not in self.made else f"{name}-{number}"
+            self.made[name] = {
+                "id": name,
+                "external_id": external_id,
+                "status": "PENDING",
+                "amount": amount,
+                "currency": "IDR",
+                "invoice_url": f"https://pay.example.test/{name}",
+                "expiry_date": "2027-01-01T00:00:00.000Z",
+                "created": f"2026-11-21T00:00:00.{number:06d}Z",
+                **more,
+            }
+            return self.made[name]
+
+    def of(self, external_id: str) -> list[dict[str, Any]]:
+        """The invoices of an external id, oldest first."""
+        return [invoice for invoice in list(self.made.values()) if invoice["external_id"] == external_id]
+
+    def pay(self, external_id: str, /, **more: Any) -> dict[str, Any]:
+        """Somebody pays the newest invoice, and nobody is told."""
+        invoice = self.of(external_id)[-1]
+        invoice.update({"status": "PAID", "paid_amount": invoice["amount"], **more})
+        return invoice
+
+    def calls(self, kind: str, about: str | None = None) -> list[Heard]:
+        """The calls of a kind."""
+        return [call for call in list(self.heard) if call.kind == kind and about in (None, call.about)]
+
+    # -- the wire
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Said:
+        if headers.get("Authorization") != AUTHORIZATION:
+            return no(401, "INVALID_API_KEY")
+        where, _, query = path.partition("?")
+        if (method, where) == ("POST", "/v2/invoices"):
+            return self._create(headers, json.loads(content))
+        if (method, where) == ("GET", "/v2/invoices"):
+            external_id = urllib.parse.parse_qs(query)["external_id"][0]
+            return self._look(FIND, external_id, headers) or Said(status=200, body=self.of(external_id))
+        name = where.removeprefix("/v2/invoices/").removeprefix("/invoices/").removesuffix("/expire!")
+        said = self._look(READ if method == "GET" else VOID, name, headers)
+        if said is not None:
+            return said
+        if name not in self.made:
+            return no(404, "INVOICE_NOT_FOUND_ERROR")
+        if method == "POST":
+            if self.made[name]["status"] != "PENDING":
+                return no(400, "INVALID_INVOICE_STATUS_ERROR")
+            self.made[name]["status"] = "EXPIRED"
+        return Said(status=200, body=self.made[name])
+
+    def _look(self, kind: str, about: str, headers: dict[str, str]) -> Said | None:
+        heard = Heard(kind=kind, about=about, body={}, headers=headers)
+        self.heard.append(heard)
+        return self.on_look(heard)
+
+    def _create(self, headers: dict[str, str], body: dict[str, Any]) -> Said:
+        with self._lock:
+            self._creates += 1
+            nth = self._creates
+            self.heard.append(Heard(kind=CREATE, about=body["external_id"], body=body, headers=headers))
+        said = self.before_create(nth)
+        if said is not None:
+            return said
+        invoice = self.make(body["external_id"], body["amount"], metadata=body["metadata"])
+        return self.after_create(nth, invoice) or Said(status=200, body=invoice)

@@ -1,0 +1,254 @@
+"""Calls that the log did not take go to the file, and come back in by `sesi webhooks import` (contract 4 and 9)."""
+
+import base64
+import contextlib
+import json
+import pathlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from core.base.settings import read
+from core.outside.webhook_sink import WebhookSink
+from tests.clock import HandClock
+from tests.stack import Stack, World
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def sink_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A service with the sink on; its log is taken away now and then."""
+    folder = tmp_path_factory.mktemp("fallback")
+    made = Stack(
+        WEBHOOK_FALLBACK_ENABLED="true",
+        WEBHOOK_FALLBACK_DIR=str(folder / "not" / "there" / "yet"),
+        WEBHOOK_FALLBACK_NAME="kept",
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def people(sink_stack: Stack) -> AsyncIterator[World]:
+    """The people of a test."""
+    made = World(sink_stack)
+    yield made
+    await made.close()
+
+
+@contextlib.asynccontextmanager
+async def without(stack: Stack, *tables: str) -> AsyncIterator[None]:
+    """Take tables away for a while."""
+    for table in tables:
+        await stack.sql(f"ALTER TABLE {table} RENAME TO {table}_away")
+    try:
+        yield
+    finally:
+        for table in tables:
+            await stack.sql(f"ALTER TABLE {table}_away RENAME TO {table}")
+
+
+def only_file(folder: pathlib.Path) -> pathlib.Path:
+    """The one file of a folder."""
+    (file,) = folder.iterdir()
+    return file
+
+
+def file_of(stack: Stack) -> pathlib.Path:
+    """The fallback file."""
+    return only_file(pathlib.Path(stack.env["WEBHOOK_FALLBACK_DIR"]))
+
+
+def lines_of(stack: Stack, *external_ids: str) -> list[bytes]:
+    """The lines about some requests."""
+    lines = file_of(stack).read_bytes().splitlines()
+    return [line for line in lines if line.strip() and json.loads(line)["external_id"] in external_ids]
+
+
+def bring_in(stack: Stack, path: pathlib.Path | str) -> tuple[int, str]:
+    """Import a file; return the exit code and all that was printed."""
+    done = stack.command("webhooks", "import", str(path), check=False, COLUMNS="200")
+    return done.returncode, done.stdout + done.stderr
+
+
+async def results(stack: Stack, external_id: str) -> list[str]:
+    """What the log has about a request, oldest first."""
+    rows = await stack.sql(
+        "SELECT processing_result AS r FROM webhook_logs WHERE external_id = $1 ORDER BY received_at, id", external_id
+    )
+    return [row["r"] for row in rows]
+
+
+async def state(stack: Stack, payment: dict[str, Any]) -> str:
+    """A request's state."""
+    (row,) = await stack.sql("SELECT status FROM payment_requests WHERE id = $1::uuid", payment["payment_request_id"])
+    return row["status"]
+
+
+async def test_a_call_that_had_its_effect_comes_in_as_a_duplicate_once(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    external_id = payment["payment_request_id"]
+    async with without(sink_stack, "webhook_logs"):
+        status, answer = await people.webhook(payment)
+        assert (status, answer["processing_result"]) == (200, "confirmed")
+    (line,) = lines_of(sink_stack, external_id)
+    assert json.loads(base64.b64decode(json.loads(line)["raw_body"]))["external_id"] == external_id
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(line + b"\n")
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 duplicate" in text, "Nothing was left out." in text) == (0, True, True)
+    assert await results(sink_stack, external_id) == ["duplicate"]
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 already in the log" in text) == (0, True)
+    assert await results(sink_stack, external_id) == ["duplicate"]
+
+
+async def test_calls_that_had_no_effect_have_it_once_when_they_come_in(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    customers = [await people.customer() for _ in range(3)]
+    paid, twice, gone = [await people.request(customer) for customer in customers]
+    ids = [payment["payment_request_id"] for payment in (paid, twice, gone)]
+    async with without(sink_stack, "webhook_logs", "payment_requests"):
+        for payment, more in ((paid, {}), (twice, {}), (twice, {}), (gone, {"status": "EXPIRED"})):
+            assert (await people.webhook(payment, **more))[0] == 500  # the gateway tries again, unless it doesn't
+    lines = lines_of(sink_stack, *ids)
+    assert len(lines) == 4
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(b"\n\n".join(lines))  # an empty line is nothing, and the last one may have no end
+    assert [await state(sink_stack, payment) for payment in (paid, twice, gone)] == ["pending"] * 3
+    code, text = bring_in(sink_stack, path)
+    assert code == 0, text
+    for counted in ("2 confirmed", "1 duplicate", "1 expired"):
+        assert counted in text
+    assert [await results(sink_stack, external_id) for external_id in ids] == [
+        ["confirmed"], ["confirmed", "duplicate"], ["expired"],
+    ]  # fmt: skip
+    assert await state(sink_stack, gone) == "expired"
+    for customer, payment in ((customers[0], paid), (customers[1], twice)):  # and what follows from it
+        found = await people.until(
+            lambda c=customer, p=payment: c.get(f"/api/client/payment/requests/{p['payment_request_id']}"),
+            lambda seen: seen["session_id"] is not None,
+        )
+        assert found["status"] in ("confirmed", "failed_pairing")
+    code, text = bring_in(sink_stack, path)
+    assert (code, "4 already in the log" in text) == (0, True)
+    assert [len(await results(sink_stack, external_id)) for external_id in ids] == [1, 2, 1]
+
+
+async def test_bad_lines_are_named_by_their_number_and_the_others_come_in(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    async with without(sink_stack, "webhook_logs", "payment_requests"):
+        await people.webhook(payment)
+    (line,) = lines_of(sink_stack, payment["payment_request_id"])
+    fields = json.loads(line)
+    wrong: list[Any] = [
+        b"{not json", b"[]", b"7", b"{}", b"\xff\xfe", line[: len(line) // 2],
+        {**fields, "id": "x"}, {**fields, "received_at": "yesterday"}, {**fields, "received_at": "2026-11-21T00:00:00"},
+        {**fields, "raw_body": "*"}, {**fields, "raw_body": 7},
+        {**fields, "id": 7}, {**fields, "headers": "none"}, {**fields, "source_ip": 7}, {**fields, "token_valid": "yes"},
+        {**fields, "replay_of": "x"}, {**fields, "external_id": []}, {**fields, "truncated": None},
+    ]  # fmt: skip
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(
+        b"\n".join([*(bad if isinstance(bad, bytes) else json.dumps(bad).encode() for bad in wrong), line])
+    )
+    code, text = bring_in(sink_stack, path)
+    assert code == 1, text
+    assert "Traceback" not in text
+    for number in range(1, len(wrong) + 1):
+        assert f"line {number}: " in text, (number, text)
+    assert f"line {len(wrong) + 1}:" not in text
+    assert "1 confirmed" in text
+    assert f"{len(wrong)} lines need a person" in text
+    assert await results(sink_stack, payment["payment_request_id"]) == ["confirmed"]
+
+
+async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    async with without(sink_stack, "webhook_logs", "payment_requests"):
+        await people.webhook(payment)
+    (line,) = lines_of(sink_stack, payment["payment_request_id"])
+    odd = {"amount": "x" * 300, "status": "nul \0 here", "source_ip": "1" * 60, "headers": {"a\0": "\0b"}, "newer": 1}
+    path = tmp_path / "kept.jsonl"
+    path.write_text(json.dumps({**json.loads(line), **odd}))
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 confirmed" in text) == (0, True), text
+
+
+async def test_a_call_without_the_right_token_comes_in_without_effect(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    async with without(sink_stack, "webhook_logs"):
+        assert (await people.webhook(payment, token="wrong"))[0] == 401
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
+    code, text = bring_in(sink_stack, path)
+    assert (code, "line 1: 401 unauthorized" in text) == (1, True)
+    assert await results(sink_stack, payment["payment_request_id"]) == ["unauthorized"]
+    assert await state(sink_stack, payment) == "pending"
+
+
+async def test_a_call_that_could_not_be_handled_is_taken_up_by_the_next_import(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    async with without(sink_stack, "webhook_logs"):
+        await people.webhook(payment, status="PENDING")
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
+    async with without(sink_stack, "webhook_logs"):
+        code, text = bring_in(sink_stack, path)
+    assert code == 1, text
+    assert "Traceback" not in text
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 ignored_status" in text) == (0, True)
+
+
+def test_a_file_that_is_not_there_is_said(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+    for path in (tmp_path / "nothing.jsonl", tmp_path):
+        code, text = bring_in(sink_stack, path)
+        assert (code, "there is no such file" in text) == (1, True)
+        assert "Traceback" not in text
+    assert sink_stack.command("webhooks", "import", check=False).returncode == 2
+    assert sink_stack.command("webhooks", check=False).returncode == 2
+
+
+def test_an_empty_file_is_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_bytes(b"\n \n")
+    code, text = bring_in(sink_stack, path)
+    assert (code, "Nothing was left out." in text) == (0, True)
+
+
+async def test_a_line_that_was_cut_short_takes_no_other_with_it(tmp_path: pathlib.Path) -> None:
+    settings = read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path)})
+    sink, at = WebhookSink(settings), HandClock.at(2026, 11, 21).now()
+    assert await sink.write(received_at=at, raw_body=b"one", fields={})
+    file = only_file(tmp_path)
+    assert file.name == "gateway-webhook-fallback-2026-11-21.jsonl"
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(file.read_bytes() + b'{"received_at": "cut by a full di')
+    assert await sink.write(received_at=at, raw_body=b"two", fields={})
+    assert await sink.write(received_at=at, raw_body=b"three", fields={})
+    lines = file.read_bytes().splitlines()
+    assert len(lines) == 4
+    bodies = [base64.b64decode(json.loads(lines[n])["raw_body"]) for n in (0, 2, 3)]
+    assert bodies == [b"one", b"two", b"three"]
+
+
+async def test_a_sink_that_is_off_or_has_no_room_says_so(tmp_path: pathlib.Path) -> None:
+    at = HandClock.at(2026, 11, 21).now()
+    assert not await WebhookSink(read({})).write(received_at=at, raw_body=b"x", fields={})
+    (tmp_path / "taken").write_text("a file")
+    settings = read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path / "taken")})
+    assert not await WebhookSink(settings).write(received_at=at, raw_body=b"x", fields={})

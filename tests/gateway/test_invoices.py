@@ -1,0 +1,404 @@
+"""The gateway for real: one invoice before the answer, whatever the gateway does in between (contract 4 and 7)."""
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.base.errors import GatewayUnavailable
+from core.outside.gateway import Gateway, Wanted
+from tests.gateway.played import AUTHORIZATION, CREATE, FIND, SECRET_KEY, VOID, Cut, PlayedGateway, Said, no
+from tests.realtime.bare import end_early
+from tests.stack import Stack, World, new_id, refused
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+PATH = "/api/client/payment/requests"
+BODY = {"duration_minutes": 12}
+
+
+async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    """The request as its customer sees it."""
+    return await customer.get(f"{PATH}/{payment['payment_request_id']}")
+
+
+async def with_key(customer: Client, key: str) -> tuple[int, Any]:
+    """Ask to pay under a key."""
+    return await customer._once("POST", PATH, BODY, headers={"Idempotency-Key": key})
+
+
+async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]:
+    """The customer's requests, oldest first: state and invoice."""
+    rows = await world.stack.sql(
+        "SELECT status, gateway_invoice_id FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id",
+        customer.user["id"],
+    )
+    return [(row["status"], row["gateway_invoice_id"]) for row in rows]
+
+
+async def voided(world: World, played: PlayedGateway, invoice_id: str) -> None:
+    """Wait until an invoice can't be paid any more."""
+    await world.until(lambda: asyncio.sleep(0, played.made[invoice_id]["status"]), lambda status: status == "EXPIRED")
+    assert played.calls(VOID, invoice_id)
+
+
+async def was_asked(event: threading.Event) -> None:
+    """Wait until the gateway holds a call."""
+    assert await asyncio.to_thread(event.wait, 15)
+
+
+async def test_a_request_has_its_invoice_before_the_answer(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["status"] == "pending"
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    assert (await seen(customer, payment))["gateway_invoice_url"] == invoice["invoice_url"]
+    (call,) = played.calls(CREATE, payment["payment_request_id"])
+    assert call.headers["Authorization"] == AUTHORIZATION
+    duration = call.body.pop("invoice_duration")
+    assert 1_430 <= duration <= 1_440  # 1,440 minutes of the service's time are so many real seconds
+    assert call.body == {
+        "external_id": payment["payment_request_id"],
+        "amount": 12_000,
+        "currency": "IDR",
+        "description": "12 min chat",
+        "metadata": {"app": "sesi"},
+    }
+    assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        no(400, "API_VALIDATION_ERROR"),
+        no(401, "INVALID_API_KEY"),
+        no(403, "REQUEST_FORBIDDEN_ERROR"),
+        Said(status=404, body=b"<html>"),
+        Said(status=302, headers={"Location": "https://elsewhere.example.test/"}),
+    ],
+    ids=lambda said: str(said.status),
+)
+async def test_a_refusal_is_502_is_not_repeated_and_the_request_is_kept_as_abandoned(
+    people: World, played: PlayedGateway, said: Said
+) -> None:
+    customer = await people.customer()
+    played.before_create = lambda _: said
+    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    assert await stored(people, customer) == [("abandoned", None)]
+    played.behave()
+    assert (await people.request(customer))["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        no(500, "SERVER_ERROR"),
+        no(503, "UNAVAILABLE"),
+        no(429, "RATE_LIMIT_EXCEEDED"),
+        Said(status=200, body=b"\x00garbage"),
+        Said(status=200, body={"id": 7}),
+        Said(status=200, body=[]),
+        None,
+    ],
+    ids=["500", "503", "429", "no json", "no invoice", "a list", "cut"],
+)
+@pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
+async def test_after_an_answer_that_says_nothing_the_gateway_is_asked_what_it_has(
+    people: World, played: PlayedGateway, first: Said | None, made: bool
+) -> None:
+    def once(nth: int, *_: Any) -> Said | None:
+        if nth == 1 and first is None:
+            raise Cut
+        return first if nth == 1 else None
+
+    if made:
+        played.after_create = once
+    else:
+        played.before_create = once
+    customer = await people.customer()
+    payment = await people.request(customer)
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    external_id = payment["payment_request_id"]
+    assert len(played.calls(CREATE, external_id)) == (1 if made else 2)
+    assert len(played.calls(FIND, external_id)) == 1
+
+
+async def test_an_invoice_that_was_made_behind_a_time_out_is_the_one_that_is_used(
+    people: World, played: PlayedGateway
+) -> None:
+    go_on = threading.Event()
+
+    def late(nth: int, _: Any) -> None:
+        if nth == 1:
+            go_on.wait(10)  # the service gives up after 5 s
+
+    played.after_create = late
+    payment = await people.request(await people.customer())
+    go_on.set()
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert len(played.calls(CREATE, payment["payment_request_id"])) == 1
+
+
+@pytest.mark.parametrize("look", [no(500, "SERVER_ERROR"), Said(status=200, body={"not": "a list"}), None])
+async def test_while_nobody_knows_what_was_made_no_second_one_is_made(
+    people: World, played: PlayedGateway, look: Said | None
+) -> None:
+    def lost(_: int, __: Any) -> None:
+        raise Cut
+
+    def look_up(_: Any) -> Said | None:
+        if look is None:
+            raise Cut
+        return look
+
+    played.after_create, played.on_look = lost, look_up
+    customer = await people.customer()
+    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    ((status, invoice_id),) = await stored(people, customer)
+    assert (status, invoice_id) == ("abandoned", None)
+    (row,) = await people.stack.sql(
+        "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
+    )
+    assert len(played.of(row["id"])) == len(played.calls(CREATE, row["id"])) == 1
+    # If somebody pays it all the same, the money is on record.
+    played.behave()
+    body = {"id": f"inv-{row['id']}", "external_id": row["id"], "status": "PAID", "amount": 12_000}
+    assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
+
+
+async def test_of_two_invoices_for_one_external_id_the_paid_one_counts_then_the_oldest(played: PlayedGateway) -> None:
+    gateway = Gateway(base_url=played.url + "/", secret_key=SECRET_KEY)
+    external_id = new_id()
+    oldest, second = (played.make(external_id, 12_000) for _ in range(2))
+    found = await gateway.find(external_id)
+    assert found is not None
+    assert found.id == oldest["id"]
+    second["status"] = "SETTLED"
+    found = await gateway.find(external_id)
+    assert found is not None
+    assert (found.id, found.status) == (second["id"], "SETTLED")
+    wanted = Wanted(external_id=external_id, amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    assert (await gateway.create(wanted, again=True)).id == second["id"]
+    assert len(played.of(external_id)) == 2
+    assert await gateway.find(new_id()) is None
+    assert await gateway.get("inv-unknown") is None
+
+
+async def test_an_adapter_without_a_gateway_behind_it_says_so(played: PlayedGateway) -> None:
+    nobody = Gateway(base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
+    foreign = Gateway(base_url=played.url, secret_key="another key")
+    wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    for gateway in (nobody, foreign):
+        for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):
+            with pytest.raises(GatewayUnavailable):
+                await call
+        await gateway.void("inv-x")  # best effort
+    assert played.of(wanted.external_id) == []
+
+
+async def test_a_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_confirms(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    other = played.make(payment["payment_request_id"], 12_000)
+    status, answer = await people.webhook(payment, id=other["id"])
+    assert (status, answer["processing_result"]) == (409, "conflict")
+    assert (await seen(customer, payment))["status"] == "pending"
+    invoice = played.pay(played.of(payment["payment_request_id"])[0]["external_id"])
+    assert invoice is other  # the newest one
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    assert (status, answer["processing_result"]) == (200, "duplicate")
+
+
+async def test_a_payment_that_comes_before_the_gateways_own_answer_counts(people: World, played: PlayedGateway) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4)
+
+    played.after_create = hold
+    customer = await people.customer()
+    asking = asyncio.create_task(people.request(customer))
+    await was_asked(made)
+    (row,) = await people.stack.sql(
+        "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
+    )
+    told = {"payment_request_id": row["id"], "amount": 12_000}
+    status, answer = await people.webhook(told)
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    go_on.set()
+    payment = await asking
+    assert payment["payment_request_id"] == row["id"]
+    assert payment["gateway_invoice_url"] == f"https://pay.example.test/inv-{row['id']}"
+    assert payment["status"] in ("confirmed", "failed_pairing")
+    assert len(played.of(row["id"])) == 1
+    assert (await people.webhook(told))[1]["processing_result"] == "duplicate"
+    assert played.calls(VOID, f"inv-{row['id']}") == []
+
+
+async def test_a_newer_request_and_an_abandonment_void_the_invoice_before(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    first = await people.request(customer)
+    second = await people.request(customer, duration_minutes=30)
+    await voided(people, played, f"inv-{first['payment_request_id']}")
+    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "pending"]
+    await customer.post(f"{PATH}/{second['payment_request_id']}/abandon")
+    await voided(people, played, f"inv-{second['payment_request_id']}")
+    # One that can't be voided stays abandoned; its money would be on record.
+    third = await people.request(customer)
+    played.on_look = lambda heard: no(503, "UNAVAILABLE") if heard.kind == VOID else None
+    await customer.post(f"{PATH}/{third['payment_request_id']}/abandon")
+    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{third['payment_request_id']}")), bool)
+    assert (await people.webhook(third))[1]["processing_result"] == "late_payment_recorded"
+
+
+async def test_a_request_that_was_replaced_while_its_invoice_was_made_leaves_none_open(
+    people: World, played: PlayedGateway
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold_first(nth: int, _: Any) -> None:
+        if nth == 1:
+            made.set()
+            go_on.wait(4)
+
+    played.after_create = hold_first
+    customer = await people.customer()
+    asking = asyncio.create_task(people.request(customer))
+    await was_asked(made)
+    newer = await people.request(customer)
+    go_on.set()
+    older = await asking
+    assert (older["status"], newer["status"]) == ("abandoned", "pending")
+    await voided(people, played, f"inv-{older['payment_request_id']}")
+    assert played.of(newer["payment_request_id"])[0]["status"] == "PENDING"
+
+
+async def test_an_unpaid_extensions_invoice_is_voided_when_its_session_closes(
+    people: World, played: PlayedGateway
+) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await people.session(customer, mitra, duration_minutes=60)
+    assert await people.request(customer, is_extension=True, session_id=session_id)
+    (payment,) = await people.stack.sql(
+        "SELECT id::text, gateway_invoice_id FROM payment_requests WHERE extends_session_id = $1::uuid", session_id
+    )
+    assert payment["gateway_invoice_id"] == f"inv-{payment['id']}"
+    await end_early(people, mitra, session_id)
+    await voided(people, played, payment["gateway_invoice_id"])
+    assert (await seen(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
+
+
+async def test_a_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
+    people: World, played: PlayedGateway
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4)
+
+    played.after_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await was_asked(made)
+    repeats = [asyncio.create_task(with_key(customer, key)) for _ in range(3)]
+    done, _ = await asyncio.wait(repeats, timeout=0.3)
+    assert done == set()
+    go_on.set()
+    first = await asking
+    assert first[0] == 201
+    for repeat in repeats:
+        assert await repeat == first
+    assert await with_key(customer, key) == first
+    assert len(await stored(people, customer)) == len(played.of(first[1]["payment_request_id"])) == 1
+
+
+async def test_a_repeat_that_has_waited_for_5_s_is_told_that_the_first_still_runs(
+    people: World, played: PlayedGateway
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def lost(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4.5)
+        raise Cut
+
+    played.after_create = lost
+    played.on_look = lambda heard: go_on.wait(4.5) and None
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await was_asked(made)
+    status, answer = await with_key(customer, key)
+    assert (status, answer["error"]["code"]) == (409, "IDEMPOTENCY_IN_FLIGHT")
+    assert not asking.done()
+    go_on.set()
+    first = await asking
+    assert first[0] == 201
+    assert await with_key(customer, key) == first
+    assert len(played.of(first[1]["payment_request_id"])) == 1
+
+
+async def test_a_failure_of_the_gateway_forgets_the_key(people: World, played: PlayedGateway) -> None:
+    customer, key = await people.customer(), new_id()
+    played.before_create = lambda _: no(400, "API_VALIDATION_ERROR")
+    for _ in range(2):
+        status, answer = await with_key(customer, key)
+        assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
+    played.behave()
+    status, answer = await with_key(customer, key)
+    assert (status, answer["status"]) == (201, "pending")
+    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "abandoned", "pending"]
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
+async def test_whoever_repeats_after_a_death_between_invoice_and_answer_gets_the_same_request(
+    people: World, played: PlayedGateway, gateway_stack: Stack, made: bool
+) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(nth: int, *_: Any) -> None:
+        if nth == 1:
+            held.set()
+            go_on.wait(10)
+            raise Cut
+
+    if made:
+        played.after_create = hold
+    else:
+        played.before_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await was_asked(held)
+    await asyncio.to_thread(gateway_stack.kill, "api")
+    with contextlib.suppress(aiohttp.ClientError, Refused):
+        await asking
+    await asyncio.to_thread(gateway_stack.start, "api")
+    go_on.set()
+    (before,) = await gateway_stack.sql(
+        """UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds'
+           WHERE key = $1 RETURNING resource_id::text AS id, answer""",
+        key,
+    )
+    assert before["answer"] is None
+    async with asyncio.TaskGroup() as group:  # many come back at once
+        tasks = [group.create_task(with_key(customer, key)) for _ in range(4)]
+    answers = [task.result() for task in tasks]
+    assert all(answer == answers[0] for answer in answers)
+    status, payment = answers[0]
+    assert (status, payment["payment_request_id"]) == (201, before["id"])
+    (invoice,) = played.of(before["id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]

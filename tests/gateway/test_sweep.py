@@ -1,0 +1,213 @@
+"""The sweep that asks the gateway before it lets a request expire (contract 4)."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.gateway.played import FIND, READ, VOID, Cut, PlayedGateway, Said, no
+from tests.stack import Stack, World, free_port, new_id
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+PATH = "/api/client/payment/requests"
+
+
+async def overdue(world: World, *payments: dict[str, Any]) -> None:
+    """Let requests be past their deadline by ten service minutes, so that none was paid in time."""
+    ids = [payment["payment_request_id"] for payment in payments]
+    await world.stack.sql(
+        """UPDATE payment_requests SET expires_at = expires_at - interval '24 hours 10 minutes', created_at = created_at - interval '25 hours'
+           WHERE id = ANY($1::uuid[])""",
+        ids,
+    )
+
+
+async def until_state(world: World, customer: Client, payment: dict[str, Any], *states: str) -> dict[str, Any]:
+    """Wait until a request is in one of these states."""
+    return await world.until(
+        lambda: customer.get(f"{PATH}/{payment['payment_request_id']}"), lambda found: found["status"] in states
+    )
+
+
+async def asked_again(world: World, played: PlayedGateway, kind: str, about: str) -> None:
+    """Wait until the gateway was asked twice more."""
+    before = len(played.calls(kind, about))
+    await world.until(lambda: asyncio.sleep(0, len(played.calls(kind, about))), lambda count: count >= before + 2)
+
+
+async def test_what_was_paid_and_never_told_is_confirmed_and_pairs(people: World, played: PlayedGateway) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    payment = await people.request(customer)
+    played.pay(payment["payment_request_id"])
+    await overdue(people, payment)
+    found = await people.until(
+        lambda: customer.get(f"{PATH}/{payment['payment_request_id']}"), lambda seen: seen["session_id"] is not None
+    )
+    assert found["status"] == "confirmed"
+    await people.until(
+        lambda: mitra.get("/api/mitra/chat-requests"),
+        lambda seen: any(item["session_id"] == found["session_id"] for item in seen["items"]),
+    )
+    assert (await mitra.post(f"/api/mitra/chat-requests/{found['session_id']}/accept"))["status"] == "active"
+    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+    assert played.calls(VOID, f"inv-{payment['payment_request_id']}") == []
+
+
+async def test_what_nobody_paid_expires_and_can_not_be_paid_any_more(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    await overdue(people, payment)
+    await until_state(people, customer, payment, "expired")
+    name = f"inv-{payment['payment_request_id']}"
+    await people.until(lambda: asyncio.sleep(0, played.made[name]["status"]), lambda status: status == "EXPIRED")
+    assert len(played.calls(VOID, name)) == 1
+
+
+async def test_what_the_gateway_let_expire_or_does_not_know_expires(people: World, played: PlayedGateway) -> None:
+    first, second = await people.customer(), await people.customer()
+    expired, unknown = await people.request(first), await people.request(second)
+    played.made[f"inv-{expired['payment_request_id']}"]["status"] = "EXPIRED"
+    del played.made[f"inv-{unknown['payment_request_id']}"]
+    await overdue(people, expired, unknown)
+    await until_state(people, first, expired, "expired")
+    await until_state(people, second, unknown, "expired")
+    assert played.calls(VOID, f"inv-{expired['payment_request_id']}") == []
+
+
+@pytest.mark.parametrize(
+    "said", [no(500, "SERVER_ERROR"), no(401, "INVALID_API_KEY"), Said(status=404, body=b"nothing here"), None]
+)
+async def test_without_the_gateways_word_a_request_waits_for_the_next_sweep(
+    people: World, played: PlayedGateway, said: Said | None
+) -> None:
+    def down(_: Any) -> Said:
+        if said is None:
+            raise Cut
+        return said
+
+    customer = await people.customer()
+    payment = await people.request(customer)
+    played.on_look = down
+    await overdue(people, payment)
+    await asked_again(people, played, READ, f"inv-{payment['payment_request_id']}")
+    assert (await customer.get(f"{PATH}/{payment['payment_request_id']}"))["status"] == "pending"
+    played.pay(payment["payment_request_id"])
+    played.behave()
+    await until_state(people, customer, payment, "confirmed", "failed_pairing")
+
+
+async def test_a_request_whose_invoice_was_lost_with_its_process_is_looked_up(
+    people: World, played: PlayedGateway
+) -> None:
+    customers = [await people.customer() for _ in range(3)]
+    paid, open_, none = [await people.request(customer) for customer in customers]
+    ids = [payment["payment_request_id"] for payment in (paid, open_, none)]
+    await people.stack.sql("UPDATE payment_requests SET gateway_invoice_id = NULL WHERE id = ANY($1::uuid[])", ids)
+    played.make(paid["payment_request_id"], 12_000)  # two of them at the gateway, the newer one paid
+    second = played.pay(paid["payment_request_id"])
+    del played.made[f"inv-{none['payment_request_id']}"]
+    await overdue(people, paid, open_, none)
+    await until_state(people, customers[0], paid, "confirmed", "failed_pairing")
+    await until_state(people, customers[1], open_, "expired")
+    await until_state(people, customers[2], none, "expired")
+    assert all(played.calls(FIND, external_id) for external_id in ids)
+    (row,) = await people.stack.sql("SELECT gateway_invoice_id FROM payment_requests WHERE id = $1::uuid", ids[0])
+    assert row["gateway_invoice_id"] == second["id"]
+    name = f"inv-{open_['payment_request_id']}"
+    await people.until(lambda: asyncio.sleep(0, played.made[name]["status"]), lambda status: status == "EXPIRED")
+
+
+async def test_a_paid_invoice_that_does_not_cover_the_request_waits_for_a_person(
+    people: World, played: PlayedGateway
+) -> None:
+    customers = [await people.customer() for _ in range(4)]
+    payments = [await people.request(customer) for customer in customers]
+    wrong: list[dict[str, Any]] = [
+        {"paid_amount": 11_999}, {"currency": "USD"}, {"external_id": new_id()}, {"metadata": {"app": "another"}},
+    ]  # fmt: skip
+    for payment, more in zip(payments, wrong, strict=True):
+        played.pay(payment["payment_request_id"], **more)
+    await overdue(people, *payments)
+    async with asyncio.TaskGroup() as group:
+        for payment in payments:
+            group.create_task(asked_again(people, played, READ, f"inv-{payment['payment_request_id']}"))
+    for customer, payment in zip(customers, payments, strict=True):
+        assert (await customer.get(f"{PATH}/{payment['payment_request_id']}"))["status"] == "pending"
+        await people.stack.sql(
+            "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1::uuid", payment["payment_request_id"]
+        )
+
+
+async def test_two_jobs_processes_settle_each_request_once(
+    people: World, played: PlayedGateway, gateway_stack: Stack
+) -> None:
+    customers = [await people.customer() for _ in range(20)]
+    payments = [await people.request(customer) for customer in customers]
+    for payment in payments[:10]:
+        played.pay(payment["payment_request_id"])
+    port = free_port()
+    gateway_stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
+    try:
+        await asyncio.to_thread(gateway_stack.wait_ready, "jobs", port=port)
+        both = {f"inv-{payment['payment_request_id']}": threading.Barrier(2) for payment in payments}
+
+        def together(heard: Any) -> None:
+            """Let both processes have the gateway's word before either of them acts."""
+            if heard.kind == READ and heard.about in both:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    both[heard.about].wait(2)
+
+        played.on_look = together
+        await overdue(people, *payments)
+        for customer, payment in zip(customers[:10], payments[:10], strict=True):
+            await until_state(people, customer, payment, "confirmed", "failed_pairing")
+        for customer, payment in zip(customers[10:], payments[10:], strict=True):
+            await until_state(people, customer, payment, "expired")
+    finally:
+        assert await asyncio.to_thread(gateway_stack.stop, "jobs2") == 0
+        del gateway_stack.processes["jobs2"]
+    ids = [payment["payment_request_id"] for payment in payments]
+    assert max(len(played.calls(READ, f"inv-{external_id}")) for external_id in ids) >= 2
+
+    async def chats() -> dict[str, int]:
+        rows = await people.stack.sql(
+            "SELECT payment_request_id::text AS id, count(*)::int AS n FROM chat_sessions WHERE payment_request_id = ANY($1::uuid[]) GROUP BY 1",
+            ids,
+        )
+        return {row["id"]: row["n"] for row in rows}
+
+    found = await people.until(chats, lambda seen: len(seen) == 10)
+    assert found == dict.fromkeys(ids[:10], 1)
+
+
+async def test_a_gateway_that_does_not_answer_holds_up_no_deadline(people: World, played: PlayedGateway) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    waiting = [await people.customer() for _ in range(3)]
+    payments = [await people.request(other) for other in waiting]
+    go_on, asked = threading.Event(), threading.Event()
+
+    def frozen(heard: Any) -> None:
+        if heard.kind == READ:
+            asked.set()
+            go_on.wait(6)
+
+    session_id = await people.session(customer, mitra)
+    phone = await customer.open("chat")
+    played.on_look = frozen
+    await overdue(people, *payments)
+    assert await asyncio.to_thread(asked.wait, 10)
+    (row,) = await people.stack.sql(
+        "UPDATE chat_sessions SET expires_at = created_at, warn_at = NULL WHERE id = $1::uuid RETURNING id", session_id
+    )
+    assert row
+    at = time.monotonic()
+    await phone.wait("session_expired", timeout=3)
+    assert time.monotonic() - at < 3
+    go_on.set()
+    played.on_look = lambda _: None
+    for other, payment in zip(waiting, payments, strict=True):
+        await until_state(people, other, payment, "expired")

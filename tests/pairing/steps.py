@@ -1,0 +1,221 @@
+"""The steps of customers and mitras that the tests of pairing and of extensions share."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+from core.config.keys import KEYS
+from tests.stack import World
+from tools.client import Client, Refused, Socket
+
+
+def now_in(world: World) -> str:
+    """Service time, in SQL."""
+    return f"(SELECT anchor + (clock_timestamp() - anchor) * {world.stack.scale} FROM service_clock)"
+
+
+@contextlib.asynccontextmanager
+async def setting(world: World, **values: Any) -> AsyncIterator[None]:
+    """Configure something for a while."""
+    for key, value in values.items():
+        await world.config(key, value)
+    try:
+        yield
+    finally:
+        for key in values:
+            await world.config(key, KEYS[key].default)
+
+
+async def outcome(call: Awaitable[Any]) -> str:
+    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
+    try:
+        await call
+    except Refused as refused:
+        if refused.status >= 500:
+            raise
+        return str(refused.code)
+    return "ok"
+
+
+async def at_once(*calls: Awaitable[Any]) -> list[str]:
+    """Let all calls go together; return their outcomes in order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(outcome(call)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+# -- what customers and mitras do
+
+
+def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    """The customer leaves."""
+    return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+
+
+def falling_back(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    """The customer asks everybody instead."""
+    return customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment["payment_request_id"]})
+
+
+def starting(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+    """The customer starts the pairing, the legacy way."""
+    return customer.post("/api/client/chat/request", {"payment_request_id": payment["payment_request_id"]})
+
+
+def accepting(mitra: Client, session_id: str) -> Awaitable[Any]:
+    """The mitra says yes."""
+    return mitra.post(f"/api/mitra/chat-requests/{session_id}/accept")
+
+
+def rejecting(mitra: Client, session_id: str) -> Awaitable[Any]:
+    """The mitra says no."""
+    return mitra.post(f"/api/mitra/chat-requests/{session_id}/reject")
+
+
+async def acting(world: World, payment: dict[str, Any], action: str = "refunded") -> Any:
+    """An operator acts on the failure of a request."""
+    rows = await world.stack.sql(
+        "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1 ORDER BY id DESC LIMIT 1",
+        payment["payment_request_id"],
+    )
+    operator = await world.operator()
+    return await operator.call("PATCH", f"/internal/failed-pairings/{rows[0]['id']}", {"operator_action": action})
+
+
+# -- what is seen
+
+
+async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    """The payment request as it is now."""
+    return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+
+
+async def session_of(client: Client, session_id: str) -> dict[str, Any]:
+    """The session as it is now."""
+    return await client.get(f"/api/shared/chat/sessions/{session_id}")
+
+
+async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
+    """Wait until a paid request has failed; return why."""
+    view = await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "failed_pairing")
+    return view["failure"]["cause_tag"]
+
+
+async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
+    """The open request of a session to a mitra, if there is one."""
+    items = (await mitra.get("/api/mitra/chat-requests"))["items"]
+    return next((item for item in items if item["session_id"] == session_id), None)
+
+
+async def asked(world: World, mitra: Client, session_id: str) -> dict[str, Any]:
+    """Wait until a mitra has an open request; return it."""
+    return await world.until(lambda: open_request(mitra, session_id), bool)
+
+
+async def responses(world: World, session_id: str) -> dict[str, list[str | None]]:
+    """How each mitra answered, oldest first."""
+    found: dict[str, list[str | None]] = {}
+    for row in await world.stack.sql(
+        "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1 ORDER BY round_number, id",
+        session_id,
+    ):
+        found.setdefault(row["mitra_id"], []).append(row["response"])
+    return found
+
+
+async def failures(world: World, payment: dict[str, Any]) -> list[tuple[str, bool]]:
+    """The request's failures, oldest first: why, and whether it is superseded."""
+    rows = await world.stack.sql(
+        "SELECT cause_tag, superseded_at FROM pairing_failures WHERE payment_request_id = $1 ORDER BY id",
+        payment["payment_request_id"],
+    )
+    return [(row["cause_tag"], row["superseded_at"] is not None) for row in rows]
+
+
+async def earned(world: World, session_id: str) -> list[tuple[str, int]]:
+    """What was earned with a session, oldest first: kind and amount."""
+    rows = await world.stack.sql(
+        "SELECT type, amount FROM customer_transactions WHERE session_id = $1 ORDER BY created_at, id", session_id
+    )
+    return [(row["type"], row["amount"]) for row in rows]
+
+
+async def told(world: World, session_id: str, event: str) -> dict[str, int]:
+    """How many deliveries of an event each side has had: acknowledged ones go, so this is for sockets that don't."""
+    rows = await world.stack.sql(
+        "SELECT recipient_type, count(*)::int AS n FROM deliveries WHERE session_id = $1 AND event = $2 GROUP BY 1",
+        session_id,
+        event,
+    )
+    return {row["recipient_type"]: row["n"] for row in rows}
+
+
+async def closed(desk: Socket, session_id: str) -> str:
+    """Wait until a mitra is told that a request is no longer hers; return why."""
+    return (await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == session_id))["reason"]
+
+
+# -- ways to somewhere
+
+
+async def time_is_up(world: World, session_id: str) -> None:
+    """The paid time ends now; the jobs have not noticed it yet."""
+    await world.stack.sql(
+        f"UPDATE chat_sessions SET expires_at = {now_in(world)}, warn_at = NULL WHERE id = $1 AND status = 'active'",
+        session_id,
+    )
+
+
+async def run_out(world: World, party: Client, session_id: str) -> dict[str, Any]:
+    """The paid time ends, and it is noticed; returns the session, which has expired."""
+    await time_is_up(world, session_id)
+    return await world.until(lambda: session_of(party, session_id), lambda view: view["status"] == "expired")
+
+
+async def end_now(world: World, party: Client, session_id: str) -> dict[str, Any]:
+    """The paid time is over, and a party ends the session; returns it, in closing."""
+    await time_is_up(world, session_id)
+    return await party.post(f"/api/shared/chat/sessions/{session_id}/end")
+
+
+async def friends(world: World, **wish: Any) -> tuple[Client, Client]:
+    """A customer and the mitra with whom she has chatted before."""
+    customer, mitra = await world.customer(), await world.mitra()
+    await end_now(world, customer, await world.session(customer, mitra, **wish))
+    return customer, mitra
+
+
+async def returning(world: World, customer: Client, mitra: Client, **wish: Any) -> dict[str, Any]:
+    """A paid targeted request that has reached its mitra."""
+    payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"], **wish)
+    await asked(world, mitra, payment["session_id"])
+    return payment
+
+
+async def confirm_silently(world: World, payment: dict[str, Any]) -> None:
+    """The payment is confirmed, and its process has died before it could do what follows."""
+    await world.stack.sql(
+        f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
+        payment["payment_request_id"],
+    )
+
+
+async def expire_silently(world: World, payment: dict[str, Any]) -> None:
+    """The time to pay is over, as the sweep would find it."""
+    await world.stack.sql(
+        f"UPDATE payment_requests SET status = 'expired', expires_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
+        payment["payment_request_id"],
+    )
+
+
+# Paid requests that still look for a mitra.
+SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
+  WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
+
+
+async def leave_searches(world: World) -> None:
+    """Cancel what the test's customers still search for."""
+    customers = {client.user["id"]: client for client in world.clients if "is_anonymous" in client.user}
+    for request_id, customer_id in await world.stack.sql(SEARCHING, list(customers)):
+        await cancelling(customers[customer_id], {"payment_request_id": request_id})

@@ -1,0 +1,66 @@
+"""Mode, topics, one pending request and one live session (contract 4 and 5)."""
+
+import pytest
+
+from tests.pairing.steps import accepting, asked, end_now, run_out, seen, session_of
+from tests.stack import World, refused
+
+pytestmark = pytest.mark.anyio
+
+TOPICS = ["pekerjaan", "keluarga", "cinta"]
+
+
+async def test_a_call_has_the_prices_of_calls_and_is_a_call_everywhere(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    desk, phone = await mitra.open("pairing"), await customer.open("chat")
+    payment = await world.paid(customer, mode="call", duration_minutes=30, topics=TOPICS)
+    assert (payment["mode"], payment["amount"]) == ("call", 40000)
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+    request = frame["request"]
+    assert request == await asked(world, mitra, payment["session_id"])
+    assert (request["mode"], request["duration_minutes"], request["topics"]) == ("call", 30, TOPICS)
+    assert (request["topic_sensitivity"], request["kind"]) == ("regular", "blast")
+    view = await accepting(mitra, payment["session_id"])
+    assert (view["mode"], view["topics"], view["price"]) == ("call", TOPICS, 40000)
+    assert (await phone.wait("session_started"))["session"]["mode"] == "call"
+    assert (await session_of(mitra, view["id"]))["topics"] == TOPICS
+    [row] = (await customer.get("/api/client/chat/history"))["items"]
+    assert row["topics"] == TOPICS
+    said = await phone.say(view["id"], "halo")  # a call is a chat with another badge
+    assert said["type"] == "message_ack"
+
+
+async def test_a_price_of_chats_is_none_of_calls(world: World) -> None:
+    customer = await world.customer()
+    assert (await world.request(customer, mode="call"))["amount"] == 18000
+    assert (await world.request(customer))["amount"] == 12000
+    await refused(world.request(customer, mode="call", duration_minutes=13), 409, "TIER_NOT_FOUND")
+
+
+async def test_a_customer_has_one_pending_request(world: World) -> None:
+    customer = await world.customer()
+    first = await world.request(customer)
+    await refused(world.request(customer, duration_minutes=13), 409, "TIER_NOT_FOUND")
+    assert (await seen(customer, first))["status"] == "pending"  # what is refused replaces nothing
+    second = await world.request(customer, duration_minutes=30)
+    assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
+
+
+async def test_one_live_session_in_each_of_its_states(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.paid(customer)
+    session_id = payment["session_id"]
+
+    async def in_progress(status: str) -> None:
+        assert (await session_of(customer, session_id))["status"] == status
+        error = await refused(world.request(customer), 409, "SESSION_IN_PROGRESS")
+        assert error["details"] == {"session_id": session_id}
+
+    await in_progress("searching")
+    await asked(world, mitra, session_id)
+    await accepting(mitra, session_id)
+    await in_progress("active")
+    await run_out(world, customer, session_id)
+    await in_progress("expired")
+    await end_now(world, customer, session_id)
+    assert (await world.request(customer))["status"] == "pending"  # goodbyes hinder nobody

@@ -1,0 +1,208 @@
+"""Back to a mitra: refusals before anybody pays, and every end of a targeted request (contract 5)."""
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from tests.pairing.steps import (
+    accepting,
+    cancelling,
+    closed,
+    failed,
+    failures,
+    friends,
+    open_request,
+    rejecting,
+    responses,
+    returning,
+    seen,
+    session_of,
+    setting,
+)
+from tests.stack import World, refused
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+
+def by_payment(customer: Client, mitra: Client, **more: Any) -> Any:
+    """The wish, at the route of payments."""
+    wish = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"], **more}
+    return customer.post("/api/client/payment/requests", wish)
+
+
+def by_returning(customer: Client, mitra: Client, **more: Any) -> Any:
+    """The same wish, at its own route."""
+    wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12, **more}
+    return customer.post("/api/client/chat/returning", wish)
+
+
+ROUTES = pytest.mark.parametrize("wish", [by_payment, by_returning])
+
+
+async def deactivate(world: World, mitra: Client) -> None:
+    operator = await world.operator()
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+
+
+async def force_offline(world: World, mitra: Client) -> None:
+    operator = await world.operator()
+    await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
+
+
+async def go_offline(_: World, mitra: Client) -> None:
+    await mitra.post("/api/mitra/status/offline")
+
+
+# -- before anybody pays
+
+
+@ROUTES
+async def test_only_a_mitra_of_before_can_be_asked_again(world: World, wish: Any) -> None:
+    customer, other = await world.customer(), await world.mitra()
+    await refused(wish(customer, other), 403, "NOT_PREVIOUS_MITRA")
+    friend, mitra = await friends(world)
+    assert (await wish(friend, mitra))["targeted_mitra_id"] == mitra.user["id"]
+    await refused(wish(customer, mitra), 403, "NOT_PREVIOUS_MITRA")  # another customer's mitra
+
+
+@ROUTES
+@pytest.mark.parametrize("gone", [go_offline, force_offline, deactivate])
+async def test_a_mitra_who_is_not_there_is_not_paid_for(world: World, wish: Any, gone: Any) -> None:
+    customer, mitra = await friends(world)
+    pending = await world.request(customer)
+    await gone(world, mitra)
+    await refused(wish(customer, mitra), 409, "MITRA_OFFLINE")
+    assert (await seen(customer, pending))["status"] == "pending"  # what is refused replaces nothing
+
+
+@ROUTES
+async def test_a_full_mitra_is_not_paid_for(world: World, wish: Any) -> None:
+    customer, mitra = await friends(world)
+    await world.session(await world.customer("Eka"), mitra)
+    async with setting(world, max_customers_per_mitra=1):
+        await refused(wish(customer, mitra), 409, "MITRA_AT_CAPACITY")
+    assert (await wish(customer, mitra))["status"] == "pending"
+
+
+async def test_the_returning_route_asks_for_the_price_and_the_one_session_like_any_other(world: World) -> None:
+    customer, mitra = await friends(world)
+    await refused(by_returning(customer, mitra, duration_minutes=13), 409, "TIER_NOT_FOUND")
+    await refused(by_returning(customer, mitra, mode="video"), 422, "VALIDATION_ERROR")
+    payment = await by_returning(customer, mitra, mode="call", topics=["keluarga"])
+    assert (payment["status"], payment["mode"], payment["amount"]) == ("pending", "call", 18000)
+    assert (payment["targeted_mitra_id"], payment["session_id"]) == (mitra.user["id"], None)
+    newer = await by_returning(customer, mitra)
+    assert (await seen(customer, payment))["status"] == "abandoned"
+    await world.webhook(newer)
+    begun = await world.until(lambda: seen(customer, newer), lambda view: view["session_id"] is not None)
+    error = await refused(by_returning(customer, mitra), 409, "SESSION_IN_PROGRESS")
+    assert error["details"] == {"session_id": begun["session_id"]}
+    await cancelling(customer, newer)
+
+
+# -- paid
+
+
+async def test_the_mitra_alone_is_asked_for_twenty_seconds(world: World) -> None:
+    (customer, mitra), other = await friends(world), await world.mitra("Bima")
+    desk = await mitra.open("pairing")
+    search = await customer.open("pairing")
+    payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"], topics=["cinta"])
+    session_id = payment["session_id"]
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == session_id)
+    request = frame["request"]
+    assert request == await open_request(mitra, session_id)
+    assert (request["kind"], request["topics"], request["topic_sensitivity"]) == ("targeted", ["cinta"], "regular")
+    ends = dt.datetime.fromisoformat(request["answer_by"]) - dt.datetime.fromisoformat(request["notified_at"])
+    assert ends == dt.timedelta(seconds=20)
+    await refused(accepting(other, session_id), 404, "NOT_FOUND")
+    view = await accepting(mitra, session_id)
+    assert (view["status"], view["mitra"]["id"]) == ("active", mitra.user["id"])
+    paired = await search.wait("pairing_status", where=lambda f: f["status"] == "paired")
+    assert paired["mitra"] == {"id": mitra.user["id"], "display_name": "Ayu"}
+    assert await responses(world, session_id) == {mitra.user["id"]: ["ACCEPTED"]}
+
+
+@pytest.mark.parametrize("gone", [go_offline, force_offline, deactivate])
+@pytest.mark.parametrize("when", ["before the payment", "while she is asked"])
+async def test_a_mitra_who_goes_is_offline_whenever_it_happens(world: World, gone: Any, when: str) -> None:
+    customer, mitra = await friends(world)
+    search = await customer.open("pairing")
+    if when == "while she is asked":
+        payment = await returning(world, customer, mitra)
+        await gone(world, mitra)
+    else:
+        payment = await by_returning(customer, mitra)
+        await gone(world, mitra)
+        assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"
+    assert await failed(world, customer, payment) == "targeted_mitra_offline"
+    told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
+    assert (told["cause_tag"], told["payment_request_id"]) == ("targeted_mitra_offline", payment["payment_request_id"])
+    session_id = (await seen(customer, payment))["session_id"]
+    assert (told["session_id"], (await session_of(customer, session_id))["status"]) == (session_id, "failed")
+    expected = {mitra.user["id"]: ["IGNORED"]} if when == "while she is asked" else {}
+    assert await responses(world, session_id) == expected
+
+
+async def test_a_mitra_who_is_full_when_the_money_comes_counts_as_offline(world: World) -> None:
+    customer, mitra = await friends(world)
+    payment = await by_returning(customer, mitra)
+    await world.session(await world.customer("Eka"), mitra)
+    async with setting(world, max_customers_per_mitra=1):
+        await world.webhook(payment)
+        assert await failed(world, customer, payment) == "targeted_mitra_offline"
+
+
+async def test_a_mitra_who_says_no(world: World) -> None:
+    customer, mitra = await friends(world)
+    payment = await returning(world, customer, mitra)
+    search, other_device = await customer.open("pairing"), await mitra.open("pairing")
+    await rejecting(mitra, payment["session_id"])
+    view = await seen(customer, payment)
+    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "targeted_mitra_rejected"})
+    told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
+    assert told["cause_tag"] == "targeted_mitra_rejected"
+    assert await closed(other_device, payment["session_id"]) == "rejected"
+    assert await responses(world, payment["session_id"]) == {mitra.user["id"]: ["REJECTED"]}
+    await rejecting(mitra, payment["session_id"])  # again: the same
+    await refused(accepting(mitra, payment["session_id"]), 409, "REQUEST_CLOSED")
+
+
+async def test_a_mitra_who_says_nothing_for_twenty_seconds(fast_world: World) -> None:
+    world = fast_world
+    customer, mitra = await friends(world)
+    desk = await mitra.open("pairing")
+    payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
+    assert await failed(world, customer, payment) == "targeted_mitra_timeout"
+    assert await closed(desk, payment["session_id"]) == "timeout"
+    assert await responses(world, payment["session_id"]) == {mitra.user["id"]: ["IGNORED"]}
+    await refused(accepting(mitra, payment["session_id"]), 409, "REQUEST_CLOSED")
+    rows = await world.stack.sql(
+        "SELECT s.ended_at - s.created_at AS after FROM chat_sessions s WHERE s.id = $1", payment["session_id"]
+    )
+    assert rows[0]["after"] >= dt.timedelta(seconds=20 - 0.05 * 60)
+    assert await failures(world, payment) == [("targeted_mitra_timeout", False)]
+
+
+async def test_the_answer_time_is_configured(world: World) -> None:
+    customer, mitra = await friends(world)
+    async with setting(world, returning_chat_confirmation_timeout_seconds=1):
+        payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
+        assert await failed(world, customer, payment) == "targeted_mitra_timeout"
+
+
+async def test_two_returning_customers_are_asked_for_side_by_side(world: World) -> None:
+    customer, mitra = await friends(world)
+    other = await world.customer("Eka")
+    other_session = await world.session(other, mitra)
+    await world.stack.sql("UPDATE chat_sessions SET expires_at = clock_timestamp() WHERE id = $1", other_session)
+    await other.post(f"/api/shared/chat/sessions/{other_session}/end")
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(returning(world, one, mitra)) for one in (customer, other)]
+    first, second = (task.result()["session_id"] for task in tasks)
+    assert (await accepting(mitra, first))["id"] == first
+    await rejecting(mitra, second)
+    assert await failed(world, other, tasks[1].result()) == "targeted_mitra_rejected"

@@ -1,0 +1,161 @@
+"""The reference client's tokens: renewed in time, once for many, and given up when the device was signed out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.phones.devices import second_device
+from tests.realtime.bare import token_like
+from tests.stack import Stack, World
+from tools.client import Client, Refused
+from tools.phone import Phone, SignedOut
+
+pytestmark = pytest.mark.anyio
+
+
+class Counting(Client):
+    """A device that counts its refreshes."""
+
+    refreshes = 0
+
+    async def refresh(self) -> None:
+        """Refresh, counted."""
+        self.refreshes += 1
+        await super().refresh()
+
+
+@pytest.fixture(scope="module")
+def quick_stack() -> Iterator[Stack]:
+    """A service whose access tokens live for 7.5 real seconds."""
+    made = Stack(scale=4, ACCESS_TOKEN_SECONDS="30")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def people(quick_stack: Stack) -> AsyncIterator[World]:
+    """The people of a test."""
+    made = World(quick_stack)
+    await made.config("require_mitra_ping", False)
+    yield made
+    await made.close()
+
+
+async def a_customer(world: World) -> Counting:
+    """A customer on a device that counts."""
+    made = Counting(world.stack.addresses)
+    world.clients.append(made)
+    await made.sign_in_anonymously("Dewi")
+    return made
+
+
+def old_token(world: World, client: Client) -> str:
+    """The client's access token, as if it had run out long ago."""
+    return token_like(world.stack, client, iat=1_000_000, exp=1_000_030)
+
+
+def warnings(phone: Phone) -> int:
+    """How often the service has said that the token will end, over the present socket."""
+    return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
+
+
+async def test_tokens_are_renewed_before_they_end_over_the_same_socket_and_once_for_both_paths(people: World) -> None:
+    client = await a_customer(people)
+    phones = [await Phone(client, path).start() for path in ("chat", "pairing")]
+    try:
+        for phone in phones:
+            await phone.until(lambda phone=phone: warnings(phone) >= 1)
+        sockets = [phone._socket for phone in phones]
+        for phone in phones:
+            await phone.until(lambda phone=phone: warnings(phone) >= 2)
+        assert [phone._socket for phone in phones] == sockets
+        assert [warnings(phone) for phone in phones] == [2, 2]
+        await phones[0].until(lambda: client.refreshes >= 2)
+        assert client.refreshes == 2
+        assert not any(phone._socket.closed for phone in phones if phone._socket)
+    finally:
+        for phone in phones:
+            await phone.stop()
+
+
+async def test_many_requests_with_an_old_token_make_one_refresh(people: World) -> None:
+    client = await a_customer(people)
+    client.access_token = old_token(people, client)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(client.get("/api/client/auth/me")) for _ in range(25)]
+    assert {task.result()["id"] for task in tasks} == {client.user["id"]}
+    assert client.refreshes == 1
+
+
+async def test_a_phone_whose_token_ran_out_while_it_was_away_comes_back(people: World) -> None:
+    client, mitra = await a_customer(people), await people.mitra()
+    session_id = await people.session(client, mitra, duration_minutes=60)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: session_id in phone.sessions)
+        before, refreshes = phone._socket, client.refreshes
+        client.access_token = old_token(people, client)
+        await phone.cut()
+        await phone.until(lambda: phone._socket is not before)
+        assert client.refreshes > refreshes
+        assert (await phone.say(session_id, "kembali"))["seq"] == 1
+        await phone.until(lambda: len(phone.transcript(session_id)) == 1)
+    finally:
+        await phone.stop()
+
+
+async def test_a_revoked_device_is_signed_out_at_once_and_says_so(people: World) -> None:
+    client = await a_customer(people)
+    other = await second_device(people, client)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: phone._socket is not None)
+        devices = await client.get("/api/shared/auth/sessions")
+        (current,) = [device["id"] for device in devices["items"] if device["current"]]
+        other.access_token = token_like(people.stack, other, exp=_far(people, other))
+        waiting = asyncio.create_task(phone.wait("session_started"))
+        saying = asyncio.create_task(phone.say("00000000-0000-7000-8000-000000000000", "halo", timeout=20))
+        await other.call("DELETE", f"/api/shared/auth/sessions/{current}")
+        with pytest.raises(SignedOut):
+            await waiting
+        with pytest.raises((SignedOut, Refused)):  # refused, if it was heard before the end
+            await saying
+        with pytest.raises(SignedOut):
+            await phone.until(lambda: False)
+    finally:
+        await phone.stop()
+
+
+def _far(world: World, client: Client) -> Any:
+    """An end far away, on the service's clock."""
+    import jwt
+
+    assert client.access_token is not None
+    return jwt.decode(client.access_token, options={"verify_signature": False})["exp"] + 100_000
+
+
+async def test_a_device_that_was_revoked_while_it_was_away_is_signed_out_when_it_comes_back(people: World) -> None:
+    client = await a_customer(people)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: phone._socket is not None)
+        await people.stack.sql(
+            "UPDATE auth_sessions SET revoked_at = now() WHERE user_id = $1::uuid", client.user["id"]
+        )  # nobody is told
+        client.access_token = old_token(people, client)
+        await phone.cut()
+        with pytest.raises(SignedOut):
+            await phone.wait("session_started", timeout=20)
+    finally:
+        await phone.stop()
+
+
+async def test_a_phone_that_is_put_away_ends_quietly(people: World) -> None:
+    client = await a_customer(people)
+    phone = await Phone(client).start()
+    await phone.stop()
+    never = Phone(client)
+    await never.stop()
+    await never.cut()

@@ -1,0 +1,39 @@
+"""A service whose push provider is played; events are pushed when nobody has acknowledged them for a second."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.push.people import Phones
+from tests.stack import Stack, World
+from tools.push_inbox import PushInbox
+
+
+@pytest.fixture(scope="module")
+def inbox() -> Iterator[PushInbox]:
+    """The provider."""
+    made = PushInbox()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def push_stack(inbox: PushInbox) -> Iterator[Stack]:
+    """A service at real speed that sends its pushes to the inbox."""
+    made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
+    """The people of a test, and what their phones show; the provider behaves again when it ends."""
+    world = World(push_stack)
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    await world.config("pairing_blast_timeout_seconds", 600)  # one chat_request for a search
+    await world.config("require_mitra_ping", False)
+    made = Phones(world, inbox)
+    yield made
+    inbox.answer = lambda _: None
+    await made.leave()
+    await world.close()

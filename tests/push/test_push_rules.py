@@ -1,0 +1,124 @@
+"""What a push says, and what is never pushed (contract 7, Push data): plain calls."""
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from core.base.clock import UTC, as_text
+from core.pushes.rules import KEEP, WORDS, Action, content_of
+from realtime.server_frames import FRAMES
+from tests.stack import new_id
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=UTC)
+PRIVATE = {
+    "content": "rahasia besar", "phone": "+6281234567890", "email": "dewi@example.test", "display_name": "Dewi Lestari",
+    "customer_display_name": "Dewi Lestari", "topics": ["rahasia besar"],
+}  # fmt: skip
+ACTIONS = {
+    "chat_request": "open_accept",
+    "session_started": "open_session",
+    "session_expired": "open_session",
+    "session_resumed": "open_session",
+    "session_closing": "open_closure",
+    "session_completed": "open_closure",
+    "extension_requested": "open_session",
+    "extension_resolved": "open_session",
+    "pairing_status": "open_pairing",
+    "message": "open_message",
+}
+NEVER = ("session_topic_updated", "session_warning", "chat_request_closed", "message_status", "typing", "auth_ok")
+
+
+def content(event: str, *, session_id: str | None = None, scale: float = 1, **payload: Any) -> Any:
+    """The content of a push about an event, with everything private that a payload could hold."""
+    holder = {"chat_request": "request", "extension_requested": "extension", "message": "message"}.get(event, "session")
+    payload = {holder: {}, **payload}
+    nested = {name: {**PRIVATE, **value} for name, value in payload.items() if isinstance(value, dict)}
+    return content_of(
+        event=event,
+        event_id=new_id(),
+        session_id=session_id,
+        payload={"type": event, **PRIVATE, **payload, **nested},
+        now=NOW,
+        scale=scale,
+    )
+
+
+def test_each_event_that_is_pushed_has_its_action():
+    assert {event: words[0].value for event, words in WORDS.items()} == ACTIONS
+    assert {action.value for action in Action} == set(ACTIONS.values())
+
+
+def test_every_event_that_waits_for_an_acknowledgement_is_pushed_or_is_known_not_to_be():
+    events = {
+        kind.__struct_config__.tag
+        for kinds in FRAMES.values()
+        for kind in kinds
+        if "event_id" in kind.__struct_fields__
+    }
+    assert events == set(ACTIONS) | {"session_topic_updated", "session_warning", "chat_request_closed"}
+
+
+@pytest.mark.parametrize("event", NEVER)
+def test_some_events_are_never_pushed(event: str):
+    assert content(event, session_id=new_id()) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "pushed"), [("searching", False), ("paired", True), ("failed", True), ("cancelled", True)]
+)
+def test_of_a_search_only_its_end_is_pushed(status: str, pushed: bool):
+    assert (content("pairing_status", status=status) is not None) is pushed
+
+
+@pytest.mark.parametrize("event", ACTIONS)
+@pytest.mark.parametrize("with_payment", [False, True])
+def test_a_push_says_where_to_go_and_nothing_private(event: str, with_payment: bool):
+    session_id, payment_id = new_id(), new_id()
+    more = {"payment_request_id": payment_id} if with_payment else {}
+    found = content(event, session_id=session_id, **more)
+    keys = {"action", "event", "event_id", "title", "body", "session_id"} | set(more)
+    assert set(found.data) == keys
+    assert all(type(value) is str and value for value in found.data.values())
+    assert (found.data["action"], found.data["event"]) == (ACTIONS[event], event)
+    assert found.data["session_id"] == session_id
+    text = json.dumps(found.data)
+    for private in ("rahasia", "628123", "dewi", "Dewi"):
+        assert private not in text
+    assert len(text) < 1_000
+
+
+@pytest.mark.parametrize("event", ACTIONS)
+def test_the_providers_own_words_are_no_keys(event: str):
+    for key in content(event, session_id=new_id()).data:
+        assert key not in ("from", "message_type", "notification")
+        assert not key.startswith(("google", "gcm"))
+
+
+def test_without_a_session_there_is_no_session_id():
+    assert "session_id" not in content("pairing_status", status="failed").data
+
+
+@pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
+@pytest.mark.parametrize("scale", [1, 60, 0.5])
+@pytest.mark.parametrize("seconds", [20.0, 0.25, 1_800.0])
+def test_what_is_to_be_answered_is_urgent_and_lives_no_longer_than_its_answer_time(
+    event: str, holder: str, scale: float, seconds: float
+):
+    found = content(event, scale=scale, **{holder: {"answer_by": as_text(NOW + dt.timedelta(seconds=seconds))}})
+    assert found.urgent
+    assert found.ttl == min(dt.timedelta(seconds=seconds / scale), KEEP)
+
+
+@pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
+def test_a_push_whose_answer_time_is_over_does_not_live_in_the_past(event: str, holder: str):
+    found = content(event, **{holder: {"answer_by": as_text(NOW - dt.timedelta(seconds=5))}})
+    assert found.ttl == dt.timedelta()
+
+
+@pytest.mark.parametrize("event", sorted(set(ACTIONS) - {"chat_request", "extension_requested"}))
+def test_everything_else_can_wait(event: str):
+    found = content(event, extension={"answer_by": as_text(NOW + dt.timedelta(seconds=5))})
+    assert (found.urgent, found.ttl) == (False, KEEP)

@@ -1,0 +1,541 @@
+"""Who does not hear of something over a socket gets a push, once (specification, Events; contract 7)."""
+
+import asyncio
+import pathlib
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.push.people import Phones
+from tests.realtime.bare import at, end_early, token_like
+from tests.stack import Stack, free_port
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+LABELS = {"title", "body"}
+
+
+async def signs_in(phones: Phones, client: Client, number: str) -> None:
+    """Sign a customer in by code, as the device that it is."""
+    client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
+    asked = await client.post("/api/client/auth/otp/request", {"phone": number})
+    code = await phones.stack.inbox.code_of(asked["otp_request_id"])
+    client._keep(
+        await client.post("/api/client/auth/otp/verify", {"otp_request_id": asked["otp_request_id"], "code": code})
+    )
+
+
+async def the_other_device(phones: Phones, client: Client) -> tuple[Client, str]:
+    """A second device of a user's that is really signed in."""
+    token = await phones.device(client)
+    (row,) = await phones.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", token)
+    other = phones.world.client()
+    other.access_token = token_like(phones.stack, client, sid=row["id"])
+    other.user = client.user
+    return other, token
+
+
+async def a_request(phones: Phones, **wish: Any) -> dict[str, Any]:
+    """A customer's search."""
+    return await phones.world.paid(await phones.world.customer(), **wish)
+
+
+# -- events
+
+
+async def test_a_chat_request_is_pushed_once_to_each_device_of_a_mitra_who_is_not_connected(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    tokens = [await phones.token(mitra), await phones.device(mitra)]
+    payment = await a_request(phones)
+    pushes = [await phones.push(token, "chat_request", session_id=payment["session_id"]) for token in tokens]
+    await phones.settled()
+    assert len(phones.of(*tokens)) == 2
+    assert pushes[0]["data"] == pushes[1]["data"]
+    data = pushes[0]["data"]
+    assert set(data) == {"action", "event", "event_id", "session_id"} | LABELS
+    assert data["action"] == "open_accept"
+    assert pushes[0]["android"]["priority"] == "HIGH"
+    assert pushes[0]["apns"]["headers"]["apns-priority"] == "10"
+    assert 290 < int(pushes[0]["android"]["ttl"].removesuffix("s")) <= 300  # the search ends before the round
+    (row,) = await phones.stack.sql("SELECT id::text, event FROM deliveries WHERE id = $1::uuid", data["event_id"])
+    assert row["event"] == "chat_request"  # who connects later still gets the frame
+    desk = await mitra.open("pairing")
+    assert (await desk.wait("chat_request"))["event_id"] == data["event_id"]
+
+
+async def test_the_ttl_of_a_chat_request_is_no_longer_than_its_answer_time(phones: Phones) -> None:
+    await phones.world.config("pairing_blast_timeout_seconds", 5)
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    payment = await a_request(phones)
+    push = await phones.push(token, "chat_request", session_id=payment["session_id"])
+    assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has gone already
+
+
+async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    tokens = [await phones.token(mitra), await phones.device(mitra)]
+    desk = await mitra.open("pairing")
+    payment = await a_request(phones)
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+    gone = "SELECT count(*) FROM deliveries WHERE id = $1::uuid"
+    await phones.world.until(lambda: phones.stack.sql(gone, frame["event_id"]), lambda rows: rows[0][0] == 0)
+    # One that nobody hears goes out behind it, so whatever was due before has been looked at.
+    await desk.close()
+    second = await a_request(phones)
+    await phones.push(tokens[0], "chat_request", session_id=second["session_id"])
+    await phones.settled()
+    assert {m["data"]["session_id"] for m in phones.of(*tokens)} == {second["session_id"]}
+
+
+async def test_a_socket_that_does_not_acknowledge_does_not_keep_from_a_push(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    desk = await mitra.open("pairing", ack=False)
+    payment = await a_request(phones)
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+    push = await phones.push(token, "chat_request", session_id=payment["session_id"])
+    assert push["data"]["event_id"] == frame["event_id"]
+    await desk.send({"type": "ack", "event_id": frame["event_id"]})  # too late
+    await desk.send({"type": "ping"})
+    await desk.wait("pong")
+    await phones.settled()
+    assert len(phones.of(token)) == 1
+
+
+async def test_an_acknowledgement_while_the_provider_is_down_takes_back_nothing_and_doubles_nothing(
+    phones: Phones,
+) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    answers: list[Any] = [(503, {}, {})]
+    phones.inbox.answer = lambda m: answers.pop() if m["token"] == token and answers else None
+    desk = await mitra.open("pairing", ack=False)
+    payment = await a_request(phones)
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+    await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await desk.send({"type": "ack", "event_id": frame["event_id"]})
+    pushes = await phones.until_pushed(token, 2)
+    await phones.settled()
+    assert [m["data"]["event_id"] for m in pushes] == [frame["event_id"]] * 2  # refused once, taken once
+    assert len(phones.of(token)) == 2
+
+
+async def test_a_whole_session_is_pushed_with_the_right_actions_and_no_private_word(phones: Phones) -> None:
+    world = phones.world
+    customer, mitra = await world.customer("Rahasiawati"), await world.mitra("Diamwati")
+    hers, his = await phones.token(customer), await phones.token(mitra)
+    session_id = await world.session(customer, mitra, topics=["rahasia besar"])
+    await customer.post(
+        f"/api/shared/chat/sessions/{session_id}/messages",
+        {"client_message_id": (await world.customer()).user["id"], "content": "rahasia besar"},
+    )
+    await phones.push(his, "message", session_id=session_id)
+    await mitra.call("PATCH", f"/api/shared/chat/sessions/{session_id}/topic", {"topic_sensitivity": "sensitive"})
+    await end_early(world, mitra, session_id)
+    for client in (customer, mitra):
+        await client.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "rahasia besar"})
+    for token in (hers, his):
+        await phones.push(token, "session_completed", session_id=session_id)
+    await phones.settled()
+    seen = {token: sorted((m["data"]["event"], m["data"]["action"]) for m in phones.of(token)) for token in (hers, his)}
+    both = [
+        ("session_closing", "open_closure"),
+        ("session_completed", "open_closure"),
+        ("session_started", "open_session"),
+    ]
+    assert seen[hers] == sorted([("pairing_status", "open_pairing"), *both])  # of `searching` there is none
+    assert seen[his] == sorted([("chat_request", "open_accept"), ("message", "open_message"), *both])
+    (paired,) = phones.of(hers, event="pairing_status")
+    assert set(paired["data"]) == {"action", "event", "event_id", "session_id", "payment_request_id"} | LABELS
+    for message in phones.of(hers, his):
+        text = str(message)
+        assert all(type(value) is str for value in message["data"].values())
+        for private in ("rahasia", "Rahasiawati", "Diamwati", mitra.user["phone"], mitra.user["phone"][3:]):
+            assert private not in text
+
+
+async def test_a_push_that_became_due_is_sent_though_the_session_has_moved_on(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    await asyncio.to_thread(phones.stack.kill, "realtime")
+    try:
+        customer = await phones.world.customer()
+        payment = await phones.world.paid(customer)
+        invited = "SELECT count(*) FROM deliveries WHERE recipient_id = $1::uuid AND event = 'chat_request'"
+        await phones.world.until(lambda: phones.stack.sql(invited, mitra.user["id"]), lambda rows: rows[0][0] == 1)
+        await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    finally:
+        await asyncio.to_thread(phones.stack.start, "realtime")
+    await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    assert [m["data"]["event"] for m in phones.of(token)] == ["chat_request"]  # chat_request_closed is never pushed
+
+
+# -- devices
+
+
+async def test_what_an_anonymous_customer_began_is_pushed_to_every_device_of_the_account_she_joined(
+    phones: Phones,
+) -> None:
+    world = phones.world
+    number = f"+62813{secrets.randbelow(10**8):08d}"
+    old = world.client()
+    await signs_in(phones, old, number)
+    await old.call("PATCH", "/api/client/auth/profile", {"display_name": "Dewi"})
+    new, mitra = await world.customer(), await world.mitra()
+    first = await phones.token(old)
+    anonymous_token = await phones.token(new)
+    session_id = await world.session(new, mitra)
+    anonymous_id = new.user["id"]
+    await phones.stack.sql(  # the cooldown of codes is over
+        "UPDATE otp_requests SET created_at = created_at - interval '2 minutes' WHERE phone = $1", number
+    )
+    await signs_in(phones, new, number)
+    assert new.user["id"] == old.user["id"] != anonymous_id
+    second = await phones.token(new)
+    await end_early(world, mitra, session_id)
+    for token in (first, second):
+        await phones.push(token, "session_closing", session_id=session_id)
+    await phones.settled()
+    assert len(phones.of(first, second, event="session_closing")) == 2
+    assert phones.of(anonymous_token, event="session_closing") == []
+
+
+async def test_devices_that_left_get_none(phones: Phones) -> None:
+    world = phones.world
+    mitra = await world.mitra()
+    stays = await phones.token(mitra)
+    out, out_token = await the_other_device(phones, mitra)
+    revoked, expired, replaced = [await phones.device(mitra) for _ in range(3)]
+    await out.post("/api/shared/auth/logout")
+    (row,) = await phones.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", revoked)
+    await mitra.call("DELETE", f"/api/shared/auth/sessions/{row['id']}")
+    await phones.stack.sql("UPDATE auth_sessions SET expires_at = now() WHERE push_token = $1", expired)
+    other = await world.customer()
+    await other.call("PUT", "/api/shared/push-token", {"push_token": replaced})
+    payment = await a_request(phones)
+    await phones.push(stays, "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    assert phones.of(out_token, revoked, expired, replaced) == []
+
+
+async def test_a_device_that_leaves_while_its_push_waits_for_another_try_gets_none(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    stays = await phones.token(mitra)
+    out, out_token = await the_other_device(phones, mitra)
+    moved = await phones.device(mitra)
+    down = True
+    phones.inbox.answer = lambda m: (503, {}, {}) if down and m["token"] in (stays, out_token, moved) else None
+    payment = await a_request(phones)
+    for token in (stays, out_token, moved):
+        await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await out.post("/api/shared/auth/logout")
+    await (await phones.world.customer()).call("PUT", "/api/shared/push-token", {"push_token": moved})
+    before = {token: len(phones.of(token)) for token in (out_token, moved)}
+    down = False
+    await phones.until_pushed(stays, len(phones.of(stays)) + 1)
+    await phones.hurry()
+    await phones.settled()
+    assert {token: len(phones.of(token)) for token in (out_token, moved)} == before
+
+
+# -- messages
+
+
+async def test_messages_are_pushed_once_a_session_until_the_user_is_back(phones: Phones) -> None:
+    world = phones.world
+    customer, mitra = await world.customer(), await world.mitra()
+    hers, his = [await phones.token(customer), await phones.device(customer)], await phones.token(mitra)
+    session_id = await world.session(customer, mitra)
+    desk = await mitra.open("chat")
+    for word in ("satu", "dua", "tiga"):
+        assert (await desk.say(session_id, word))["type"] == "message_ack"
+    for token in hers:
+        push = await phones.push(token, "message", session_id=session_id)
+        assert push["data"]["action"] == "open_message"
+        assert push["android"]["priority"] == "NORMAL"
+    await desk.say(session_id, "empat")
+    await phones.quiet(session_id)
+    assert [len(phones.of(token, event="message")) for token in hers] == [1, 1]
+    assert phones.of(his, event="message") == []  # nobody is told of his own words
+
+    phone = await customer.open("chat")
+    await phone.send({"type": "delivered", "session_id": session_id, "up_to": 4})
+    await desk.wait("message_status", where=lambda f: f["status"] == "delivered" and f["up_to"] == 4)
+    await phone.close()
+    await desk.say(session_id, "lima")
+    for token in hers:
+        await phones.until_pushed(token, len(phones.of(token, event="session_started")) + 3, hurry=False)
+    await phones.quiet(session_id)
+    assert [len(phones.of(token, event="message")) for token in hers] == [2, 2]
+    ids = [m["data"]["event_id"] for m in phones.of(*hers, event="message")]
+    assert sorted(Counter(ids).values()) == [2, 2]  # one event id for each round, the same on both devices
+
+
+@pytest.mark.parametrize("how", ["delivered", "read", "rest"])
+async def test_a_message_that_was_taken_in_time_is_not_pushed(phones: Phones, how: str) -> None:
+    world = phones.world
+    customer, mitra = await world.customer(), await world.mitra()
+    hers, his = await phones.token(customer), await phones.token(mitra)
+    session_id = await world.session(customer, mitra)
+    phone, desk = await customer.open("chat"), await mitra.open("chat")
+    await desk.say(session_id, "halo")
+    await phone.wait("message")
+    if how == "rest":
+        await customer.post(f"/api/shared/chat/sessions/{session_id}/read", {"up_to": 1})
+    else:
+        await phone.send({"type": how, "session_id": session_id, "up_to": 1})
+    await desk.wait("message_status", where=lambda f: f["up_to"] == 1)
+    await phone.say(session_id, "hai")  # the mitra takes nothing
+    await phones.push(his, "message", session_id=session_id)
+    await phones.quiet(session_id)
+    assert phones.of(hers, event="message") == []
+    assert len(phones.of(his, event="message")) == 1
+
+
+async def test_an_acknowledgement_of_a_message_is_no_delivery(phones: Phones) -> None:
+    world = phones.world
+    customer, mitra = await world.customer(), await world.mitra()
+    hers = await phones.token(customer)
+    session_id = await world.session(customer, mitra)
+    phone, desk = await customer.open("chat"), await mitra.open("chat")
+    await desk.say(session_id, "halo")
+    message = await phone.wait("message")
+    await phone.send({"type": "ack", "event_id": message["event_id"]})
+    await phones.push(hers, "message", session_id=session_id)
+
+
+# -- the provider
+
+
+def error(status: int, code: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """An error as the provider says it."""
+    detail = {"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code}
+    return status, {"error": {"code": status, "message": "no", "status": code, "details": [detail]}}, {}
+
+
+async def tokens_of(phones: Phones, mitra: Client) -> tuple[set[str], str | None]:
+    """The push tokens of a mitra's devices, and her own column."""
+    rows = await phones.stack.sql(
+        "SELECT push_token FROM auth_sessions WHERE user_id = $1::uuid AND push_token IS NOT NULL", mitra.user["id"]
+    )
+    (own,) = await phones.stack.sql("SELECT push_token FROM mitras WHERE id = $1::uuid", mitra.user["id"])
+    return {row["push_token"] for row in rows}, own["push_token"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH")])
+async def test_a_dead_token_is_forgotten_and_gets_no_second_push(phones: Phones, status: int, code: str) -> None:
+    mitra = await phones.world.mitra()
+    living = await phones.device(mitra)
+    dead = await phones.token(mitra)  # the newest one
+    assert await tokens_of(phones, mitra) == ({living, dead}, dead)
+    phones.inbox.answer = lambda m: error(status, code) if m["token"] == dead else None
+    payment = await a_request(phones)
+    for token in (living, dead):
+        await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    await phones.world.until(lambda: tokens_of(phones, mitra), lambda seen: seen == ({living}, living))
+    second = await a_request(phones)
+    await phones.push(living, "chat_request", session_id=second["session_id"])
+    await phones.settled()
+    assert len(phones.of(dead)) == 1
+
+
+async def test_a_refused_push_is_not_repeated_and_costs_no_token(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    phones.inbox.answer = lambda m: error(400, "INVALID_ARGUMENT") if m["token"] == token else None
+    payment = await a_request(phones)
+    await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    assert len(phones.of(token)) == 1
+    assert await tokens_of(phones, mitra) == ({token}, token)
+
+
+async def test_a_push_is_tried_again_until_the_provider_takes_it(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    answers = [error(500, "INTERNAL"), error(503, "UNAVAILABLE"), error(401, "THIRD_PARTY_AUTH_ERROR")]
+    answers += [(429, {}, {"Retry-After": "2"}), (429, {}, {}), None]
+    phones.inbox.answer = lambda m: answers.pop(0) if m["token"] == token and answers else None
+    payment = await a_request(phones)
+    waits = "SELECT attempts, extract(epoch FROM due_real_at - now())::float AS s FROM pushes WHERE push_token = $1"
+    for attempt, (low, high) in enumerate(((1, 3), (2, 6), (30, 30), (2, 2), (60, 60)), start=1):
+        (row,) = await phones.world.until(
+            lambda: phones.stack.sql(waits, token),
+            lambda rows, n=attempt: (
+                bool(rows) and rows[0]["attempts"] == n and len(answers) == 6 - n and put_off(rows[0])
+            ),
+        )
+        assert low - 1.5 < row["s"] <= high
+        assert len(phones.of(token)) == attempt
+        await phones.stack.sql("UPDATE pushes SET due_real_at = now() WHERE push_token = $1", token)
+    pushes = await phones.until_pushed(token, 6, hurry=False)
+    await phones.settled()
+    assert len(phones.of(token)) == 6
+    assert {m["data"]["session_id"] for m in pushes} == {payment["session_id"]}
+    assert await tokens_of(phones, mitra) == ({token}, token)
+
+
+def put_off(row: Any) -> bool:
+    """Whether a push waits for another try, rather than being held by who sends it (20 s)."""
+    return not 15 < row["s"] <= 20
+
+
+async def test_a_push_that_is_of_no_use_any_more_is_given_up(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    await phones.world.config("pairing_blast_timeout_seconds", 20)
+    phones.inbox.answer = lambda m: (429, {}, {}) if m["token"] == token else None  # again in a minute
+    payment = await a_request(phones)
+    await phones.push(token, "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    assert len(phones.of(token)) == 1
+
+
+async def test_one_device_whose_push_takes_long_holds_up_no_other(phones: Phones) -> None:
+    slow, quick = await phones.world.mitra(), await phones.world.mitra("Bima")
+    slow_token = await phones.token(slow)
+    held, go_on = threading.Event(), threading.Event()
+
+    def answer(message: dict[str, Any]) -> None:
+        if message["token"] == slow_token:
+            held.set()
+            go_on.wait(4)
+
+    phones.inbox.answer = answer
+    first = await a_request(phones)
+    assert await asyncio.to_thread(held.wait, 10)
+    quick_token = await phones.token(quick)
+    began = time.monotonic()
+    second = await a_request(phones)
+    planned = "SELECT count(*) FROM pushes WHERE push_token = $1"
+    await phones.world.until(lambda: phones.stack.sql(planned, quick_token), lambda rows: rows[0][0] >= 1, timeout=3)
+    assert time.monotonic() - began < 3.5
+    go_on.set()
+    await phones.push(quick_token, "chat_request", session_id=second["session_id"])
+    assert first["session_id"] != second["session_id"]
+
+
+# -- processes
+
+
+@pytest.fixture
+def second_port(push_stack: Stack) -> Iterator[int]:
+    """The port of a second realtime process."""
+    port = free_port()
+    push_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    push_stack.wait_ready("realtime", port=port)
+    yield port
+    if push_stack.processes["realtime2"].poll() is None:
+        push_stack.stop("realtime2")
+    del push_stack.processes["realtime2"]
+
+
+async def twenty_events(phones: Phones) -> tuple[Client, list[str], set[str]]:
+    """Twenty searches that one mitra with three devices is asked about; returns her, the tokens and the sessions."""
+    mitra = await phones.world.mitra()
+    tokens = [await phones.token(mitra), await phones.device(mitra), await phones.device(mitra)]
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(a_request(phones)) for _ in range(20)]
+    return mitra, tokens, {task.result()["session_id"] for task in asked}
+
+
+def counted(phones: Phones, tokens: list[str]) -> Counter[tuple[str, str, str]]:
+    """How often each event came to each device."""
+    data = [(m["token"], m["data"]) for m in phones.of(*tokens, event="chat_request")]
+    return Counter((token, one["session_id"], one["event_id"]) for token, one in data)
+
+
+async def test_two_realtime_processes_send_each_push_once(phones: Phones, second_port: int) -> None:
+    mitra, tokens, sessions = await twenty_events(phones)
+    at(mitra, second_port)
+    await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)
+    await phones.settled()
+    found = counted(phones, tokens)
+    assert len(found) == sum(found.values()) == 60
+    assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
+
+
+async def test_whoever_is_connected_to_the_other_process_gets_no_push(phones: Phones, second_port: int) -> None:
+    mitra = at(await phones.world.mitra(), second_port)
+    token = await phones.token(mitra)
+    desk = await mitra.open("pairing")
+    payments = [await a_request(phones) for _ in range(3)]
+    for payment in payments:
+        await desk.wait("chat_request", where=lambda f, p=payment: f["request"]["session_id"] == p["session_id"])
+    await desk.close()
+    last = await a_request(phones)
+    await phones.push(token, "chat_request", session_id=last["session_id"])
+    await phones.settled()
+    assert [m["data"]["session_id"] for m in phones.of(token)] == [last["session_id"]]
+
+
+async def test_a_death_between_the_event_and_the_push_loses_nothing(phones: Phones) -> None:
+    await asyncio.to_thread(phones.stack.kill, "realtime")
+    try:
+        _, tokens, sessions = await twenty_events(phones)
+    finally:
+        await asyncio.to_thread(phones.stack.start, "realtime")
+    await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)
+    await phones.settled()
+    found = counted(phones, tokens)
+    assert len(found) == sum(found.values()) == 60
+    assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
+
+
+async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_flight(phones: Phones) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def answer(_: dict[str, Any]) -> None:
+        if len(phones.of(*tokens)) > 24:
+            held.set()
+            go_on.wait(6)
+
+    tokens: list[str] = []
+    phones.inbox.answer = answer
+    mitra = await phones.world.mitra()
+    tokens += [await phones.token(mitra), await phones.device(mitra), await phones.device(mitra)]
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(a_request(phones))
+    assert await asyncio.to_thread(held.wait, 15)
+    await asyncio.to_thread(phones.stack.kill, "realtime")
+    phones.inbox.answer = lambda _: None
+    go_on.set()
+    rows = await phones.stack.sql("SELECT push_token, content->>'event_id' AS e FROM pushes WHERE attempts > 0")
+    in_flight = {(row["push_token"], row["e"]) for row in rows}
+    assert 0 < len(in_flight) <= 16
+    await asyncio.to_thread(phones.stack.start, "realtime")
+    await phones.stack.sql("UPDATE pushes SET due_real_at = now()")  # else they are held for 20 s
+    await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)
+    await phones.settled()
+    found = counted(phones, tokens)
+    assert len(found) == 60
+    twice = {(token, event_id) for (token, _, event_id), count in found.items() if count > 1}
+    assert twice
+    assert twice <= in_flight
+    assert max(found.values()) == 2
+
+
+# -- the start
+
+
+@pytest.mark.parametrize(("process", "content"), [("api", None), ("realtime", "garbage"), ("jobs", "{}")])
+def test_a_process_does_not_start_without_its_credentials_and_says_so_in_one_line(
+    push_stack: Stack, tmp_path: pathlib.Path, process: str, content: str | None
+) -> None:
+    path = tmp_path / "account.json"
+    if content is not None:
+        path.write_text(content)
+    ports = {f"{name}_PORT": str(free_port()) for name in push_stack.ports}
+    done = push_stack.command(process, check=False, FCM_CREDENTIALS_FILE=str(path), **ports)
+    assert done.returncode == 1
+    (line,) = (done.stdout + done.stderr).strip().splitlines()
+    assert "FCM_CREDENTIALS_FILE: expected" in line

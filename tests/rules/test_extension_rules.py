@@ -1,0 +1,84 @@
+"""When a session can be extended, what silence means, and where the new end is (contract 6)."""
+
+import datetime as dt
+import itertools
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.machine import NoTransition, check_edge
+from core.config.keys import KEYS
+from core.extensions import states
+from core.extensions.rules import DefaultAction, by_silence, new_end
+from core.extensions.states import ExtensionStatus
+from core.sessions.rules import GRACE
+from core.sessions.states import SessionStatus
+from core.sessions.store import Session
+from core.steps import extend
+
+NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+EXTENSION = {
+    "pending": {"approved", "auto_approved", "rejected", "safeguard_tripped"},
+    "approved": set(),
+    "auto_approved": set(),
+    "rejected": set(),
+    "safeguard_tripped": set(),
+}
+SECONDS = st.integers(-(10**6), 10**6)
+
+
+def a_session(*, status: SessionStatus, expires_at: dt.datetime | None) -> Session:
+    """A session of which only the state and the end matter."""
+    plain = {field.name: None for field in attrs.fields(Session)}
+    return Session(**{**plain, "status": status, "expires_at": expires_at})
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(ExtensionStatus, repeat=2)))
+def test_an_extension_moves_along_the_contracts_edges_only(before: ExtensionStatus, after: ExtensionStatus) -> None:
+    if after.value in EXTENSION[before.value]:
+        assert check_edge(states.EDGES, before, after) is after
+    else:
+        with pytest.raises(NoTransition, match=f"{before} -> {after}"):
+            check_edge(states.EDGES, before, after)
+
+
+def test_every_end_of_an_extension_either_earns_or_has_a_cause() -> None:
+    ends = set(ExtensionStatus) - {ExtensionStatus.PENDING}
+    assert ends == extend.EARNING | extend.CAUSES.keys()
+    assert not extend.EARNING & extend.CAUSES.keys()
+
+
+def test_what_silence_means_is_what_can_be_configured() -> None:
+    key = KEYS["extension_default_action_on_timeout"]
+    assert set(key.choices) == set(DefaultAction)
+    assert by_silence(DefaultAction(key.default)) is ExtensionStatus.AUTO_APPROVED
+    assert by_silence(DefaultAction.REJECT) is ExtensionStatus.REJECTED
+
+
+@given(left=SECONDS, minutes=st.integers(1, 1440))
+def test_minutes_are_added_while_the_session_runs_and_start_now_after_its_end(left: int, minutes: int) -> None:
+    expires_at = NOW + dt.timedelta(seconds=left)
+    end = new_end(expires_at=expires_at, minutes=minutes, now=NOW)
+    assert end == (expires_at if left > 0 else NOW) + dt.timedelta(minutes=minutes)
+    assert end - NOW >= dt.timedelta(minutes=minutes)
+
+
+@given(status=st.sampled_from(SessionStatus), left=SECONDS)
+def test_only_what_runs_or_has_just_run_out_can_be_extended(status: SessionStatus, left: int) -> None:
+    session = a_session(status=status, expires_at=NOW + dt.timedelta(seconds=left))
+    expected = status in ("active", "expired") and left > -GRACE.total_seconds()
+    assert extend.extendable(session, now=NOW) is expected
+
+
+def test_the_grace_is_half_open() -> None:
+    for status in (SessionStatus.ACTIVE, SessionStatus.EXPIRED):
+        session = a_session(status=status, expires_at=NOW)
+        assert extend.extendable(session, now=NOW + GRACE - dt.timedelta(microseconds=1))
+        assert not extend.extendable(session, now=NOW + GRACE)
+
+
+def test_without_a_session_or_an_end_there_is_nothing_to_extend() -> None:
+    assert not extend.extendable(None, now=NOW)
+    assert not extend.extendable(a_session(status=SessionStatus.SEARCHING, expires_at=None), now=NOW)

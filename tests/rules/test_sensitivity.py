@@ -1,0 +1,24 @@
+"""The topic flag and its latch, in every combination (specification, Topic sensitivity)."""
+
+import itertools
+
+import pytest
+
+from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
+
+R, S = Sensitivity.REGULAR, Sensitivity.SENSITIVE
+
+
+def test_the_words_are_the_specifications() -> None:
+    assert [value.value for value in Sensitivity] == ["regular", "sensitive"]
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "one_way"), list(itertools.product(Sensitivity, Sensitivity, (True, False)))
+)
+def test_a_flip_follows_the_table(before: Sensitivity, wanted: Sensitivity, one_way: bool) -> None:
+    if (before, wanted, one_way) == (S, R, True):
+        with pytest.raises(SensitivityLatched):
+            flips(before, wanted, one_way=one_way)
+    else:
+        assert flips(before, wanted, one_way=one_way) is (before is not wanted)

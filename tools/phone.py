@@ -1,0 +1,289 @@
+"""An app as the specification asks the apps to be: the reference for both roles, and what the demo and the journeys hold.
+
+A phone keeps one socket open. It comes back by itself, with jitter; after each `auth_ok` it asks for what it missed; it
+acknowledges events, marks what it has got, takes a new token before the old one ends, and sends a message again, under the
+same id, until it is acknowledged. What it holds is the transcript that its user sees.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+
+from core.base import ids
+from tools.client import Client, Closed, Refused, Socket
+
+RECONNECT_S = (0.1, 5.0)  # the first pause and the longest one, before jitter
+LATE_S = 3.0  # an event may come so long after what it tells of is true
+GOING_AWAY, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 4401, 4403, 4409
+Frame = dict[str, Any]
+
+
+class SignedOut(Exception):
+    """The user has to sign in again: this device was revoked, or replaced by newer ones."""
+
+
+class Phone:
+    """One device of a signed-in user, on one of the two paths (`chat` or `pairing`)."""
+
+    def __init__(self, client: Client, path: str = "chat") -> None:
+        self.client = client
+        self.path = path
+        self.sessions: dict[str, Frame] = {}
+        self.events: list[Frame] = []
+        self._messages: dict[str, dict[int, Frame]] = {}
+        self._seen: set[str] = set()
+        self._taken: set[int] = set()
+        self._read_up_to: dict[str, int] = {}
+        self._unsent: dict[str, Frame] = {}
+        self._acks: dict[str, asyncio.Future[Frame]] = {}
+        self._news = asyncio.Condition()
+        self._token: str | None = None
+        self._socket: Socket | None = None
+        self._life: asyncio.Task[None] | None = None
+
+    # -- life
+
+    async def start(self) -> "Phone":
+        """Connect, and stay connected until `stop`."""
+        self._life = asyncio.create_task(self._live())
+        return self
+
+    async def stop(self) -> None:
+        """Put the phone away."""
+        if self._life is not None:
+            self._life.cancel()
+            with contextlib.suppress(asyncio.CancelledError, SignedOut):
+                await self._life
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def cut(self) -> None:
+        """Lose the network for a moment: the socket goes without a word."""
+        if self._socket is not None:
+            self._socket.abort()
+
+    async def _live(self) -> None:
+        try:
+            await self._stay_connected()
+        finally:
+            await self._tell()
+
+    async def _stay_connected(self) -> None:
+        pause = RECONNECT_S[0]
+        while True:
+            self._token = self.client.access_token
+            socket: Socket | None = None
+            try:
+                socket = self._socket = await self.client.open(self.path)
+                pause = RECONNECT_S[0]
+                code = await self._hear(socket)
+            except Closed as error:
+                code = error.code
+            except (aiohttp.ClientError, ConnectionError, TimeoutError):
+                code = socket.close_code if socket is not None else None
+            if socket is not None:
+                socket.abort()  # a connection that failed in one direction only is not to live on beside the next one
+            if code in (REVOKED, TOO_MANY):
+                raise SignedOut(code)
+            if code == NOT_AUTHENTICATED:
+                await self._new_token()
+            longest = RECONNECT_S[1] if code == GOING_AWAY else pause
+            await asyncio.sleep(random.random() * longest)
+            pause = min(RECONNECT_S[1], pause * 2)
+
+    async def _new_token(self) -> None:
+        try:
+            await self.client.renew(self._token)
+        except Refused as error:
+            if error.status == 401:
+                raise SignedOut(error.code) from error
+        except (aiohttp.ClientError, TimeoutError):
+            return
+
+    async def _hear(self, socket: Socket) -> int | None:
+        """Take frames until the socket closes; return its code."""
+        place = 0
+        while True:
+            frames = await socket.more(place)
+            if not frames:
+                return socket.close_code
+            for frame in frames:
+                await self._take(socket, frame)
+            place += len(frames)
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    # -- frames
+
+    async def _take(self, socket: Socket, frame: Frame) -> None:
+        kind = frame["type"]
+        if kind == "auth_ok":
+            await self._catch_up(socket, frame)
+        elif kind == "message":
+            await self._keep(socket, frame["message"]["session_id"], [frame["message"]])
+        elif kind == "sync":
+            await self._keep(socket, frame["session_id"], frame["messages"])
+            if frame["more"]:
+                await self._ask(socket, frame["session_id"])
+        elif kind in ("message_ack", "error") and frame.get("ref") in self._acks:
+            self._answer(frame)
+        elif kind == "auth_expiring":
+            await self._new_token()
+            self._token = self.client.access_token
+            await socket.send({"type": "auth", "token": self._token})
+        elif "event_id" in frame and frame["event_id"] not in self._seen:
+            self._seen.add(frame["event_id"])
+            self.events.append(frame)
+            if "session" in frame:
+                self.sessions[frame["session"]["id"]] = frame["session"]
+                if self.path == "chat":
+                    await self._ask(socket, frame["session"]["id"])
+
+    async def _catch_up(self, socket: Socket, frame: Frame) -> None:
+        """What happened while we were away: ask for missed messages, send again what was not acknowledged."""
+        for session in frame.get("sessions", ()):
+            self.sessions[session["id"]] = session
+        if self.path != "chat":
+            return
+        for session_id in {*self.sessions, *self._messages}:
+            await self._ask(socket, session_id)
+        for unsent in list(self._unsent.values()):
+            await socket.send(unsent)
+
+    def _whole(self, session_id: str) -> int:
+        """Up to where the transcript has no hole."""
+        known = self._messages.setdefault(session_id, {})
+        seq = self._read_up_to.get(session_id, 0)
+        while seq + 1 in known:
+            seq += 1
+        self._read_up_to[session_id] = seq
+        return seq
+
+    async def _ask(self, socket: Socket, session_id: str) -> None:
+        with contextlib.suppress(ConnectionError):
+            await socket.send({"type": "sync", "session_id": session_id, "after": self._whole(session_id)})
+
+    async def _keep(self, socket: Socket, session_id: str, messages: list[Frame]) -> None:
+        known = self._messages.setdefault(session_id, {})
+        before = self._whole(session_id)
+        for message in messages:
+            known[message["seq"]] = message
+        after = self._whole(session_id)
+        with contextlib.suppress(ConnectionError):
+            if after > before:
+                await socket.send({"type": "delivered", "session_id": session_id, "up_to": after})
+            if known and max(known) > after:
+                await self._ask(socket, session_id)
+
+    def _answer(self, frame: Frame) -> None:
+        again = frame["type"] == "error" and frame["code"] in ("UNAVAILABLE", "RATE_LIMITED")
+        waiting = self._acks.get(frame["ref"])
+        if not again and waiting is not None and not waiting.done():
+            waiting.set_result(frame)
+
+    # -- what the user does
+
+    async def say(self, session_id: str, content: str, *, timeout: float = 60) -> Frame:
+        """Send a message and return its acknowledgement; over as many sockets as it takes, stored once.
+
+        Raises Refused for what the service refuses, TimeoutError, SignedOut.
+        """
+        message_id = ids.new_id()
+        frame = {
+            "type": "send_message",
+            "ref": message_id,
+            "session_id": session_id,
+            "client_message_id": message_id,
+            "content": content,
+        }
+        self._unsent[message_id] = frame
+        self._acks[message_id] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._send_until_acknowledged(frame, self._acks[message_id])
+        finally:
+            del self._unsent[message_id], self._acks[message_id]
+        if answer["type"] == "error":
+            raise Refused(409, {"error": answer})
+        if (
+            self._socket is not None
+        ):  # our own message comes as an acknowledgement: the transcript has it from the service
+            await self._ask(self._socket, session_id)
+        return answer
+
+    async def _send_until_acknowledged(self, frame: Frame, acknowledged: asyncio.Future[Frame]) -> Frame:
+        while True:
+            if self._socket is not None and not self._socket.closed:
+                with contextlib.suppress(ConnectionError, RuntimeError):
+                    await self._socket.send(frame)
+            self._check_signed_in()
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(acknowledged), 2.0)
+
+    async def read(self, session_id: str) -> None:
+        """Mark everything as read, if there is a connection; the next read marks it too."""
+        if self._socket is not None:
+            with contextlib.suppress(ConnectionError, RuntimeError):
+                await self._socket.send({"type": "read", "session_id": session_id, "up_to": self._whole(session_id)})
+
+    def transcript(self, session_id: str) -> list[Frame]:
+        """The messages that the user sees, in order, up to the first hole."""
+        return [self._messages[session_id][seq] for seq in range(1, self._whole(session_id) + 1)]
+
+    async def wait(
+        self,
+        *events: str,
+        where: Callable[[Frame], bool] = lambda _: True,
+        timeout: float = 60,
+        truth: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Frame | None:
+        """Return the first of these events that fits and was not returned before.
+
+        With `truth`, None when it says that the thing has happened though its event never came. Raises TimeoutError,
+        SignedOut.
+        """
+        loop = asyncio.get_running_loop()
+        happened_at: float | None = None
+        async with asyncio.timeout(timeout):
+            while True:
+                found = self._take_event(events, where)
+                if found is not None:
+                    return found
+                if happened_at is not None and loop.time() > happened_at + LATE_S:
+                    return None
+                await self._some_news(1.0)
+                if truth is not None and happened_at is None and await truth():
+                    happened_at = loop.time()
+
+    def _take_event(self, events: tuple[str, ...], where: Callable[[Frame], bool]) -> Frame | None:
+        for n, frame in enumerate(self.events):
+            if n not in self._taken and frame["type"] in events and where(frame):
+                self._taken.add(n)
+                return frame
+        return None
+
+    async def _some_news(self, seconds: float) -> None:
+        self._check_signed_in()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._news:
+                await self._news.wait()
+
+    def _check_signed_in(self) -> None:
+        """Raise what has ended the phone's life, if anything: SignedOut."""
+        if self._life is not None and self._life.done() and not self._life.cancelled():
+            error = self._life.exception()
+            if error is not None:
+                raise error
+
+    async def until(self, good: Callable[[], bool], *, timeout: float = 60) -> None:
+        """Wait until what the phone holds is good. Raises TimeoutError, SignedOut."""
+        async with asyncio.timeout(timeout):
+            while not good():
+                await self._some_news(0.5)

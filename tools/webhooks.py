@@ -1,0 +1,38 @@
+"""Reads a fallback file of webhook calls back in (contract 9)."""
+
+import pathlib
+from collections import Counter
+
+from rich.console import Console
+
+from core.flows import webhook_receive
+from core.runtime import Runtime
+
+
+async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console) -> int:
+    """Take every line through the handler that the gateway's calls go through; again changes nothing.
+
+    Returns the exit code: 1 when a line could not be read or was not taken. Raises OSError for an unreadable file.
+    """
+    results: Counter[str] = Counter()
+    bad = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                answer = await webhook_receive.bring_in(runtime, line)
+            except ValueError as error:
+                console.print(f"line {number}: {error}")
+                bad += 1
+                continue
+            results["already in the log" if answer is None else answer.processing_result] += 1
+            if answer is not None and answer.http_status >= 400:
+                console.print(f"line {number}: {answer.http_status} {answer.processing_result}")
+                bad += 1
+    for result, count in sorted(results.items()):
+        console.print(f"{count:6} {result}")
+    console.print(
+        "Nothing was left out." if not bad else f"{bad} lines need a person: see `sesi audit` and the webhook log."
+    )
+    return 1 if bad else 0
