@@ -142,8 +142,17 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
 
 
 async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
-    """One whose invoice the gateway can't tell about stays pending until the next sweep."""
-    due = await payments.due(runtime.db, now=runtime.now(), limit=payments.AT_ONCE)
+    """One whose invoice the gateway can't tell about stays pending until the next sweep.
+
+    All that are due are gone through: those that stay pending are the oldest, and must not keep the others from it.
+    """
+    now, last = runtime.now(), None
+    while due := await payments.due(runtime.db, now=now, limit=payments.AT_ONCE, after=last):
+        await _settle_all(runtime, gateway, due)
+        last = due[-1]
+
+
+async def _settle_all(runtime: Runtime, gateway: Gateway, due: list[PaymentRequest]) -> None:
     turns = asyncio.Semaphore(GATEWAY_AT_ONCE)
 
     async def settle(payment: PaymentRequest) -> None:

@@ -60,11 +60,13 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
 async def bring_in(runtime: Runtime, line: bytes) -> Answer | None:
     """Take a line of the fallback file through the same handler; None when the log has that call, answered, already.
 
+    A call that ended in an exception, be it in an import before this one, is taken up again: it had no effect.
+
     Raises ValueError for what is no such line, Unavailable when the database is away.
     """
     call = _from_line(line)
     async with runtime.transaction() as tx:
-        if not await webhooks.record(tx, call) and await webhooks.is_stamped(tx, call.id):
+        if not await webhooks.record(tx, call) and not await webhooks.take_up(tx, call.id):
             return None
     return await _handle(runtime, call, _parse(call.raw_body), recorded=True)
 

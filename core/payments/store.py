@@ -136,10 +136,19 @@ async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: 
     )  # fmt: skip
 
 
-async def due(reader: Reader, *, now: dt.datetime, limit: int) -> list[PaymentRequest]:
-    """Pending requests past their deadline, oldest first."""
-    sql = f"SELECT {COLUMNS} FROM payment_requests WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at LIMIT $2"
-    return many(PaymentRequest, await reader.fetch(sql, now, limit))
+async def due(
+    reader: Reader, *, now: dt.datetime, limit: int, after: PaymentRequest | None = None
+) -> list[PaymentRequest]:
+    """Pending requests past their deadline, oldest first, those behind `after`."""
+    return many(
+        PaymentRequest,
+        await reader.fetch(
+            f"""SELECT {COLUMNS} FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
+                  AND ($3::timestamptz IS NULL OR (expires_at, id) > ($3, $4::uuid))
+                ORDER BY expires_at, id LIMIT $2""",
+            now, limit, after and after.expires_at, after and after.id,
+        ),
+    )  # fmt: skip
 
 
 async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[str]:

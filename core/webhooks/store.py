@@ -45,9 +45,15 @@ async def record(tx: Tx, call: Received) -> bool:
     return bool(added)
 
 
-async def is_stamped(tx: Tx, log_id: str) -> bool:
-    """Whether a call has had its answer."""
-    return bool(await tx.fetchval("SELECT http_status IS NOT NULL FROM webhook_logs WHERE id = $1", log_id))
+async def take_up(tx: Tx, log_id: str) -> bool:
+    """Open a call again that has no answer yet, or ended in an exception: it had no effect. False for one that is answered."""
+    return bool(
+        await tx.execute(
+            """UPDATE webhook_logs SET http_status = NULL, processing_result = NULL, processing_error = NULL
+               WHERE id = $1 AND (http_status IS NULL OR processing_result = 'error')""",
+            log_id,
+        )
+    )
 
 
 async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:

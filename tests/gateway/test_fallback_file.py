@@ -1,5 +1,6 @@
 """Calls that the log did not take go to the file, and come back in by `sesi webhooks import` (contract 4 and 9)."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -212,6 +213,27 @@ async def test_a_call_that_could_not_be_handled_is_taken_up_by_the_next_import(
     assert "Traceback" not in text
     code, text = bring_in(sink_stack, path)
     assert (code, "1 ignored_status" in text) == (0, True)
+
+
+async def test_a_call_that_met_a_busy_database_is_taken_up_by_the_next_import(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment = await people.request(await people.customer())
+    external_id = payment["payment_request_id"]
+    async with without(sink_stack, "webhook_logs", "payment_requests"):
+        await people.webhook(payment)
+    path = tmp_path / "kept.jsonl"
+    path.write_bytes(b"".join(lines_of(sink_stack, external_id)))
+    for _ in range(2):
+        async with without(sink_stack, "payment_requests"):
+            code, text = await asyncio.to_thread(bring_in, sink_stack, path)
+        assert (code, "line 1: 500 error" in text) == (1, True), text
+        assert await results(sink_stack, external_id) == ["error"]
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 confirmed" in text) == (0, True), text
+    assert await results(sink_stack, external_id) == ["confirmed"]
+    code, text = bring_in(sink_stack, path)
+    assert (code, "1 already in the log" in text) == (0, True), text
 
 
 def test_a_file_that_is_not_there_is_said(sink_stack: Stack, tmp_path: pathlib.Path) -> None:

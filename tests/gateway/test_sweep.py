@@ -211,3 +211,23 @@ async def test_a_gateway_that_does_not_answer_holds_up_no_deadline(people: World
     played.on_look = lambda _: None
     for other, payment in zip(waiting, payments, strict=True):
         await until_state(people, other, payment, "expired")
+
+
+async def test_requests_that_nobody_can_settle_do_not_keep_those_behind_them_from_the_sweep(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    played.on_look = lambda heard: no(503, "SERVER_ERROR") if heard.about.startswith("stuck-") else None
+    await people.stack.sql(  # as many as the sweep reads at once, all of them overdue for longer
+        """WITH who AS (INSERT INTO customers (id, display_name) SELECT gen_random_uuid(), 'Stuck' FROM generate_series(1, 500) RETURNING id)
+           INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, status, created_at, expires_at, gateway_invoice_id)
+           SELECT gen_random_uuid(), id, 12000, 12, 'pending', now() - interval '9 days', now() - interval '8 days', 'stuck-' || id FROM who"""
+    )
+    try:
+        await overdue(people, payment)
+        await until_state(people, customer, payment, "expired")
+    finally:
+        await people.stack.sql(
+            "UPDATE payment_requests SET status = 'abandoned' WHERE gateway_invoice_id LIKE 'stuck-%' AND status = 'pending'"
+        )

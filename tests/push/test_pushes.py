@@ -1,6 +1,7 @@
 """Who does not hear of something over a socket gets a push, once (specification, Events; contract 7)."""
 
 import asyncio
+import json
 import pathlib
 import secrets
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from tests.push.people import Phones
 from tests.realtime.bare import at, end_early, token_like
-from tests.stack import Stack, free_port
+from tests.stack import Stack, free_port, new_id
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +76,20 @@ async def test_the_ttl_of_a_chat_request_is_no_longer_than_its_answer_time(phone
     payment = await a_request(phones)
     push = await phones.push(token, "chat_request", session_id=payment["session_id"])
     assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has gone already
+
+
+async def test_a_part_of_a_second_does_not_lengthen_the_ttl(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await phones.token(mitra)
+    content = {"action": "open_accept", "event": "chat_request", "event_id": new_id(), "title": "x", "body": "x"}
+    await phones.stack.sql(
+        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
+           SELECT $1::uuid, id, push_token, $2::jsonb, true, clock_timestamp(), clock_timestamp() + interval '59.99 seconds'
+           FROM auth_sessions WHERE push_token = $3""",
+        new_id(), json.dumps(content), token,
+    )  # fmt: skip
+    push = await phones.push(token, "chat_request")
+    assert int(push["android"]["ttl"].removesuffix("s")) <= 59
 
 
 async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phones: Phones) -> None:
