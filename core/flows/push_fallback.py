@@ -35,28 +35,34 @@ class _Due:
     content: Content
 
 
-async def plan(runtime: Runtime) -> int:
-    """Plan a push for each device of whoever has not acknowledged an event, or not taken a message, in time.
-
-    Returns how many events and chats were looked at; as many as PLAN_AT_ONCE: there may be more.
-    """
-    ack_s = runtime.settings.push_ack_seconds
+async def plan_events(runtime: Runtime) -> int:
+    """Plan a push for each device of whoever has not acknowledged an event in time; return how many events."""
     async with runtime.transaction() as tx:
+        ack_s = runtime.settings.push_ack_seconds
         notices = await deliveries.take_unheard(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
-        chats = await sessions.take_unheard(
-            tx, real_seconds=ack_s, scale=runtime.settings.sesi_time_scale, limit=PLAN_AT_ONCE
-        )
         due = []
         for notice in notices:
             content = _content(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
             if content is not None:
                 due.append(_Due(recipient_id=notice.recipient_id, content=content))
+        await _add(tx, due)
+    return len(notices)
+
+
+async def plan_chats(runtime: Runtime) -> int:
+    """Plan a push for each device of whoever has not taken a message in time; return how many parties."""
+    settings = runtime.settings
+    async with runtime.transaction() as tx:
+        chats = await sessions.take_unheard(
+            tx, real_seconds=settings.push_ack_seconds, scale=settings.sesi_time_scale, limit=PLAN_AT_ONCE
+        )
+        due = []
         for chat in chats:
             content = _content(runtime, tx, "message", ids.new_id(), chat.session_id, "{}")
             assert content is not None
             due.append(_Due(recipient_id=chat.user_id, content=content))
         await _add(tx, due)
-    return max(len(notices), len(chats))
+    return len(chats)
 
 
 def _content(

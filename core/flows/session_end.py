@@ -4,12 +4,13 @@ from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, ValidationFailed
 from core.base.machine import check_edge
 from core.events.signals import MitrasFreed
+from core.extensions import store as extensions
 from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules, views
 from core.sessions import store as sessions
 from core.sessions.rules import ClosureExists
-from core.sessions.states import EDGES, SessionStatus
+from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, extend
@@ -55,17 +56,20 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
     switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
-        status = _status_now(session, tx)
+        status = await _status_now(session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
             await _close(tx, session, actor)
             await announce.session_event(tx, [session_id], "session_closing")
         return await _view(tx, actor, session_id)
 
 
-def _status_now(session: Session, tx: Tx) -> SessionStatus:
-    """The state as it is by the clock: the end of paid time never depends on a job being on time."""
-    if session.status is SessionStatus.ACTIVE and session.expires_at is not None and session.expires_at <= tx.now:
-        return SessionStatus.EXPIRED
+async def _status_now(session: Session, tx: Tx) -> SessionStatus:
+    """The state as it is by the clock: neither the end of paid time nor that of the grace depends on a job being on time."""
+    if session.status in HELD and session.expires_at is not None and session.expires_at <= tx.now:
+        over = session.expires_at + rules.GRACE <= tx.now and await extensions.pending_of(tx, session.id) is None
+        return SessionStatus.COMPLETED if over else SessionStatus.EXPIRED
+    if session.status is SessionStatus.CLOSING and session.grace_ends_at is not None:
+        return SessionStatus.COMPLETED if session.grace_ends_at <= tx.now else SessionStatus.CLOSING
     return session.status
 
 
@@ -78,7 +82,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
-        rules.may_close(_status_now(session, tx))
+        rules.may_close(await _status_now(session, tx))
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
         party_id = session.mitra_id if side is UserType.MITRA else session.customer_id
         assert party_id is not None

@@ -253,22 +253,36 @@ class UnheardChat:
     user_id: str
 
 
+# A party who has not taken a message of the other one before $1, and has had no push for it.
+UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.last_seq > s.{side}_delivered_seq
+    AND s.{side}_pushed_seq <= s.{side}_delivered_seq
+    AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
+      AND m.sender_type <> '{side}' AND m.created_at < $1)"""
+# A push that became due is sent even if the session has moved on: those that ended lately are looked at too.
+WHICH = (
+    "s.status IN ('active', 'expired', 'closing')",
+    "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
+)
+
+
 async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnheardChat]:
-    """Take the parties who have not taken a message for so many real seconds, each once until they are back."""
+    """Take the parties who have not taken a message for so many real seconds, each once until they are back.
+
+    One process at a time looks: the others would find the same, at the same cost.
+    """
     found: list[UnheardChat] = []
+    if not await tx.fetchval("SELECT pg_try_advisory_xact_lock(7, 0)"):
+        return found
     before = tx.now - dt.timedelta(seconds=real_seconds * scale)
     for side in ("customer", "mitra"):
-        rows = await tx.fetch(
-            f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1 WHERE id IN (SELECT s.id FROM chat_sessions s
-                  WHERE s.status IN ('active', 'expired', 'closing') AND s.last_seq > s.{side}_delivered_seq
-                    AND s.{side}_pushed_seq <= s.{side}_delivered_seq
-                    AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
-                      AND m.sender_type <> '{side}' AND m.created_at < $1)
-                  ORDER BY s.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
-                RETURNING id AS session_id, {side}_id AS user_id""",
-            before, limit,
-        )  # fmt: skip
-        found += many(UnheardChat, rows)
+        for which in WHICH:
+            rows = await tx.fetch(
+                f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1
+                    WHERE id IN ({UNHEARD.format(side=side, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED)
+                    RETURNING id AS session_id, {side}_id AS user_id""",
+                before, limit,
+            )  # fmt: skip
+            found += many(UnheardChat, rows)
     return found
 
 

@@ -17,7 +17,14 @@ CREATE OR REPLACE TRIGGER session_extension_edge BEFORE UPDATE OF status ON sess
   FOR EACH ROW EXECUTE FUNCTION session_extension_edge();
 
 -- Pushes: a delivery becomes due once; then there is a row for each device until the provider has taken it.
-ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS pushed_real_at TIMESTAMPTZ;
+-- What waits at this moment was sent by an earlier version: it is repeated on sockets, and no push comes after the fact.
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_name = 'deliveries' AND column_name = 'pushed_real_at') THEN
+    ALTER TABLE deliveries ADD COLUMN pushed_real_at TIMESTAMPTZ;
+    UPDATE deliveries SET pushed_real_at = clock_timestamp();
+  END IF;
+END $$;
+CREATE INDEX IF NOT EXISTS chat_sessions_completed_lately ON chat_sessions (ended_at) WHERE status = 'completed';
 CREATE INDEX IF NOT EXISTS deliveries_push_due ON deliveries (created_at) WHERE pushed_real_at IS NULL;
 CREATE TABLE IF NOT EXISTS pushes (
   id UUID PRIMARY KEY NOT NULL,
