@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FUZZ := .venv-fuzz
 FUZZ_STAMP := $(FUZZ)/.installed
 
-.PHONY: help install up demo test check proofs fuzz client-proof lock clean
+.PHONY: help install up demo test check pages fuzz client-proof lock clean
 help:            ## this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -44,8 +44,9 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
 
-proofs: install   ## write docs/proofs.md: each cause tag, event and error code with the tests that prove it
+pages: install    ## write the pages in docs that are made from the code: proofs, configuration
 	$(VENV)/bin/python -m tools.proofs
+	$(VENV)/bin/python -m tools.config_page
 
 lock:             ## write requirements.lock and requirements-fuzz.lock anew
 	$(VENV)/bin/python -m pip install --quiet uv

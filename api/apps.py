@@ -10,7 +10,21 @@ from litestar.di import Provide
 from api import docs, errors, health
 from api.auth import check_declared, provide_actor, provide_runtime
 from api.gatekeeper import Gatekeeper
-from api.internal import desk
+from api.internal import (
+    activity,
+    config,
+    customers,
+    dev_seed,
+    failed_pairings,
+    ledger,
+    mitras,
+    operators,
+    pricing,
+    sessions,
+    webhook_logs,
+)
+from api.internal import logins as operator_logins
+from api.internal import payments as payment_desk
 from api.media import check_media
 from api.openapi import document
 from api.public import (
@@ -32,7 +46,11 @@ PUBLIC = [
     *logins.ROUTES, *profile.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
     *chat.ROUTES, health.healthz,
 ]  # fmt: skip
-INTERNAL = [*desk.ROUTES, health.healthz, health.readyz, health.prometheus]
+INTERNAL = [
+    *operator_logins.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
+    *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
+    health.healthz, health.readyz, health.prometheus,
+]  # fmt: skip
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -77,5 +95,6 @@ def public_app(runtime: Runtime) -> Gatekeeper:
 def internal_app(runtime: Runtime) -> Gatekeeper:
     """The listener of the control center."""
     cors = _cors(runtime.settings.internal_cors_origins)
-    app = _app(runtime, list(INTERNAL), audience="internal", cors=cors)
+    routes = [*INTERNAL, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
+    app = _app(runtime, routes, audience="internal", cors=cors)
     return Gatekeeper(app, runtime, listener="internal", cors=cors)  # type: ignore[arg-type]

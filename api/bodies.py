@@ -4,6 +4,7 @@ A body is `dto=Body[X]` on the handler; validators on X say its bounds.
 """
 
 import datetime as dt
+import enum
 import json
 import re
 from collections.abc import Iterator
@@ -191,9 +192,10 @@ def text(low: int, high: int, **more: Any) -> Any:
     return attrs.field(validator=[validators.min_len(low), validators.max_len(high)], **more)
 
 
-def optional_text(low: int, high: int) -> Any:
+def optional_text(low: int, high: int, **more: Any) -> Any:
     """A string of so many characters, or nothing."""
-    return attrs.field(default=None, validator=validators.optional([validators.min_len(low), validators.max_len(high)]))
+    bounds = validators.optional([validators.min_len(low), validators.max_len(high)])
+    return attrs.field(default=None, validator=bounds, **more)
 
 
 def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
@@ -217,6 +219,23 @@ def path_id(value: str) -> str:
     if found is None:
         raise NotFound
     return found
+
+
+def query_id(name: str, value: str | None) -> str | None:
+    """Return a query's id. Raises ValidationFailed unless it is a UUID."""
+    if value is None:
+        return None
+    found = parse_id(value)
+    if found is None:
+        raise ValidationFailed.of(name, "must be a UUID")
+    return found
+
+
+def query_choice(name: str, value: str | None, options: type[enum.StrEnum]) -> str | None:
+    """Return a query's word. Raises ValidationFailed unless it is one of the options."""
+    if value is not None and value not in set(options):
+        raise ValidationFailed.of(name, f"is one of {', '.join(options)}")
+    return value
 
 
 def query_time(name: str, value: str | None) -> dt.datetime | None:

@@ -10,10 +10,11 @@ from typing import Any
 from core.config.keys import KEYS, Shape
 from core.extensions.states import ExtensionStatus
 from core.operators.rules import AREAS
-from core.pairing.rules import CauseTag
+from core.pairing.rules import CauseTag, Response
 from core.pairing_failures.rules import OperatorAction
 from core.payments.rules import Case
 from core.payments.states import PaymentStatus
+from core.reads import activity, timeline
 from core.sessions.states import SessionStatus
 
 MAX_SEQ = 2**31 - 1
@@ -30,6 +31,11 @@ NAMES = {
     "ConfigRow": "ConfigurationRow",
     "WebhookCall": "WebhookLog",
     "Audit": "LedgerAudit",
+    "OperatorRow": "OperatorForOperators",
+    "RoleRow": "Role",
+    "TierRow": "TierForOperators",
+    "PromotionRow": "FirstSessionPromotion",
+    "Entry": "TimelineEntry",
     "Failure": "PaymentFailure",
     "Discount": "FirstSessionDiscount",
     "HistoryRow": "ChatHistoryRow",
@@ -50,12 +56,18 @@ WORDS: dict[str, Iterable[str] | None] = {
     "MessageView.type": ("text",),
     "MessageView.status": ("sent", "delivered", "read"),
     "PaymentView.status": PaymentStatus,
+    "SupportPayment.status": PaymentStatus,
     "SessionView.status": SessionStatus,
+    "SupportSession.status": SessionStatus,
     "ExtensionView.status": ExtensionStatus,
+    "Entry.kind": timeline.ORDER,
+    "Lateness.name": activity.KINDS,
+    "ActivityRow.response": (*Response, None),  # type: ignore[dict-item]
+    "PriceChange.change_kind": ("created", "updated", "deleted", "reactivated", "reordered"),
     "WebhookCall.status": None,
     "GatewayCall.status": None,
     "Alive.status": ("ok",),
-    "WebhookCall.processing_result": (*RESULTS, None),  # type: ignore[dict-item]
+    "WebhookCall.processing_result": (*RESULTS, None),
 }
 # Fields that end like ids and are somebody else's, or none.
 FOREIGN_IDS = frozenset({"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id"})
@@ -82,6 +94,12 @@ EXAMPLES: dict[str, Any] = {
     "display_name": "Dewi",
     "email": "root@example.test",
     "password": "correct horse battery staple",
+    "current_password": "the one before, 41 letters",
+    "new_password": "correct horse battery staple",
+    "minutes": 12,
+    "price_idr": 12000,
+    "items": [{"id": UUID, "updated_at": "2026-11-21T06:00:00.000000Z"}],
+    "updated_at": "2026-11-21T06:00:00.000000Z",
     "refresh_token": "a-refresh-token-as-it-was-given",
     "code": "123456",
     "mode": "chat",

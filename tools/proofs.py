@@ -110,7 +110,7 @@ def page() -> str:
     lines = [
         "# What is proved, and where",
         "",
-        "Made by `make proofs` from the code and the tests; a test keeps it current. At most "
+        "Made by `make pages` from the code and the tests; a test keeps it current. At most "
         f"{SHOWN} tests are shown for a word, the most telling ones first.",
     ]
     for kind, some in proofs().items():

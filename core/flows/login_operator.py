@@ -37,7 +37,8 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
         seconds = rules.locked_for(lockout_until, now=tx.now)
         if seconds is not None:
             raise AccountLocked(retry_after_seconds=seconds)
-        if operator is None or before is None or not right or operator.password_hash != before.password_hash:
+        good = right and operator is not None and before is not None and not operator.disabled
+        if operator is None or before is None or not good or operator.password_hash != before.password_hash:
             refusal = LoginInvalid()
             count, until = rules.after_failure(
                 failed_before=failed,

@@ -55,7 +55,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
             raise NotFound
         check(KEYS[name], value, cadence_seconds=cadence)
     async with runtime.transaction() as tx:
-        for name, value in values.items():
+        for name, value in sorted(values.items()):  # rows are locked in one order
             before = await config_store.lock(tx, KEYS[name])
             await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
             await operators.audit(

@@ -13,8 +13,10 @@ import attrs
 import msgspec
 
 from core.base import ids, logs
-from core.base.errors import Unavailable
+from core.base.actor import Actor
+from core.base.errors import NotFound, Unavailable
 from core.customers import store as customers
+from core.operators import store as operators
 from core.payments import rules, store
 from core.payments.rules import Call, Case, Issued
 from core.payments.store import PaymentRequest
@@ -57,6 +59,34 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     return await _handle(runtime, call, body, recorded=recorded)
 
 
+async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
+    """Run a stored body through the same handler, as if it had come when it did; return the new row's id.
+
+    Raises NotFound, NotReplayable (it came without a valid token), Unavailable.
+    """
+    async with runtime.transaction() as tx:
+        stored = await webhooks.get(tx, webhook_log_id)
+        if stored is None:
+            raise NotFound
+        if not stored.token_valid:
+            raise rules.NotReplayable
+        first = await webhooks.get(tx, stored.replay_of) if stored.replay_of is not None else None
+        came_at = (first or stored).received_at
+        call = attrs.evolve(stored, id=ids.new_id(), received_at=tx.now, replay_of=stored.replay_of or stored.id)
+        await webhooks.record(tx, call)
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="webhook.replayed",
+            object_type="webhook_log",
+            object_id=webhook_log_id,
+            before=None,
+            after={"webhook_log_id": call.id},
+        )
+    await _handle(runtime, call, _parse(call.raw_body), recorded=True, came_at=came_at)
+    return call.id
+
+
 async def bring_in(runtime: Runtime, line: bytes) -> Answer | None:
     """Take a line of the fallback file through the same handler; None when the log has that call, answered, already.
 
@@ -89,10 +119,13 @@ def _from_line(line: bytes) -> Received:
     )
 
 
-async def _handle(runtime: Runtime, call: Received, body: Any, *, recorded: bool) -> Answer:
+async def _handle(
+    runtime: Runtime, call: Received, body: Any, *, recorded: bool, came_at: dt.datetime | None = None
+) -> Answer:
+    """Judge, act, stamp. `came_at`: when the call first came, if that was before it was recorded here."""
     try:
         async with asyncio.timeout(STEP_S), runtime.transaction() as tx:
-            case, note = await _act(runtime, tx, call, body)
+            case, note = await _act(runtime, tx, call, body, came_at or call.received_at)
             if recorded:
                 await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
     except Exception as error:
@@ -146,7 +179,7 @@ async def _record(runtime: Runtime, call: Received) -> bool:
     return True
 
 
-async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any) -> tuple[Case, str | None]:
+async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.datetime) -> tuple[Case, str | None]:
     if not call.token_valid:
         return Case.UNAUTHORIZED, None
     if call.truncated:
@@ -160,7 +193,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any) -> tuple[Cas
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None
-    return await _settle(tx, payment, account, readable, call.received_at)
+    return await _settle(tx, payment, account, readable, came_at)
 
 
 async def _settle(

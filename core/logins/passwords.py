@@ -37,19 +37,19 @@ _COMMON = frozenset(
 )
 
 
-def check_new(password: str) -> None:
+def check_new(password: str, *, field: str = "password") -> None:
     """Check a password that is to be set: 12 characters to 72 bytes, not among common ones.
 
-    Raises ValidationFailed.
+    Raises ValidationFailed that names the field.
     """
     if len(password) < 12:
-        raise ValidationFailed.of("password", "has at least 12 characters")
+        raise ValidationFailed.of(field, "has at least 12 characters")
     if len(password.encode()) > 72:
-        raise ValidationFailed.of("password", "has at most 72 bytes")
+        raise ValidationFailed.of(field, "has at most 72 bytes")
     if "\0" in password:
-        raise ValidationFailed.of("password", "has no NUL character")
+        raise ValidationFailed.of(field, "has no NUL character")
     if password.lower() in _COMMON or len(set(password)) < 4:
-        raise ValidationFailed.of("password", "is too common")
+        raise ValidationFailed.of(field, "is too common")
 
 
 async def make_hash(password: str) -> str:

@@ -7,6 +7,7 @@ import attrs
 
 from core.logins.otp import Asked
 from core.storage.database import Tx
+from core.storage.reads import Reader
 from core.storage.records import many, one
 
 AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
@@ -109,6 +110,14 @@ async def lock_all(tx: Tx, user_id: str) -> None:
     await tx.fetch(
         "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id FOR UPDATE", user_id
     )
+
+
+async def living(reader: Reader, user_id: str) -> list[str]:
+    """Read the living devices of a user."""
+    rows = await reader.fetch(
+        "SELECT id FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id", user_id
+    )
+    return [str(row["id"]) for row in rows]
 
 
 async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) -> list[tuple[str, str]] | None:

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Mapping
 
-from core.base.errors import DomainError, Forbidden, Kind
+from core.base.errors import DomainError, Forbidden, Kind, ValidationFailed
 
 AREAS = (
     "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
@@ -26,6 +26,57 @@ class AccountLocked(DomainError):
     kind = Kind.LOCKED
     code = "ACCOUNT_LOCKED"
     message = "Too many failed logins. Try again later."
+
+
+class EmailTaken(DomainError):
+    """Another operator has this e-mail."""
+
+    code = "EMAIL_TAKEN"
+    message = "Another operator has this e-mail."
+
+
+class RoleNameTaken(DomainError):
+    """Another role has this name."""
+
+    code = "ROLE_NAME_TAKEN"
+    message = "Another role has this name."
+
+
+class LastAdministrator(DomainError):
+    """Without this operator nobody could let anybody in any more."""
+
+    code = "LAST_ADMINISTRATOR"
+    message = "The last administrator stays."
+
+
+def check_permissions(permissions: object) -> dict[str, str]:
+    """Return a role's permissions. Raises ValidationFailed for unknown areas and levels."""
+    if not isinstance(permissions, dict):
+        raise ValidationFailed.of("permissions", "is an object: area to read or write")
+    for area, level in permissions.items():
+        if area not in AREAS and area != "*":
+            raise ValidationFailed.of(f"permissions.{area}"[:200], "is no area")
+        if level not in ("read", "write"):
+            raise ValidationFailed.of(f"permissions.{area}", "is read or write")
+    return permissions
+
+
+def is_administrator(permissions: Mapping[str, str]) -> bool:
+    """Whether a role may do everything."""
+    return permissions.get("*") == "write"
+
+
+def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
+    """Nobody gives rights that she does not have: neither to herself nor to somebody she could sign in as.
+
+    Raises Forbidden.
+    """
+    for area, level in granted.items():
+        areas = AREAS if area == "*" else (area,)
+        if (area == "*" and own.get("*") != "write" and not (level == "read" and own.get("*") == "read")) or not all(
+            allows(own, one, level) for one in areas
+        ):
+            raise Forbidden("You can't give rights that you don't have.")
 
 
 def allows(permissions: Mapping[str, str], area: str, level: str) -> bool:

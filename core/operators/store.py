@@ -99,6 +99,77 @@ async def create(tx: Tx, *, email: str, display_name: str, role_id: str, passwor
     return str(operator_id) if operator_id else None
 
 
+@attrs.frozen(kw_only=True)
+class Role:
+    """A row of roles."""
+
+    id: str
+    name: str
+    permissions: dict[str, str]
+    created_at: dt.datetime
+
+
+async def hold_rights(tx: Tx) -> None:
+    """Let changes of operators and roles be judged one after the other: two of them together must not end the last right."""
+    await tx.execute("SELECT pg_advisory_xact_lock(6, 0)")
+
+
+async def role(reader: Reader, role_id: str) -> Role | None:
+    """Read a role."""
+    return one(
+        Role, await reader.fetchrow("SELECT id, name, permissions, created_at FROM roles WHERE id = $1", role_id)
+    )
+
+
+async def create_role(tx: Tx, *, name: str, permissions: dict[str, str]) -> str | None:
+    """Insert a role; None when the name is taken."""
+    role_id = await tx.fetchval(
+        "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING RETURNING id",
+        ids.new_id(), name, permissions, tx.now,
+    )  # fmt: skip
+    return str(role_id) if role_id else None
+
+
+async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str]) -> bool:
+    """Change a role; False when the name is another's."""
+    if await tx.fetchval("SELECT 1 FROM roles WHERE name = $2 AND id <> $1", role_id, name):
+        return False
+    await tx.execute("UPDATE roles SET name = $2, permissions = $3 WHERE id = $1", role_id, name, permissions)
+    return True
+
+
+async def update(
+    tx: Tx, operator_id: str, *, email: str, display_name: str, role_id: str, password_hash: str, disabled: bool
+) -> bool:  # fmt: skip
+    """Change an operator; False when the e-mail is another's. A new password ends a lockout."""
+    if await tx.fetchval(
+        "SELECT 1 FROM control_center_users WHERE email = $2 AND id <> $1", operator_id, email.lower()
+    ):
+        return False
+    await tx.execute(
+        """UPDATE control_center_users SET email = $2, display_name = $3, role_id = $4, disabled = $6,
+             failed_login_count = CASE WHEN password_hash = $5 THEN failed_login_count ELSE 0 END,
+             lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END, password_hash = $5 WHERE id = $1""",
+        operator_id, email.lower(), display_name, role_id, password_hash, disabled,
+    )  # fmt: skip
+    return True
+
+
+async def lock(tx: Tx, operator_id: str) -> Operator | None:
+    """Read and lock an operator."""
+    return one(Operator, await tx.fetchrow(f"{SELECT} WHERE o.id = $1 FOR UPDATE OF o", operator_id))
+
+
+async def any_administrator(reader: Reader) -> bool:
+    """Whether somebody who may do everything can sign in."""
+    return bool(
+        await reader.fetchval(
+            """SELECT 1 FROM control_center_users o JOIN roles r ON r.id = o.role_id
+               WHERE NOT o.disabled AND o.password_hash <> '' AND r.permissions ->> '*' = 'write' LIMIT 1"""
+        )
+    )
+
+
 async def any_operator(reader: Reader) -> bool:
     """Whether there is an operator at all."""
     return bool(await reader.fetchval("SELECT 1 FROM control_center_users LIMIT 1"))

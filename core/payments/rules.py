@@ -47,6 +47,13 @@ class NotPreviousMitra(DomainError):
     message = "You can only return to a mitra you have chatted with."
 
 
+class NotReplayable(DomainError):
+    """The call came without a valid token: nobody knows who sent it."""
+
+    code = "NOT_REPLAYABLE"
+    message = "This call came without a valid token."
+
+
 class Case(enum.Enum):
     """What a call of the gateway is (contract 4, the webhook's table)."""
 

@@ -1,6 +1,7 @@
 """A payment request as its customer sees it (contract 4)."""
 
 import datetime as dt
+from typing import Any
 
 import attrs
 
@@ -51,5 +52,10 @@ async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[
     if row is None:
         return None
     values = as_dict(row)
+    return PaymentView(failure=failure_of(values), **values)
+
+
+def failure_of(values: dict[str, Any]) -> Failure | None:
+    """Take the failure out of a row of REQUEST."""
     cause = values.pop("cause_tag")
-    return PaymentView(**values, failure=Failure(cause_tag=cause) if cause else None)
+    return Failure(cause_tag=cause) if cause else None

@@ -19,6 +19,20 @@ class DiscountNotEligible(DomainError):
     message = "The first-session discount is not available to you."
 
 
+class StaleWrite(DomainError):
+    """Somebody else changed it since; `details.current` is how it is now."""
+
+    code = "STALE_WRITE"
+    message = "Somebody else has changed this. Look at it again."
+
+
+class TierExists(DomainError):
+    """There is a tier for this mode and these minutes, perhaps a deleted one; `details.id` names it."""
+
+    code = "TIER_EXISTS"
+    message = "There is a price for this mode and these minutes already."
+
+
 @attrs.frozen(kw_only=True)
 class Promotion:
     """The first-session discount."""

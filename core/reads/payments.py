@@ -142,12 +142,28 @@ class WebhookFilter:
     processing_result: str | None = None
 
 
+CALLS = """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
+    processing_result, processing_error, replay_of FROM webhook_logs"""
+
+
+def _call(row: Any) -> WebhookCall:
+    return WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")})
+
+
+async def webhook_call(runtime: Runtime, log_id: str) -> WebhookCall:
+    """Read one call. Raises NotFound."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(f"{CALLS} WHERE id = $1", log_id)
+    if row is None:
+        raise NotFound
+    return _call(row)
+
+
 async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> Items:
     """List the gateway's calls, newest first."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body,
-                 http_status, processing_result, processing_error, replay_of FROM webhook_logs
+            f"""{CALLS}
                WHERE ($1::text IS NULL OR external_id = $1 OR gateway_invoice_id = $1)
                  AND ($2::timestamptz IS NULL OR received_at >= $2) AND ($3::timestamptz IS NULL OR received_at < $3)
                  AND ($4::text IS NULL OR processing_result = $4)
@@ -155,5 +171,4 @@ async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> I
                ORDER BY received_at DESC, id DESC LIMIT $7""",
             which.q, which.since, which.until, which.processing_result, page.before_at, page.before_id, page.limit + 1,
         )  # fmt: skip
-    calls = [WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")}) for row in rows]
-    return cut(calls, page, at="received_at")
+    return cut([_call(row) for row in rows], page, at="received_at")

@@ -134,7 +134,11 @@ def _masked(text: str | None) -> str | None:
 
 async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
     """Read a customer for an operator; phone and e-mail are masked without `customers.pii`."""
-    view = await customer_me(runtime, customer_id)
+    return masked_for(actor, await customer_me(runtime, customer_id))
+
+
+def masked_for(actor: Actor, view: CustomerView) -> CustomerView:
+    """Mask what the operator may not see."""
     if allows(actor.permissions, "customers.pii", "read"):
         return view
     return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))

@@ -90,6 +90,18 @@ async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -
     )  # fmt: skip
 
 
+async def create_completed(
+    tx: Tx, session_id: str, *, customer_id: str, mitra_id: str, began_at: dt.datetime, ended_at: dt.datetime, topics: list[str] | None
+) -> None:  # fmt: skip
+    """Insert a session of the past, for development."""
+    await tx.execute(
+        """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at, ended_at, ended_by,
+             duration_minutes, topics)
+           VALUES ($1, $2, $3, 'completed', $4, $4, $5, $5, 'timer', $6, $7)""",
+        session_id, customer_id, mitra_id, began_at, ended_at, int((ended_at - began_at).total_seconds() // 60), topics,
+    )  # fmt: skip
+
+
 async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
     """searching -> active, with the mitra who came first."""
     return bool(

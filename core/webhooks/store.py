@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from core.storage.database import Tx
+from core.storage.records import one
 
 MAX_BODY = 65_536
 
@@ -43,6 +44,18 @@ async def record(tx: Tx, call: Received) -> bool:
         call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
     )  # fmt: skip
     return bool(added)
+
+
+async def get(tx: Tx, log_id: str) -> Received | None:
+    """Read a call as it came in."""
+    return one(
+        Received,
+        await tx.fetchrow(
+            """SELECT id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id, status, amount, app_tag,
+                 raw_body, truncated, replay_of FROM webhook_logs WHERE id = $1""",
+            log_id,
+        ),
+    )
 
 
 async def take_up(tx: Tx, log_id: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from api.internal import desk
+from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing
+from api.internal import logins as operator_logins
 from api.public import chat, devices, logins, pairing, payment_webhook, payments, profile
 from core.base import ids
 from tests.access.routes import Route
@@ -25,6 +26,10 @@ PATH: dict[str, Callable[[], str]] = {
     "mitra_id": ids.new_id,
     "customer_id": ids.new_id,
     "failure_id": ids.new_id,
+    "operator_id": ids.new_id,
+    "role_id": ids.new_id,
+    "tier_id": ids.new_id,
+    "log_id": ids.new_id,
     "key": lambda: "no_such_key",
     "name": lambda: "swagger-ui.css",
 }
@@ -38,8 +43,8 @@ BESIDE: dict[str, dict[str, Any]] = {"session_id": {"is_extension": True}}
 FREE_FIELDS = {
     "otp_request_id": "whoever has the code is the owner",
     "client_message_id": "made by the client",
-    "targeted_mitra_id": "a mitra is no object of the caller's; she must be a previous one",
     "mitra_id": "a mitra is no object of the caller's; she must be a previous one",
+    "targeted_mitra_id": "a mitra is no object of the caller's; she must be a previous one",
 }
 
 
@@ -60,19 +65,37 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     payment_webhook.GatewayCall: lambda: {"id": "x", "external_id": ids.new_id(), "status": "PAID", "amount": 1},
     pairing.ReturningBody: lambda: {"mitra_id": ids.new_id(), "mode": "chat", "duration_minutes": 12},
     pairing.RequestBody: lambda: {"payment_request_id": ids.new_id()},
+    pairing.ReturningBody: lambda: {"mitra_id": ids.new_id(), "mode": "chat", "duration_minutes": 12},
     chat.MessageBody: lambda: {"client_message_id": ids.new_id(), "content": "halo"},
     chat.ReadBody: lambda: {"up_to": 1},
     chat.ClosureBody: lambda: {"message": "sampai jumpa"},
     chat.AskBody: lambda: {"payment_request_id": ids.new_id()},
     chat.AnswerBody: lambda: {"accept": True},
     chat.TopicBody: lambda: {"topic_sensitivity": "sensitive"},
-    desk.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
-    desk.RefreshBody: lambda: {"refresh_token": "nobody's"},
-    desk.ActionBody: lambda: {"operator_action": "refunded"},
-    desk.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
-    desk.MitraPatch: lambda: {"display_name": "Ayu"},
-    desk.ConfigValue: lambda: {"value": 1},
-    desk.MitraPingPatch: dict,
+    operator_logins.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
+    operator_logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
+    # Refused for its shape, so that these calls never count as wrong passwords.
+    operator_logins.PasswordBody: lambda: {"current_password": "x", "new_password": "too short"},
+    failed_pairings.ActionBody: lambda: {"operator_action": "refunded"},
+    mitras.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
+    mitras.MitraPatch: lambda: {"display_name": "Ayu"},
+    config.ConfigValue: lambda: {"value": 1},
+    config.MitraPingPatch: dict,
+    operators.OperatorBody: lambda: {
+        "email": f"{ids.new_id()}@example.test",
+        "display_name": "Sari",
+        "role_id": ids.new_id(),
+    },
+    operators.OperatorPatch: lambda: {"display_name": "Sari"},
+    operators.RoleBody: lambda: {"name": f"role {ids.new_id()}", "permissions": {}},
+    operators.RolePatch: lambda: {"permissions": {}},
+    # No answer of theirs changes a price: the mode is none, the tokens are nobody's.
+    pricing.TierBody: lambda: {"mode": "none", "minutes": 7, "price_idr": 1},
+    pricing.TierPatch: lambda: {"updated_at": "nobody's", "price_idr": 1},
+    pricing.TokenBody: lambda: {"updated_at": "nobody's"},
+    pricing.OrderBody: lambda: {"mode": "chat", "items": [{"id": ids.new_id(), "updated_at": "nobody's"}]},
+    pricing.PromotionPatch: lambda: {"updated_at": "nobody's", "enabled": True},
+    dev_seed.HistoryBody: lambda: {"customer_id": ids.new_id(), "mitra_id": ids.new_id()},
 }
 
 

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from api import bodies
 from api.bodies import Body, Id, path_id, query_time, structure
-from api.internal import desk
+from api.internal import failed_pairings, mitras
+from api.internal import logins as operator_logins
 from api.public import chat, logins, payments, profile
 from core.base.errors import DomainError, NotFound, ValidationFailed
 
 ID = "01900000-0000-7000-8000-000000000008"
 CLASSES = [
     chat.MessageBody, chat.ReadBody, chat.ClosureBody, logins.RefreshBody, logins.PhoneBody, logins.CodeBody,
-    payments.PaymentBody, profile.ProfileBody, desk.LoginBody, desk.RefreshBody, desk.ActionBody, desk.MitraBody,
-    desk.MitraPatch,
+    payments.PaymentBody, profile.ProfileBody, operator_logins.LoginBody, operator_logins.RefreshBody, failed_pairings.ActionBody, mitras.MitraBody,
+    mitras.MitraPatch,
 ]  # fmt: skip
 MESSAGE = {"client_message_id": ID, "content": "hello"}
 JSON = st.recursive(
@@ -137,7 +138,7 @@ def test_a_value_out_of_bounds_is_refused_by_its_field(field: str, value: Any):
         (payments.PaymentBody, {"duration_minutes": 0}, "duration_minutes"),
         (payments.PaymentBody, {"topics": ["x"] * 13}, "topics"),
         (payments.PaymentBody, {"topics": ["x" * 65]}, "topics"),
-        (desk.ActionBody, {"operator_action": "nothing"}, "operator_action"),
+        (failed_pairings.ActionBody, {"operator_action": "nothing"}, "operator_action"),
     ],
     ids=lambda v: repr(v)[:40],
 )

@@ -1,0 +1,111 @@
+"""Configuration rows and how silence of mitras is judged (specification, Internal listener; contract 8)."""
+
+from typing import Any
+
+import attrs
+from litestar import get, patch, put
+
+from api.auth import operators
+from api.bodies import JsonObject, optional_integer
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.base.pages import Items
+from core.config.keys import KEYS
+from core.flows import operator_work
+from core.reads import configuration
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class ConfigValue:
+    """A row's new value: a number, a flag, a word or a document, as the key asks for."""
+
+    value: Any
+
+
+@attrs.frozen(kw_only=True)
+class MitraPing:
+    """How silence of mitras is judged."""
+
+    require_ping: bool
+    stale_after_seconds: int
+    heartbeat_cadence_seconds: int
+
+
+@attrs.frozen(kw_only=True)
+class MitraPingPatch:
+    """What changes of it; what is absent stays. The heartbeat cadence is the least that silence may be."""
+
+    require_ping: bool | None = None
+    stale_after_seconds: int | None = optional_integer(1, 3600)
+
+
+@get("/internal/config", **operators("config"))
+async def config_rows(runtime: Runtime) -> Items[configuration.ConfigRow]:
+    """Every configuration row."""
+    return Items(items=await configuration.rows(runtime))
+
+
+@get("/internal/config/mitra-ping", **operators("config"))
+async def mitra_ping(runtime: Runtime) -> MitraPing:
+    """How silence of mitras is judged."""
+    return MitraPing(
+        require_ping=runtime.config.flag("require_mitra_ping"),
+        stale_after_seconds=runtime.config.number("mitra_stale_after_seconds"),
+        heartbeat_cadence_seconds=runtime.settings.mitra_heartbeat_cadence_seconds,
+    )
+
+
+@patch(
+    "/internal/config/mitra-ping",
+    dto=JsonObject,
+    return_dto=None,
+    body=MitraPingPatch,
+    **operators("config", "write"),
+)
+async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -> MitraPing:
+    """Change how silence is judged; absent stays, null is refused."""
+    names = {"require_ping": "require_mitra_ping", "stale_after_seconds": "mitra_stale_after_seconds"}
+    cadence = runtime.settings.mitra_heartbeat_cadence_seconds
+    for name, value in data.items():
+        if name not in names:
+            raise ValidationFailed.of(name, "is unknown")
+        if name == "require_ping" and not isinstance(value, bool):
+            raise ValidationFailed.of(name, "must be true or false")
+        if name == "stale_after_seconds" and not (type(value) is int and cadence <= value <= 3600):
+            message = f"must be a whole number from {cadence} (the heartbeat cadence in seconds) to 3600"
+            raise ValidationFailed(
+                f"stale_after_seconds {message}", details={"fields": [{"field": name, "message": message}]}
+            )
+    await operator_work.set_config(runtime, actor, {names[name]: value for name, value in data.items()})
+    return await mitra_ping.fn(runtime)
+
+
+@get("/internal/config/{key:str}", **operators("config"))
+async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
+    """One configuration row."""
+    return await configuration.row(runtime, key)
+
+
+@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
+async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+    """Set a configuration row."""
+    return await _set_config(runtime, actor, key, data)
+
+
+@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
+async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+    """Set a configuration row."""
+    return await _set_config(runtime, actor, key, data)
+
+
+async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigRow:
+    if key not in KEYS:
+        raise NotFound
+    if set(data) != {"value"}:
+        raise ValidationFailed.of("value", "is required, and nothing else")
+    await operator_work.set_config(runtime, actor, {key: data["value"]})
+    return await configuration.row(runtime, key)
+
+
+ROUTES = [config_rows, mitra_ping, set_mitra_ping, config_row, put_config, patch_config]

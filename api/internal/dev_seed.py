@@ -1,0 +1,46 @@
+"""A session of the past, for trying the returning customer's way; absent in production (contract 8)."""
+
+import attrs
+from litestar import post
+
+from api.auth import operators
+from api.bodies import Body, Id, query_time
+from api.public.payments import topics_field
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.flows import seed_history
+from core.reads import support
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class HistoryBody:
+    """Who chatted with whom; ended just now unless told otherwise."""
+
+    customer_id: Id
+    mitra_id: Id
+    ended_at: str | None = None
+    topics: list[str] | None = topics_field()
+
+
+@post(
+    "/internal/_test/seed-history-session",
+    status_code=201,
+    dto=Body[HistoryBody],
+    return_dto=None,
+    **operators("sessions", "write", NotFound),
+)
+async def seed_history_session(data: HistoryBody, runtime: Runtime, actor: Actor) -> support.SupportSession:
+    """Add a completed session that nobody paid for."""
+    session_id = await seed_history.seed_history_session(
+        runtime,
+        actor,
+        customer_id=data.customer_id,
+        mitra_id=data.mitra_id,
+        ended_at=query_time("ended_at", data.ended_at),
+        topics=data.topics,
+    )
+    return await support.session(runtime, session_id)
+
+
+ROUTES = [seed_history_session]

@@ -1,0 +1,58 @@
+"""Confirmed payments without a chat, and what was done about them (contract 8)."""
+
+import attrs
+from litestar import get, patch
+
+from api.auth import operators
+from api.bodies import Body, choice, path_id
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.base.pages import Items, read_page
+from core.flows import operator_work
+from core.pairing.rules import CauseTag
+from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.reads import payments
+from core.reads.payments import FailureFilter
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class ActionBody:
+    """What was done for the customer."""
+
+    operator_action: str = choice(*OperatorAction)
+
+
+@get("/internal/failed-pairings", **operators("failed_pairings"))
+async def failed_pairings(
+    runtime: Runtime,
+    cause_tag: str | None = None,
+    operator_action: str | None = None,
+    superseded: bool = False,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Items[payments.FailedPairing]:
+    """List failed pairings, newest first."""
+    if cause_tag is not None and cause_tag not in set(CauseTag):
+        raise ValidationFailed.of("cause_tag", f"is one of {', '.join(CauseTag)}")
+    if operator_action is not None and operator_action not in {"none", *OperatorAction}:
+        raise ValidationFailed.of("operator_action", f"is one of none, {', '.join(OperatorAction)}")
+    which = FailureFilter(cause_tag=cause_tag, operator_action=operator_action, superseded=superseded)
+    return await payments.failed_pairings(runtime, read_page(cursor, limit), which)
+
+
+@patch(
+    "/internal/failed-pairings/{failure_id:str}",
+    dto=Body[ActionBody],
+    return_dto=None,
+    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded),
+)
+async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
+    """Say what was done for the customer, once."""
+    found = path_id(failure_id)
+    action = OperatorAction(data.operator_action)
+    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=action)
+    return await payments.failed_pairing(runtime, found)
+
+
+ROUTES = [failed_pairings, act_on_failure]

@@ -1,0 +1,95 @@
+"""Operators sign in and out, and change their own password (contract 8)."""
+
+from typing import Any
+
+import attrs
+from litestar import Request, get, post
+
+from api.auth import INTERNAL, anyone, device_of, operators
+from api.bodies import Body, text
+from api.wire import OperatorTokens, operator_tokens
+from core.base.actor import Actor
+from core.flows import login_operator, login_tokens, operator_accounts
+from core.logins.refresh import RefreshInvalid
+from core.operators.rules import AccountLocked, LoginInvalid
+from core.reads import people
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class LoginBody:
+    """An operator's e-mail and password."""
+
+    email: str = text(1, 255)
+    password: str = text(1, 1024, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class RefreshBody:
+    """A refresh token."""
+
+    refresh_token: str = text(1, 400, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class PasswordBody:
+    """The present password and the new one: 12 characters to 72 bytes, not among common ones."""
+
+    current_password: str = text(1, 1024, repr=False)
+    new_password: str = text(1, 1024, repr=False)
+
+
+@post(
+    "/internal/auth/login",
+    status_code=200,
+    dto=Body[LoginBody],
+    return_dto=None,
+    **anyone(LoginInvalid, AccountLocked, listeners=INTERNAL),
+)
+async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
+    """Sign an operator in."""
+    tokens, operator = await login_operator.sign_in(
+        runtime, email=data.email, password=data.password, device=device_of(request)
+    )
+    return operator_tokens(tokens, people.operator_view(operator))
+
+
+@post(
+    "/internal/auth/refresh",
+    status_code=200,
+    dto=Body[RefreshBody],
+    return_dto=None,
+    **anyone(RefreshInvalid, listeners=INTERNAL),
+)
+async def refresh(data: RefreshBody, runtime: Runtime) -> OperatorTokens:
+    """New tokens for a refresh token."""
+    fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=True)
+    return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
+
+
+@post("/internal/auth/logout", status_code=204, **operators(None))
+async def log_out(runtime: Runtime, actor: Actor) -> None:
+    """End this device's auth session."""
+    await login_tokens.log_out(runtime, actor)
+
+
+@get("/internal/auth/me", **operators(None))
+async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
+    """The calling operator."""
+    return await people.operator_me(runtime, actor.user_id)
+
+
+@post(
+    "/internal/auth/password",
+    status_code=200,
+    dto=Body[PasswordBody],
+    return_dto=None,
+    **operators(None, "write", LoginInvalid, AccountLocked),
+)
+async def change_password(data: PasswordBody, runtime: Runtime, actor: Actor) -> people.OperatorView:
+    """Change the caller's password; the other devices are signed out."""
+    await operator_accounts.change_password(runtime, actor, current=data.current_password, new=data.new_password)
+    return await people.operator_me(runtime, actor.user_id)
+
+
+ROUTES = [change_password, sign_in, refresh, log_out, me]

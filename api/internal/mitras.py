@@ -1,0 +1,98 @@
+"""Mitras, as operators see and change them (contract 8)."""
+
+from typing import Any
+
+import attrs
+from litestar import get, patch, post
+
+from api.auth import operators
+from api.bodies import Body, JsonObject, optional_text, path_id, structure, text
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.base.pages import Items, read_page
+from core.flows import operator_work
+from core.flows.operator_work import MitraChange, PhoneTaken
+from core.reads import people
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class MitraBody:
+    """A new mitra."""
+
+    phone: str = text(3, 40)
+    display_name: str = text(1, 400)
+    is_active: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class MitraPatch:
+    """What changes of a mitra; what is absent stays."""
+
+    phone: str | None = optional_text(3, 40)
+    display_name: str | None = optional_text(1, 400)
+    is_active: bool | None = None
+
+
+@get("/internal/mitras", **operators("mitras"))
+async def mitras(
+    runtime: Runtime,
+    q: str | None = None,
+    is_active: bool | None = None,
+    is_online: bool | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Items[people.MitraRow]:
+    """List mitras."""
+    page = read_page(cursor, limit)
+    return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
+
+
+@post(
+    "/internal/mitras",
+    status_code=201,
+    dto=Body[MitraBody],
+    return_dto=None,
+    **operators("mitras", "write", PhoneTaken),
+)
+async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraRow:
+    """Add a mitra."""
+    mitra_id = await operator_work.add_mitra(
+        runtime, actor, phone=data.phone, display_name=data.display_name, is_active=data.is_active
+    )
+    return await people.mitra_for_operator(runtime, mitra_id)
+
+
+@get("/internal/mitras/{mitra_id:str}", **operators("mitras"))
+async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
+    """One mitra."""
+    return await people.mitra_for_operator(runtime, path_id(mitra_id))
+
+
+@patch(
+    "/internal/mitras/{mitra_id:str}",
+    dto=JsonObject,
+    return_dto=None,
+    body=MitraPatch,
+    **operators("mitras", "write", PhoneTaken),
+)
+async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
+    """Change a mitra; a deactivated one goes offline."""
+    found = path_id(mitra_id)
+    if any(value is None for value in data.values()):
+        raise ValidationFailed.of(next(name for name, value in data.items() if value is None), "can't be null")
+    body = structure(data, MitraPatch)
+    change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
+    await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change)
+    return await people.mitra_for_operator(runtime, found)
+
+
+@post("/internal/mitras/{mitra_id:str}/force-offline", status_code=200, **operators("mitras", "write"))
+async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> people.MitraRow:
+    """Take a mitra offline."""
+    found = path_id(mitra_id)
+    await operator_work.force_offline(runtime, actor, mitra_id=found)
+    return await people.mitra_for_operator(runtime, found)
+
+
+ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline]

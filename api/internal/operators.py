@@ -1,0 +1,145 @@
+"""Operators and roles (contract 8)."""
+
+from typing import Any
+
+import attrs
+from litestar import get, patch, post
+
+from api.auth import operators
+from api.bodies import Body, Id, JsonObject, path_id, structure, text
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.base.pages import Items, read_page
+from core.flows import operator_accounts
+from core.flows.operator_accounts import OperatorChange, RoleChange
+from core.operators.rules import EmailTaken, LastAdministrator, RoleNameTaken
+from core.reads import operators as reads
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class OperatorBody:
+    """A new operator. Without a password she can't sign in yet."""
+
+    email: str = text(3, 255)
+    display_name: str = text(1, 400)
+    role_id: Id
+    password: str | None = attrs.field(default=None, repr=False)
+    disabled: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OperatorPatch:
+    """What changes of an operator; what is absent stays."""
+
+    email: str | None = None
+    display_name: str | None = None
+    role_id: Id | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    disabled: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RoleBody:
+    """A new role: area to read or write; `{"*": "write"}` is the administrator."""
+
+    name: str = text(1, 400)
+    permissions: dict[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class RolePatch:
+    """What changes of a role, for everybody who has it; what is absent stays."""
+
+    name: str | None = None
+    permissions: dict[str, str] | None = None
+
+
+def no_nulls(data: dict[str, Any]) -> None:
+    """Absent means as it is; null means nothing. Raises ValidationFailed."""
+    for name, value in data.items():
+        if value is None:
+            raise ValidationFailed.of(name, "can't be null")
+
+
+@get("/internal/operators", **operators("operators"))
+async def list_operators(
+    runtime: Runtime, cursor: str | None = None, limit: int | None = None
+) -> Items[reads.OperatorRow]:
+    """List operators."""
+    return await reads.operators(runtime, read_page(cursor, limit))
+
+
+@post(
+    "/internal/operators",
+    status_code=201,
+    dto=Body[OperatorBody],
+    return_dto=None,
+    **operators("operators", "write", EmailTaken),
+)
+async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorRow:
+    """Add an operator, with no more rights than the caller has."""
+    wanted = OperatorChange(
+        email=data.email,
+        display_name=data.display_name,
+        role_id=data.role_id,
+        password=data.password,
+        disabled=data.disabled,
+    )
+    return await reads.operator(runtime, await operator_accounts.add_operator(runtime, actor, wanted=wanted))
+
+
+@patch(
+    "/internal/operators/{operator_id:str}",
+    dto=JsonObject,
+    return_dto=None,
+    body=OperatorPatch,
+    **operators("operators", "write", EmailTaken, LastAdministrator),
+)
+async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.OperatorRow:
+    """Change an operator; one who is disabled, or gets a new password, is signed out everywhere."""
+    found = path_id(operator_id)
+    no_nulls(data)
+    body = structure(data, OperatorPatch)
+    change = OperatorChange(**{field.name: getattr(body, field.name) for field in attrs.fields(OperatorPatch)})
+    await operator_accounts.change_operator(runtime, actor, operator_id=found, change=change)
+    return await reads.operator(runtime, found)
+
+
+@get("/internal/roles", **operators("operators"))
+async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[reads.RoleRow]:
+    """List roles."""
+    return await reads.roles(runtime, read_page(cursor, limit))
+
+
+@post(
+    "/internal/roles",
+    status_code=201,
+    dto=Body[RoleBody],
+    return_dto=None,
+    **operators("operators", "write", RoleNameTaken),
+)
+async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleRow:
+    """Add a role, with no more rights than the caller has."""
+    role_id = await operator_accounts.add_role(runtime, actor, name=data.name, permissions=data.permissions)
+    return await reads.role(runtime, role_id)
+
+
+@patch(
+    "/internal/roles/{role_id:str}",
+    dto=JsonObject,
+    return_dto=None,
+    body=RolePatch,
+    **operators("operators", "write", RoleNameTaken, LastAdministrator),
+)
+async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleRow:
+    """Change a role, for everybody who has it, at once."""
+    found = path_id(role_id)
+    no_nulls(data)
+    body = structure(data, RolePatch)
+    change = RoleChange(name=body.name, permissions=body.permissions)
+    await operator_accounts.change_role(runtime, actor, role_id=found, change=change)
+    return await reads.role(runtime, found)
+
+
+ROUTES = [list_operators, add_operator, change_operator, list_roles, add_role, change_role]

@@ -1,0 +1,64 @@
+"""Payment requests, as support looks them up and confirms them (contract 8)."""
+
+from typing import Annotated
+
+from litestar import get, post
+from litestar.params import QueryParameter
+
+from api.auth import operators
+from api.bodies import path_id, query_choice, query_time
+from core.base.actor import Actor
+from core.base.pages import Items, read_page
+from core.flows import payment_confirm
+from core.payments.rules import PaymentNotPending
+from core.payments.states import PaymentStatus
+from core.reads import support, timeline
+from core.reads.support import LookUp
+from core.runtime import Runtime
+
+
+@get("/internal/payment-requests", **operators("payments"))
+async def payment_requests(
+    runtime: Runtime,
+    q: str | None = None,
+    since: Annotated[str | None, QueryParameter(name="from")] = None,
+    to: str | None = None,
+    status: str | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Items[support.SupportPayment]:
+    """Payment requests, newest first; `q` is the customer's name, or an id of request, customer, mitra, session or invoice."""
+    which = LookUp(
+        q=q,
+        since=query_time("from", since),
+        until=query_time("to", to),
+        status=query_choice("status", status, PaymentStatus),
+    )
+    return await support.payments(runtime, read_page(cursor, limit), which)
+
+
+@get("/internal/payment-requests/{request_id:str}", **operators("payments"))
+async def payment_request(request_id: str, runtime: Runtime) -> support.SupportPayment:
+    """One payment request."""
+    return await support.payment(runtime, path_id(request_id))
+
+
+@get("/internal/payment-requests/{request_id:str}/timeline", **operators("payments"))
+async def payment_timeline(request_id: str, runtime: Runtime) -> timeline.Timeline:
+    """Everything that happened to a payment, in order, and why there was no chat when there was none."""
+    return await timeline.timeline(runtime, path_id(request_id))
+
+
+@post(
+    "/internal/payment-requests/{request_id:str}/confirm",
+    status_code=200,
+    **operators("payments", "write", PaymentNotPending),
+)
+async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.SupportPayment:
+    """Confirm a pending request directly: the money was seen elsewhere."""
+    found = path_id(request_id)
+    await payment_confirm.confirm(runtime, actor, payment_request_id=found)
+    return await support.payment(runtime, found)
+
+
+ROUTES = [payment_requests, payment_request, payment_timeline, confirm]

@@ -1,0 +1,215 @@
+"""Tiers and the first-session discount; every write carries the row's token (specification, Internal listener; contract 8)."""
+
+from typing import Any
+
+import attrs
+from attrs import validators
+from litestar import delete, get, patch, post, put
+
+from api.auth import operators
+from api.bodies import Body, Id, JsonObject, choice, integer, optional_integer, optional_text, path_id, structure, text
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.base.pages import Items, read_page
+from core.flows import pricing_edit
+from core.flows.pricing_edit import Place
+from core.pricing.desk import PromotionRow, TierRow
+from core.pricing.rules import StaleWrite, TierExists
+from core.reads import prices
+from core.runtime import Runtime
+
+MODES = ("chat", "call")
+MAX_MINUTES = 1440
+TOKEN = 64
+MAX_ORDER = 1_000_000  # so that the place behind the last one is still a number of the database's
+
+
+@attrs.frozen(kw_only=True)
+class TierBody:
+    """A new tier; without a place it comes last of its mode."""
+
+    mode: str = choice(*MODES)
+    minutes: int = integer(1, MAX_MINUTES)
+    price_idr: int = integer(0)
+    tag: str | None = optional_text(1, 100)
+    sort_order: int | None = optional_integer(0, MAX_ORDER)
+
+
+@attrs.frozen(kw_only=True)
+class TierPatch:
+    """What changes of a tier; what is absent stays, a null tag goes. Its mode and minutes are fixed."""
+
+    updated_at: str = text(1, TOKEN)
+    price_idr: int = integer(0, default=0)
+    tag: str | None = optional_text(1, 100, metadata={"schema": {"type": ["string", "null"]}})
+    sort_order: int = integer(0, MAX_ORDER, default=0)
+
+
+@attrs.frozen(kw_only=True)
+class TokenBody:
+    """The row's token, as it was read."""
+
+    updated_at: str = text(1, TOKEN)
+
+
+@attrs.frozen(kw_only=True)
+class PlaceBody:
+    """A tier of the order, with its token."""
+
+    id: Id
+    updated_at: str
+
+
+@attrs.frozen(kw_only=True)
+class OrderBody:
+    """All active tiers of a mode, in their order."""
+
+    mode: str = choice(*MODES)
+    items: list[PlaceBody] = attrs.field(validator=validators.max_len(500))
+
+
+def _check_modes(_: object, __: object, value: list[str]) -> None:
+    if len(set(value)) < len(value) or not set(value) <= set(MODES):
+        raise ValueError("has chat and call, each once at most")
+
+
+@attrs.frozen(kw_only=True)
+class PromotionPatch:
+    """What changes of the first-session discount; what is absent stays."""
+
+    updated_at: str = text(1, TOKEN)
+    enabled: bool = False
+    price_idr: int = integer(0, default=0)
+    gimmick_price_idr: int = integer(0, default=0)
+    duration_minutes: int = integer(1, MAX_MINUTES, default=1)
+    modes: list[str] = attrs.field(factory=list, validator=_check_modes, metadata={"schema": {"uniqueItems": True}})
+
+
+def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return what was sent, checked; absent fields are left out."""
+    for name, value in data.items():
+        if value is None and name not in nullable:
+            raise ValidationFailed.of(name, "can't be null")
+    return {name: getattr(body, name) for name in data if name != "updated_at"}
+
+
+@get("/internal/pricing/tiers", **operators("pricing"))
+async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierRow]:
+    """List all tiers, deleted ones too, by mode and in their order."""
+    if mode is not None and mode not in MODES:
+        raise ValidationFailed.of("mode", "is one of chat, call")
+    return await prices.tiers(runtime, mode=mode)
+
+
+@post(
+    "/internal/pricing/tiers",
+    status_code=201,
+    dto=Body[TierBody],
+    return_dto=None,
+    **operators("pricing", "write", TierExists),
+)
+async def add_tier(data: TierBody, runtime: Runtime, actor: Actor) -> TierRow:
+    """Add a tier."""
+    tier_id = await pricing_edit.add_tier(
+        runtime,
+        actor,
+        mode=data.mode,
+        minutes=data.minutes,
+        price_idr=data.price_idr,
+        tag=data.tag,
+        sort_order=data.sort_order,
+    )
+    return await prices.tier(runtime, tier_id)
+
+
+@patch(
+    "/internal/pricing/tiers/{tier_id:str}",
+    dto=JsonObject,
+    return_dto=None,
+    body=TierPatch,
+    **operators("pricing", "write", StaleWrite),
+)
+async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> TierRow:
+    """Change price, tag or place of a tier."""
+    found = path_id(tier_id)
+    body = structure(data, TierPatch)
+    values = _changes(data, body, nullable=("tag",))
+    await pricing_edit.change_tier(runtime, actor, tier_id=found, token=body.updated_at, values=values)
+    return await prices.tier(runtime, found)
+
+
+@delete("/internal/pricing/tiers/{tier_id:str}", status_code=200, **operators("pricing", "write", StaleWrite))
+async def delete_tier(tier_id: str, updated_at: str, runtime: Runtime, actor: Actor) -> TierRow:
+    """Take a tier from the price list; it can come back."""
+    found = path_id(tier_id)
+    await pricing_edit.delete_tier(runtime, actor, tier_id=found, token=updated_at)
+    return await prices.tier(runtime, found)
+
+
+@post(
+    "/internal/pricing/tiers/{tier_id:str}/reactivate",
+    status_code=200,
+    dto=Body[TokenBody],
+    return_dto=None,
+    **operators("pricing", "write", StaleWrite),
+)
+async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor: Actor) -> TierRow:
+    """Put a tier back on the price list."""
+    found = path_id(tier_id)
+    await pricing_edit.reactivate_tier(runtime, actor, tier_id=found, token=data.updated_at)
+    return await prices.tier(runtime, found)
+
+
+@put(
+    "/internal/pricing/tiers/order",
+    dto=Body[OrderBody],
+    return_dto=None,
+    **operators("pricing", "write", StaleWrite, NotFound),
+)
+async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[TierRow]:
+    """Set the order of a mode's tiers, all or none."""
+    items = [Place(id=item.id, updated_at=item.updated_at) for item in data.items]
+    await pricing_edit.order_tiers(runtime, actor, mode=data.mode, items=items)
+    return await prices.tiers(runtime, mode=data.mode)
+
+
+@get("/internal/pricing/tiers/{tier_id:str}/history", **operators("pricing"))
+async def tier_history(
+    tier_id: str, runtime: Runtime, cursor: str | None = None, limit: int | None = None
+) -> Items[prices.PriceChange]:
+    """What was done to a tier, newest first."""
+    return await prices.tier_history(runtime, path_id(tier_id), read_page(cursor, limit))
+
+
+@get("/internal/pricing/promotions/first-session", **operators("pricing", "read", NotFound))
+async def promotion(runtime: Runtime) -> PromotionRow:
+    """The first-session discount."""
+    return await prices.promotion(runtime)
+
+
+@patch(
+    "/internal/pricing/promotions/first-session",
+    dto=JsonObject,
+    return_dto=None,
+    body=PromotionPatch,
+    **operators("pricing", "write", StaleWrite, NotFound),
+)
+async def change_promotion(data: dict[str, Any], runtime: Runtime, actor: Actor) -> PromotionRow:
+    """Change the first-session discount."""
+    body = structure(data, PromotionPatch)
+    await pricing_edit.change_promotion(runtime, actor, token=body.updated_at, values=_changes(data, body))
+    return await prices.promotion(runtime)
+
+
+@get("/internal/pricing/promotions/first-session/history", **operators("pricing"))
+async def promotion_history(
+    runtime: Runtime, cursor: str | None = None, limit: int | None = None
+) -> Items[prices.PriceChange]:
+    """What was done to the first-session discount, newest first."""
+    return await prices.promotion_history(runtime, read_page(cursor, limit))
+
+
+ROUTES = [
+    tiers, add_tier, change_tier, delete_tier, reactivate_tier, order_tiers, tier_history, promotion, change_promotion,
+    promotion_history,
+]  # fmt: skip

@@ -1,0 +1,257 @@
+"""Operators and roles: who may do what (specification, Authentication 8; contract 8). Each write leaves its audit row.
+
+Two rules hold whatever is changed, in whatever order: nobody gives rights that she does not have, and the last
+administrator stays.
+"""
+
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import Forbidden, NotFound, ValidationFailed
+from core.logins import passwords
+from core.logins import store as logins
+from core.operators import rules
+from core.operators import store as operators
+from core.operators.rules import AccountLocked, EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
+from core.operators.store import Operator, Role
+from core.runtime import Runtime
+from core.steps import logins as login_steps
+from core.storage.database import Tx
+
+
+@attrs.frozen(kw_only=True)
+class OperatorChange:
+    """What is set of an operator; None: as it is."""
+
+    email: str | None = None
+    display_name: str | None = None
+    role_id: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    disabled: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RoleChange:
+    """What is set of a role; None: as it is."""
+
+    name: str | None = None
+    permissions: dict[str, str] | None = None
+
+
+def _email(text: str) -> str:
+    email = text.strip().lower()
+    if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email or any(map(str.isspace, email)):
+        raise ValidationFailed.of("email", "is an address of at most 255 characters")
+    return email
+
+
+def _name(text: str, field: str) -> str:
+    name = text.strip()
+    if not 1 <= len(name) <= 100:
+        raise ValidationFailed.of(field, "has 1 to 100 characters")
+    return name
+
+
+async def _rights(tx: Tx, actor: Actor) -> dict[str, str]:
+    """Hold everybody's rights, and return the caller's as they are now: they may have changed since the call came in.
+
+    Raises Forbidden.
+    """
+    await operators.hold_rights(tx)
+    caller = await operators.get(tx, actor.user_id)
+    if caller is None or caller.disabled:
+        raise Forbidden
+    rules.require(caller.permissions, "operators", "write")
+    return caller.permissions
+
+
+async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
+    """Return a role that somebody with these rights may give. Raises ValidationFailed, Forbidden."""
+    role = await operators.role(tx, role_id)
+    if role is None:
+        raise ValidationFailed.of("role_id", "is no role")
+    rules.may_grant(rights, role.permissions)
+    return role
+
+
+def _seen(operator: Operator) -> dict[str, Any]:
+    return {
+        "email": operator.email,
+        "display_name": operator.display_name,
+        "role": operator.role_name,
+        "disabled": operator.disabled,
+    }
+
+
+async def _administrator_stays(tx: Tx) -> None:
+    if not await operators.any_administrator(tx):
+        raise LastAdministrator
+
+
+async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange) -> str:
+    """Add an operator; return the id. Without a password she can't sign in yet.
+
+    Raises ValidationFailed, Forbidden, EmailTaken.
+    """
+    if wanted.email is None or wanted.display_name is None or wanted.role_id is None:
+        raise ValidationFailed.of("email", "e-mail, name and role are required")
+    email, name = _email(wanted.email), _name(wanted.display_name, "display_name")
+    if wanted.password is not None:
+        passwords.check_new(wanted.password)
+    hashed = "" if wanted.password is None else await passwords.make_hash(wanted.password)
+    async with runtime.transaction() as tx:
+        rights = await _rights(tx, actor)
+        role = await _role(tx, rights, wanted.role_id)
+        operator_id = await operators.create(tx, email=email, display_name=name, role_id=role.id, password_hash=hashed)
+        if operator_id is None:
+            raise EmailTaken
+        made = await operators.get(tx, operator_id)
+        assert made is not None
+        if wanted.disabled:
+            await operators.update(
+                tx, operator_id, email=email, display_name=name, role_id=role.id, password_hash=hashed, disabled=True
+            )
+        await _audit(
+            tx, actor, "operator.created", operator_id, None, {**_seen(made), "disabled": bool(wanted.disabled)}
+        )
+    return operator_id
+
+
+async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, change: OperatorChange) -> None:
+    """Change an operator. One who is disabled, or gets a new password, is signed out everywhere.
+
+    Raises NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator.
+    """
+    email = None if change.email is None else _email(change.email)
+    name = None if change.display_name is None else _name(change.display_name, "display_name")
+    if change.password is not None:
+        passwords.check_new(change.password)
+    hashed = None if change.password is None else await passwords.make_hash(change.password)
+    async with runtime.transaction() as tx:
+        rights = await _rights(tx, actor)
+        await logins.lock_all(tx, operator_id)
+        before = await operators.lock(tx, operator_id)
+        if before is None:
+            raise NotFound
+        # Whoever could take over somebody's account would have that one's rights.
+        rules.may_grant(rights, before.permissions)
+        role_id = before.role_id if change.role_id is None else (await _role(tx, rights, change.role_id)).id
+        disabled = before.disabled if change.disabled is None else change.disabled
+        kept = await operators.update(
+            tx,
+            operator_id,
+            email=email or before.email,
+            display_name=name or before.display_name,
+            role_id=role_id,
+            password_hash=before.password_hash if hashed is None else hashed,
+            disabled=disabled,
+        )
+        if not kept:
+            raise EmailTaken
+        await _administrator_stays(tx)
+        if disabled or hashed is not None:
+            await login_steps.revoke(tx, user_id=operator_id)
+        after = await operators.get(tx, operator_id)
+        assert after is not None
+        seen = {**_seen(after), "password_changed": hashed is not None}
+        await _audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)
+
+
+async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any, after: Any) -> None:
+    await operators.audit(
+        tx,
+        operator_id=actor.user_id,
+        action=action,
+        object_type="role" if action.startswith("role") else "operator",
+        object_id=object_id,
+        before=before,
+        after=after,
+    )
+
+
+async def add_role(runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str]) -> str:
+    """Add a role; return the id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
+    checked, clean = rules.check_permissions(permissions), _name(name, "name")
+    async with runtime.transaction() as tx:
+        rules.may_grant(await _rights(tx, actor), checked)
+        role_id = await operators.create_role(tx, name=clean, permissions=checked)
+        if role_id is None:
+            raise RoleNameTaken
+        await _audit(tx, actor, "role.created", role_id, None, {"name": clean, "permissions": checked})
+    return role_id
+
+
+async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
+    """Change a role, for everybody who has it, at once.
+
+    Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator.
+    """
+    checked = None if change.permissions is None else rules.check_permissions(change.permissions)
+    name = None if change.name is None else _name(change.name, "name")
+    async with runtime.transaction() as tx:
+        rights = await _rights(tx, actor)
+        before = await operators.role(tx, role_id)
+        if before is None:
+            raise NotFound
+        rules.may_grant(rights, before.permissions)
+        after = {"name": name or before.name, "permissions": before.permissions if checked is None else checked}
+        rules.may_grant(rights, after["permissions"])
+        if not await operators.update_role(tx, role_id, name=after["name"], permissions=after["permissions"]):
+            raise RoleNameTaken
+        await _administrator_stays(tx)
+        await _audit(
+            tx, actor, "role.changed", role_id, {"name": before.name, "permissions": before.permissions}, after
+        )
+
+
+async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str) -> None:
+    """Change the caller's own password; the caller's other devices are signed out.
+
+    A wrong present password counts as a failed login. Raises ValidationFailed, LoginInvalid, AccountLocked.
+    """
+    passwords.check_new(new, field="new_password")
+    async with runtime.transaction() as tx:
+        before = await operators.lock(tx, actor.user_id)
+    if before is None:
+        raise Forbidden
+    right = await passwords.verify(current, before.password_hash)
+    hashed = await passwords.make_hash(new) if right else ""
+    async with runtime.transaction() as tx:
+        await logins.lock_all(tx, actor.user_id)
+        operator = await operators.lock(tx, actor.user_id)
+        assert operator is not None
+        seconds = rules.locked_for(operator.lockout_until, now=tx.now)
+        if seconds is not None:
+            raise AccountLocked(retry_after_seconds=seconds)
+        if not right or operator.password_hash != before.password_hash:
+            await _count_failure(runtime, tx, operator)
+            right = False
+        else:
+            await operators.update(
+                tx,
+                operator.id,
+                email=operator.email,
+                display_name=operator.display_name,
+                role_id=operator.role_id,
+                password_hash=hashed,
+                disabled=operator.disabled,
+            )
+            for device in await logins.living(tx, actor.user_id):
+                if device != actor.auth_session_id:
+                    await login_steps.revoke(tx, auth_session_id=device)
+            await _audit(tx, actor, "operator.password_changed", operator.id, None, None)
+    if not right:
+        raise LoginInvalid
+
+
+async def _count_failure(runtime: Runtime, tx: Tx, operator: Operator) -> None:
+    count, until = rules.after_failure(
+        failed_before=operator.failed_login_count,
+        lockout_until=operator.lockout_until,
+        limit=runtime.config.number("cc_login_max_attempts"),
+        lockout=runtime.config.minutes("cc_login_lockout_minutes"),
+        now=tx.now,
+    )
+    await operators.set_failures(tx, operator.id, count=count, lockout_until=until)

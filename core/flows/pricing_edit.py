@@ -1,0 +1,135 @@
+"""Operators edit prices (specification, Internal listener: pricing; contract 8). Each write carries the row's token.
+
+Prices that customers have been asked are frozen into their payment requests: an edit never changes those.
+"""
+
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.operators import store as operators
+from core.pricing import desk
+from core.pricing.desk import TierRow
+from core.pricing.rules import StaleWrite, TierExists
+from core.runtime import Runtime
+from core.storage.database import Tx
+
+
+async def _fresh(tx: Tx, tier_id: str, token: str) -> TierRow:
+    """Lock a tier whose token is the one that the operator saw. Raises NotFound, StaleWrite."""
+    found = (await desk.lock_tiers(tx, [tier_id])).get(tier_id)
+    if found is None:
+        raise NotFound
+    if found.updated_at != token:
+        raise StaleWrite(details={"current": attrs.asdict(found)})
+    return found
+
+
+async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any, after: Any) -> None:
+    await operators.audit(
+        tx,
+        operator_id=actor.user_id,
+        action=action,
+        object_type="pricing_promotion" if action.startswith("promotion") else "pricing_tier",
+        object_id=object_id,
+        before=before,
+        after=after,
+    )
+
+
+async def add_tier(
+    runtime: Runtime, actor: Actor, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int | None
+) -> str:
+    """Add a tier; return its id. Raises TierExists with the id of the one that is there."""
+    async with runtime.transaction() as tx:
+        tier_id = await desk.create_tier(
+            tx,
+            mode=mode,
+            minutes=minutes,
+            price_idr=price_idr,
+            tag=tag,
+            sort_order=sort_order,
+            operator_id=actor.user_id,
+        )
+        if tier_id is None:
+            raise TierExists(details={"id": await desk.tier_of(tx, mode=mode, minutes=minutes)})
+        made = await desk.tier(tx, tier_id)
+        assert made is not None
+        await _audit(tx, actor, "tier.created", tier_id, None, attrs.asdict(made))
+    return tier_id
+
+
+async def change_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str, values: dict[str, Any]) -> None:
+    """Set price, tag or place of a tier. Raises NotFound, StaleWrite."""
+    await _change(runtime, actor, tier_id, token, "updated", values)
+
+
+async def delete_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str) -> None:
+    """Take a tier from the price list; it can come back. Raises NotFound, StaleWrite."""
+    await _change(runtime, actor, tier_id, token, "deleted", {"is_active": False})
+
+
+async def reactivate_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str) -> None:
+    """Put a tier back on the price list. Raises NotFound, StaleWrite."""
+    await _change(runtime, actor, tier_id, token, "reactivated", {"is_active": True})
+
+
+async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind: str, values: dict[str, Any]) -> None:
+    async with runtime.transaction() as tx:
+        before = await _fresh(tx, tier_id, token)
+        if all(getattr(before, name) == value for name, value in values.items()):
+            return  # nothing changes, and nobody's token becomes stale by it
+        await desk.change_tier(tx, tier_id, kind=kind, operator_id=actor.user_id, **values)
+        after = await desk.tier(tx, tier_id)
+        assert after is not None
+        await _audit(tx, actor, f"tier.{kind}", tier_id, attrs.asdict(before), attrs.asdict(after))
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """A tier in the wished order, with the token that the operator saw."""
+
+    id: str
+    updated_at: str
+
+
+async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[Place]) -> None:
+    """Set the order of a mode's tiers, all or none. Raises ValidationFailed, NotFound, StaleWrite."""
+    wanted = [place.id for place in items]
+    if len(set(wanted)) < len(wanted):
+        raise ValidationFailed.of("items", "names a tier twice")
+    async with runtime.transaction() as tx:
+        known = {tier.id: tier for tier in await desk.tiers(tx, mode=mode)}
+        if any(tier_id not in known for tier_id in wanted):
+            raise NotFound
+        missing = [tier.id for tier in known.values() if tier.is_active and tier.id not in wanted]
+        if missing:
+            raise ValidationFailed.of("items", "must name every active tier of the mode")
+        locked = await desk.lock_tiers(tx, wanted)
+        for place in items:
+            if locked[place.id].updated_at != place.updated_at:
+                raise StaleWrite(details={"current": attrs.asdict(locked[place.id])})
+        for order, place in enumerate(items):
+            before = locked[place.id]
+            if before.sort_order != order:
+                await desk.change_tier(tx, place.id, kind="reordered", operator_id=actor.user_id, sort_order=order)
+        await _audit(tx, actor, "tier.reordered", mode, [i for i in known if i in set(wanted)], wanted)
+
+
+async def change_promotion(runtime: Runtime, actor: Actor, *, token: str, values: dict[str, Any]) -> None:
+    """Change the first-session discount. Raises NotFound (there is none: `sesi seed tiers`), StaleWrite."""
+    async with runtime.transaction() as tx:
+        found = await desk.lock_promotion(tx)
+        if found is None:
+            raise NotFound
+        promotion_id, before = found
+        if before.updated_at != token:
+            raise StaleWrite(details={"current": attrs.asdict(before)})
+        if all(getattr(before, name) == value for name, value in values.items()):
+            return
+        await desk.change_promotion(tx, promotion_id, operator_id=actor.user_id, **values)
+        after = await desk.promotion(tx)
+        assert after is not None
+        await _audit(tx, actor, "promotion.updated", promotion_id, attrs.asdict(before), attrs.asdict(after))

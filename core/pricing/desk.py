@@ -1,0 +1,143 @@
+"""Operators' writes of prices: each guarded by the row's own token, each with its history row (specification, pricing_tiers …).
+
+The token is `updated_at` as text, with microseconds. It grows with every write, so that the same one never comes twice.
+A trigger refuses a commit that changes a price without its history row.
+"""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.base.clock import as_text
+from core.pricing.store import FIRST_SESSION
+from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import as_dict, many, one
+
+TIER = "id, mode, minutes, price_idr, tag, sort_order, is_active, updated_at"
+PROMOTION = "id, enabled, price_idr, gimmick_price_idr, duration_minutes, modes, updated_at"
+
+
+def _token(value: Any) -> str:
+    return as_text(value) if isinstance(value, dt.datetime) else value
+
+
+@attrs.frozen(kw_only=True)
+class TierRow:
+    """The tier of contract 8. `updated_at` is the token that the next write carries."""
+
+    id: str
+    mode: str
+    minutes: int
+    price_idr: int
+    tag: str | None
+    sort_order: int
+    is_active: bool
+    updated_at: str = attrs.field(converter=_token)
+
+
+@attrs.frozen(kw_only=True)
+class PromotionRow:
+    """The first-session discount of contract 8. `updated_at` is the token that the next write carries."""
+
+    enabled: bool
+    price_idr: int
+    gimmick_price_idr: int
+    duration_minutes: int
+    modes: list[str]
+    updated_at: str = attrs.field(converter=_token)
+
+
+async def tiers(reader: Reader, *, mode: str | None = None) -> list[TierRow]:
+    """Read all tiers, deleted ones too, in their order."""
+    sql = f"SELECT {TIER} FROM pricing_tiers WHERE $1::text IS NULL OR mode = $1 ORDER BY mode, sort_order, minutes"
+    return many(TierRow, await reader.fetch(sql, mode))
+
+
+async def tier(reader: Reader, tier_id: str) -> TierRow | None:
+    """Read a tier."""
+    return one(TierRow, await reader.fetchrow(f"SELECT {TIER} FROM pricing_tiers WHERE id = $1", tier_id))
+
+
+async def lock_tiers(tx: Tx, tier_ids: list[str]) -> dict[str, TierRow]:
+    """Read and lock tiers, in id order."""
+    sql = f"SELECT {TIER} FROM pricing_tiers WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE"
+    return {row.id: row for row in many(TierRow, await tx.fetch(sql, tier_ids))}
+
+
+async def tier_of(reader: Reader, *, mode: str, minutes: int) -> str | None:
+    """Return the tier of (mode, minutes), a deleted one too."""
+    found = await reader.fetchval("SELECT id FROM pricing_tiers WHERE mode = $1 AND minutes = $2", mode, minutes)
+    return str(found) if found else None
+
+
+async def create_tier(
+    tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int | None, operator_id: str
+) -> str | None:  # fmt: skip
+    """Insert a tier at the end of its mode, or where it is wished; None when (mode, minutes) is taken."""
+    tier_id = ids.new_id()
+    row = await tx.fetchrow(
+        """INSERT INTO pricing_tiers (id, mode, minutes, price_idr, tag, sort_order, created_at, updated_at)
+           VALUES ($1, $2::text, $3, $4, $5, coalesce($6, (SELECT coalesce(max(sort_order) + 1, 0) FROM pricing_tiers WHERE mode = $2::text)), $7, $7)
+           ON CONFLICT (mode, minutes) DO NOTHING RETURNING to_jsonb(pricing_tiers) AS after""",
+        tier_id, mode, minutes, price_idr, tag, sort_order, tx.now,
+    )  # fmt: skip
+    if row is None:
+        return None
+    await _tier_history(tx, tier_id, "created", operator_id, None, row["after"])
+    return tier_id
+
+
+async def change_tier(tx: Tx, tier_id: str, *, kind: str, operator_id: str, **values: Any) -> None:
+    """Set columns of a locked tier, with its history row and a new token."""
+    names = list(values)
+    row = await tx.fetchrow(
+        f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM pricing_tiers t WHERE id = $1)
+            UPDATE pricing_tiers t SET {", ".join(f"{name} = ${n}" for n, name in enumerate(names, start=3))},
+              updated_at = greatest($2::timestamptz, t.updated_at + interval '1 microsecond')
+            FROM old WHERE t.id = old.id RETURNING old.before, to_jsonb(t) AS after""",
+        tier_id, tx.now, *values.values(),
+    )  # fmt: skip
+    await _tier_history(tx, tier_id, kind, operator_id, row["before"], row["after"])
+
+
+async def _tier_history(tx: Tx, tier_id: str, kind: str, operator_id: str, before: Any, after: Any) -> None:
+    await tx.execute(
+        """INSERT INTO pricing_tiers_history (id, pricing_tier_id, change_kind, changed_by, changed_at, before, after)
+           VALUES ($1, $2, $3, $4, $5, $6, $7)""",
+        ids.new_id(), tier_id, kind, operator_id, tx.now, before, after,
+    )  # fmt: skip
+
+
+async def promotion(reader: Reader) -> PromotionRow | None:
+    """Read the first-session discount."""
+    row = await reader.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1", FIRST_SESSION)
+    return None if row is None else PromotionRow(**{k: v for k, v in as_dict(row).items() if k != "id"})
+
+
+async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
+    """Read and lock the first-session discount."""
+    row = await tx.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1 FOR UPDATE", FIRST_SESSION)
+    if row is None:
+        return None
+    values = as_dict(row)
+    return values.pop("id"), PromotionRow(**values)
+
+
+async def change_promotion(tx: Tx, promotion_id: str, *, operator_id: str, **values: Any) -> None:
+    """Set columns of the locked promotion, with its history row and a new token."""
+    names = list(values)
+    row = await tx.fetchrow(
+        f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM pricing_promotions t WHERE id = $1)
+            UPDATE pricing_promotions t SET {", ".join(f"{name} = ${n}" for n, name in enumerate(names, start=3))},
+              updated_at = greatest($2::timestamptz, t.updated_at + interval '1 microsecond')
+            FROM old WHERE t.id = old.id RETURNING old.before, to_jsonb(t) AS after""",
+        promotion_id, tx.now, *values.values(),
+    )  # fmt: skip
+    await tx.execute(
+        """INSERT INTO pricing_promotions_history (id, pricing_promotion_id, change_kind, changed_by, changed_at, before, after)
+           VALUES ($1, $2, 'updated', $3, $4, $5, $6)""",
+        ids.new_id(), promotion_id, operator_id, tx.now, row["before"], row["after"],
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""What mitras did with the requests they got (specification, Internal listener: mitra-activity; contract 8). One query each."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.errors import ValidationFailed
+from core.base.pages import Items, Page, cut
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions.views import Person
+from core.storage.records import as_dict, many
+
+USUAL = dt.timedelta(days=30)  # the summary's range when none is given
+EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # nothing has happened before
+
+
+@attrs.frozen(kw_only=True)
+class ActivityRow:
+    """One request to one mitra."""
+
+    id: str
+    session_id: str
+    mitra: Person
+    notified_at: dt.datetime
+    responded_at: dt.datetime | None
+    response: str | None
+    active_session_count: int
+
+
+@attrs.frozen(kw_only=True)
+class ActivityFilter:
+    """Whose requests, and when; the end is excluded."""
+
+    mitra_id: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+
+LOG = """SELECT n.id, n.session_id, n.mitra_id, m.display_name, n.notified_at, n.responded_at, n.response, n.active_session_count
+  FROM chat_request_notifications n JOIN mitras m ON m.id = n.mitra_id
+  WHERE {conditions} ORDER BY n.notified_at DESC, n.id DESC LIMIT {limit}"""
+
+
+def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
+    """Return the log's statement and its arguments.
+
+    Only what was asked for is a condition, so that each of them is a bound of an index, whatever plan is kept.
+    """
+    asked = (
+        ("n.mitra_id = {}", which.mitra_id),
+        ("n.notified_at >= {}", which.since),
+        ("n.notified_at < {}", which.until),
+        ("n.notified_at <= {}", page.before_at),
+    )
+    conditions, args = ["true"], []
+    for condition, value in asked:
+        if value is not None:
+            args.append(value)
+            conditions.append(condition.format(f"${len(args)}"))
+    if page.before_at is not None:
+        args.append(page.before_id)
+        conditions.append(f"(n.notified_at, n.id) < (${len(args) - 1}, ${len(args)}::uuid)")
+    args.append(page.limit + 1)
+    return LOG.format(conditions=" AND ".join(conditions), limit=f"${len(args)}"), args
+
+
+async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:
+    """List requests to mitras, newest first."""
+    statement, args = log_query(page, which)
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(statement, *args)
+    found = []
+    for row in rows:
+        values = as_dict(row)
+        mitra = Person(id=values.pop("mitra_id"), display_name=values.pop("display_name"))
+        found.append(ActivityRow(**values, mitra=mitra))
+    return cut(found, page, at="notified_at")
+
+
+@attrs.frozen(kw_only=True)
+class ActivitySummary:
+    """One mitra's figures in a range. `acceptance_rate` is null when she has answered or missed nothing."""
+
+    mitra: Person
+    notified: int
+    accepted: int
+    rejected: int
+    missed: int
+    ignored: int
+    acceptance_rate: float | None
+    sessions: int
+    sensitive_sessions: int
+    online_seconds: int
+
+
+# Requests and sessions of the range are counted by index alone; a stretch online goes from a log row to the next one, and
+# the row before the range tells how it began.
+SUMMARY = """WITH asked AS (
+    SELECT mitra_id, count(*)::int AS notified, count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
+      count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected, count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
+      count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
+    FROM chat_request_notifications WHERE notified_at >= $1 AND notified_at < $2 GROUP BY mitra_id),
+  chats AS (
+    SELECT mitra_id, count(*)::int AS sessions, count(*) FILTER (WHERE topic_sensitivity = 'sensitive')::int AS sensitive_sessions
+    FROM chat_sessions WHERE paired_at >= $1 AND paired_at < $2 GROUP BY mitra_id),
+  turns AS (
+    SELECT l.mitra_id, l.status, l."timestamp" AS at, l.id AS place FROM mitra_online_logs l
+    WHERE l."timestamp" >= $1 AND l."timestamp" < $2
+    UNION ALL
+    SELECT m.id, b.status, $1, NULL FROM mitras m CROSS JOIN LATERAL (SELECT status FROM mitra_online_logs l
+      WHERE l.mitra_id = m.id AND l."timestamp" < $1 ORDER BY l."timestamp" DESC, l.id DESC LIMIT 1) b),
+  online AS (
+    SELECT mitra_id, coalesce(sum(extract(epoch FROM until - at)) FILTER (WHERE status = 'online'), 0)::int AS online_seconds
+    FROM (SELECT mitra_id, status, at, lead(at, 1, least($2, greatest($1, $3))) OVER (PARTITION BY mitra_id ORDER BY at, place NULLS FIRST)
+      AS until
+      FROM turns) t WHERE until > at GROUP BY mitra_id)
+  SELECT m.id, m.display_name, coalesce(a.notified, 0) AS notified, coalesce(a.accepted, 0) AS accepted,
+    coalesce(a.rejected, 0) AS rejected, coalesce(a.missed, 0) AS missed, coalesce(a.ignored, 0) AS ignored,
+    round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
+    coalesce(c.sessions, 0) AS sessions, coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
+    coalesce(o.online_seconds, 0) AS online_seconds
+  FROM mitras m LEFT JOIN asked a ON a.mitra_id = m.id LEFT JOIN chats c ON c.mitra_id = m.id LEFT JOIN online o ON o.mitra_id = m.id
+  ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
+
+
+async def summary(runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None) -> Items[ActivitySummary]:
+    """Sum up each mitra's range; the last 30 days when none is given. Raises ValidationFailed for an empty range."""
+    now = runtime.now()
+    end = until or now
+    begin = since or max(end, EARLIEST) - USUAL
+    if begin >= end:
+        raise ValidationFailed.of("to", "must be after `from`")
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(SUMMARY, begin, end, now)
+    found = []
+    for row in rows:
+        values = as_dict(row)
+        found.append(
+            ActivitySummary(mitra=Person(id=values.pop("id"), display_name=values.pop("display_name")), **values)
+        )
+    return Items(items=found)
+
+
+@attrs.frozen(kw_only=True)
+class Lateness:
+    """A kind of timed work: how many wait beyond their time, and for how many service seconds the oldest does."""
+
+    name: str
+    overdue: int
+    late_seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class Overview:
+    """The numbers that an operator looks at first. Amounts are IDR."""
+
+    mitras_online: int
+    mitras_busy: int
+    mitras_free: int
+    searching: int
+    active: int
+    expired: int
+    closing: int
+    failures_open: int
+    failures_open_amount: int
+    failures_oldest_at: dt.datetime | None
+    pending_payments: int
+    confirmed_amount_24h: int
+    webhook_errors_last_hour: int
+    sweeps: list[Lateness]
+
+
+OVERVIEW = """SELECT
+    (SELECT count(*)::int FROM mitra_online_status WHERE is_online) AS mitras_online,
+    (SELECT count(DISTINCT mitra_id)::int FROM chat_sessions WHERE status IN ('active', 'expired')) AS mitras_busy,
+    (SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)) AS mitras_free,
+    (SELECT count(*)::int FROM chat_sessions WHERE status = 'searching') AS searching,
+    (SELECT count(*)::int FROM chat_sessions WHERE status = 'active') AS active,
+    (SELECT count(*)::int FROM chat_sessions WHERE status = 'expired') AS expired,
+    (SELECT count(*)::int FROM chat_sessions WHERE status = 'closing') AS closing,
+    (SELECT count(*)::int FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL) AS failures_open,
+    (SELECT coalesce(sum(amount), 0)::bigint FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL)
+      AS failures_open_amount,
+    (SELECT min(created_at) FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL) AS failures_oldest_at,
+    (SELECT count(*)::int FROM payment_requests WHERE status = 'pending') AS pending_payments,
+    (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= $1 - interval '24 hours') AS confirmed_amount_24h,
+    (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
+# Timed work that is overdue: what should have happened, and has not.
+OVERDUE = """SELECT name, count(*)::int AS overdue, coalesce(max(extract(epoch FROM $1 - due)), 0)::float AS late_seconds FROM (
+    SELECT 'session expiry' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
+    UNION ALL SELECT 'session warning', warn_at FROM chat_sessions WHERE warn_at <= $1
+    UNION ALL SELECT 'session grace', s.grace_ends_at FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1
+      AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))
+    UNION ALL SELECT 'pairing round', round_ends_at FROM chat_sessions WHERE status = 'searching' AND round_ends_at <= $1
+    UNION ALL SELECT 'extension answer', answer_by FROM session_extensions WHERE status = 'pending' AND answer_by <= $1
+    UNION ALL SELECT 'payment expiry', expires_at + interval '60 seconds' FROM payment_requests
+      WHERE status = 'pending' AND expires_at <= $1 - interval '60 seconds'
+    UNION ALL SELECT 'pairing start', confirmed_at + interval '60 seconds' FROM payment_requests p
+      WHERE p.status = 'confirmed' AND p.confirmed_at <= $1 - interval '60 seconds'
+        AND NOT EXISTS (SELECT 1 FROM chat_sessions s WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled'))
+        AND NOT EXISTS (SELECT 1 FROM session_extensions e WHERE e.payment_request_id = p.id)) x GROUP BY name"""
+KINDS = (
+    "session expiry", "session warning", "session grace", "pairing round", "extension answer", "payment expiry",
+    "pairing start",
+)  # fmt: skip
+
+
+async def overview(runtime: Runtime) -> Overview:
+    """Read the numbers that an operator looks at first."""
+    now, config = runtime.now(), runtime.config
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(
+            OVERVIEW, now, config.flag("require_mitra_ping"), config.number("mitra_stale_after_seconds"),
+            config.number("max_customers_per_mitra"),
+        )  # fmt: skip
+        late = {found.name: found for found in many(Lateness, await runtime.db.fetch(OVERDUE, now))}
+    sweeps = [late.get(kind) or Lateness(name=kind, overdue=0, late_seconds=0.0) for kind in KINDS]
+    return Overview(**dict(row), sweeps=sweeps)

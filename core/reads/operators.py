@@ -1,0 +1,83 @@
+"""Operators and roles, as operators who may see them do (contract 8)."""
+
+import datetime as dt
+
+import attrs
+
+from core.base.errors import NotFound
+from core.base.pages import Items, Page, cut
+from core.runtime import Runtime, away_is_unavailable
+from core.storage.records import many
+
+
+@attrs.frozen(kw_only=True)
+class OperatorRow:
+    """An operator as others see her."""
+
+    id: str
+    email: str
+    display_name: str
+    role_id: str
+    role: str
+    disabled: bool
+    has_password: bool
+    locked_until: dt.datetime | None
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class RoleRow:
+    """A role and how many operators have it."""
+
+    id: str
+    name: str
+    permissions: dict[str, str]
+    operator_count: int
+    created_at: dt.datetime
+
+
+OPERATORS = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role, o.disabled, o.password_hash <> '' AS has_password,
+    CASE WHEN o.lockout_until > $1 THEN o.lockout_until END AS locked_until, o.created_at
+  FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
+ROLES = """SELECT r.id, r.name, r.permissions, (SELECT count(*)::int FROM control_center_users o WHERE o.role_id = r.id) AS operator_count,
+    r.created_at FROM roles r"""
+
+
+async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
+    """List operators, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{OPERATORS} WHERE $2::timestamptz IS NULL OR (o.created_at, o.id) < ($2, $3::uuid)
+                ORDER BY o.created_at DESC, o.id DESC LIMIT $4""",
+            runtime.now(), page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut(many(OperatorRow, rows), page, at="created_at")
+
+
+async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
+    """Read one operator. Raises NotFound."""
+    with away_is_unavailable():
+        rows = many(OperatorRow, await runtime.db.fetch(f"{OPERATORS} WHERE o.id = $2", runtime.now(), operator_id))
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
+    """List roles, newest first."""
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""{ROLES} WHERE $1::timestamptz IS NULL OR (r.created_at, r.id) < ($1, $2::uuid)
+                ORDER BY r.created_at DESC, r.id DESC LIMIT $3""",
+            page.before_at, page.before_id, page.limit + 1,
+        )  # fmt: skip
+    return cut(many(RoleRow, rows), page, at="created_at")
+
+
+async def role(runtime: Runtime, role_id: str) -> RoleRow:
+    """Read one role. Raises NotFound."""
+    with away_is_unavailable():
+        rows = many(RoleRow, await runtime.db.fetch(f"{ROLES} WHERE r.id = $1", role_id))
+    if not rows:
+        raise NotFound
+    return rows[0]

@@ -1,0 +1,78 @@
+"""Prices and their histories, as operators see them (contract 8)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.errors import NotFound
+from core.base.pages import Items, Page, cut
+from core.pricing import desk
+from core.pricing.desk import PromotionRow, TierRow
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions.views import Person
+from core.storage.records import as_dict
+
+
+@attrs.frozen(kw_only=True)
+class PriceChange:
+    """One row of a history. `changed_by` is null for the service's own seed."""
+
+    id: str
+    change_kind: str
+    changed_by: Person | None
+    changed_at: dt.datetime
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierRow]:
+    """List all tiers, deleted ones too, by mode and in their order."""
+    with away_is_unavailable():
+        return Items(items=await desk.tiers(runtime.db, mode=mode))
+
+
+async def tier(runtime: Runtime, tier_id: str) -> TierRow:
+    """Read a tier. Raises NotFound."""
+    with away_is_unavailable():
+        found = await desk.tier(runtime.db, tier_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def promotion(runtime: Runtime) -> PromotionRow:
+    """Read the first-session discount. Raises NotFound."""
+    with away_is_unavailable():
+        found = await desk.promotion(runtime.db)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _history(runtime: Runtime, page: Page, table: str, where: str, *args: Any) -> Items[PriceChange]:
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"""SELECT h.id, h.change_kind, h.changed_by, o.display_name AS operator_name, h.changed_at, h.before, h.after
+                FROM {table} h LEFT JOIN control_center_users o ON o.id = h.changed_by
+                WHERE ($1::timestamptz IS NULL OR (h.changed_at, h.id) < ($1, $2::uuid)) {where}
+                ORDER BY h.changed_at DESC, h.id DESC LIMIT $3""",
+            page.before_at, page.before_id, page.limit + 1, *args,
+        )  # fmt: skip
+    found = []
+    for row in rows:
+        values = as_dict(row)
+        by, name = values.pop("changed_by"), values.pop("operator_name")
+        found.append(PriceChange(**values, changed_by=Person(id=by, display_name=name) if by else None))
+    return cut(found, page, at="changed_at")
+
+
+async def tier_history(runtime: Runtime, tier_id: str, page: Page) -> Items[PriceChange]:
+    """List what was done to a tier, newest first. Raises NotFound."""
+    await tier(runtime, tier_id)
+    return await _history(runtime, page, "pricing_tiers_history", "AND h.pricing_tier_id = $4", tier_id)
+
+
+async def promotion_history(runtime: Runtime, page: Page) -> Items[PriceChange]:
+    """List what was done to the first-session discount, newest first."""
+    return await _history(runtime, page, "pricing_promotions_history", "")

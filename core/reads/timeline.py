@@ -1,0 +1,312 @@
+"""Everything that happened to one payment, in order, and why there was no chat when there was none (contract 8, payments).
+
+Each source is read once; what it tells is one line in plain words. The sentence at the end is decided by the payment's
+state and its live failure, never by guessing from the lines.
+"""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.errors import NotFound
+from core.pairing.rules import CauseTag
+from core.reads.support import SupportPayment, payment
+from core.runtime import Runtime, away_is_unavailable
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One thing that happened."""
+
+    at: dt.datetime
+    kind: str
+    text: str
+    session_id: str | None = None
+    mitra_id: str | None = None
+    webhook_log_id: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Timeline:
+    """The story of one payment. `why_no_chat` is null when there was a chat, or there may still be one."""
+
+    payment: SupportPayment
+    entries: list[Entry]
+    why_no_chat: str | None
+
+
+WHY = {
+    CauseTag.NO_MITRA_AVAILABLE: "The customer paid, but no mitra accepted before the search ended.",
+    CauseTag.ALL_MITRAS_REJECTED: "The customer paid, and every mitra who was asked said no.",
+    CauseTag.TARGETED_MITRA_OFFLINE: "The customer paid to return to a mitra who was offline, full or inactive by then.",
+    CauseTag.TARGETED_MITRA_REJECTED: "The customer paid to return to a mitra who said no.",
+    CauseTag.TARGETED_MITRA_TIMEOUT: "The customer paid to return to a mitra who did not answer in time.",
+    CauseTag.PAYMENT_SESSION_EXPIRED: "The money came when this request could not become a chat any more: too late, or beside another session "
+    "or payment, or after its discount was used elsewhere.",
+    CauseTag.CUSTOMER_CANCELLED: "The customer paid and left before a mitra came.",
+    CauseTag.EXTENSION_REJECTED: "The customer paid for more minutes, and the mitra said no, or her silence counted as a no.",
+    CauseTag.EXTENSION_SAFEGUARD_TRIPPED: "The customer paid for more minutes of a session that was over, or was ended, before they could begin; "
+    "or the money came too late, or beside another extension.",
+}
+UNPAID = {
+    "pending": "Nobody has paid yet.",
+    "abandoned": "The customer gave the request up before paying: by leaving, or by making a newer one.",
+    "expired": "The money did not come in time.",
+}
+DONE = {
+    "refunded": "gave the money back",
+    "credited": "gave a credit",
+    "no_action": "decided that nothing is to be done",
+}
+ANSWERS = {
+    "ACCEPTED": "accepted",
+    "REJECTED": "said no",
+    "MISSED": "was not first: another mitra accepted",
+    "IGNORED": "did not answer in time, or went offline",
+    "CANCELLED": "was no longer asked: the customer left, or asked everybody",
+}
+
+SESSIONS = """SELECT s.id, s.status, s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.targeted_mitra_id,
+    coalesce(t.display_name, f.target_name) AS target_name, f.fell_back_at, s.mitra_id, m.display_name AS mitra_name,
+    s.duration_minutes, s.extended_minutes
+  FROM chat_sessions s LEFT JOIN mitras m ON m.id = s.mitra_id LEFT JOIN mitras t ON t.id = s.targeted_mitra_id
+  -- An invitation that was taken back while the search went on: the customer asked everybody instead of the one mitra.
+  LEFT JOIN LATERAL (SELECT n.responded_at AS fell_back_at, a.display_name AS target_name
+    FROM chat_request_notifications n JOIN mitras a ON a.id = n.mitra_id
+    WHERE n.session_id = s.id AND n.response = 'CANCELLED' AND (s.status <> 'cancelled' OR n.responded_at < s.ended_at)
+    ORDER BY n.responded_at LIMIT 1) f ON true
+  WHERE s.payment_request_id = $1 OR s.id = $2 ORDER BY s.created_at"""
+ASKED = """SELECT n.session_id, n.mitra_id, m.display_name, n.round_number, n.notified_at, n.answer_by, n.response, n.responded_at
+  FROM chat_request_notifications n JOIN mitras m ON m.id = n.mitra_id JOIN chat_sessions s ON s.id = n.session_id
+  WHERE s.payment_request_id = $1 ORDER BY n.notified_at, n.id"""
+FAILURES = """SELECT f.cause_tag, f.created_at, f.superseded_at, f.operator_action, f.actioned_at, o.display_name AS operator_name
+  FROM pairing_failures f LEFT JOIN control_center_users o ON o.id = f.actioned_by WHERE f.payment_request_id = $1 ORDER BY f.created_at"""
+# Whoever knows an id may call without the token as often as he likes: such calls never crowd out the gateway's own.
+WEBHOOKS = """SELECT id, received_at, status, processing_result, http_status, processing_error, replay_of FROM webhook_logs
+  WHERE external_id IN ($1, upper($1)) ORDER BY token_valid DESC, received_at LIMIT 500"""
+AUDIT = """SELECT a.action, a.created_at, o.display_name AS operator_name FROM operator_audit_log a
+  JOIN control_center_users o ON o.id = a.operator_id WHERE a.object_id = $1 AND a.action = 'payment.confirmed' ORDER BY a.created_at"""
+EXTENSIONS = """SELECT e.status, e.requested_at, e.answer_by, e.responded_at, e.session_id, e.requested_duration_minutes
+  FROM session_extensions e WHERE e.payment_request_id = $1"""
+CLOSURES = """SELECT c.session_id, c.user_type, c.created_at FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
+  WHERE s.payment_request_id = $1 ORDER BY c.created_at"""
+
+
+def _amount(idr: int) -> str:
+    return "Rp " + f"{idr:,}".replace(",", ".")
+
+
+def _of_payment(p: SupportPayment, audits: list[Any]) -> list[Entry]:
+    what = f"{p.duration_minutes} minutes, {p.mode}, {_amount(p.amount)}"
+    kind = (
+        "an extension of"
+        if p.is_extension
+        else "a first session with discount of"
+        if p.is_first_session_discount
+        else "a session of"
+    )
+    found = [Entry(at=p.created_at, kind="created", text=f"The customer asked to pay for {kind} {what}.")]
+    for row in audits:
+        found.append(
+            Entry(
+                at=row["created_at"],
+                kind="confirmed_by_operator",
+                text=f"{row['operator_name']} confirmed the payment by hand.",
+            )
+        )
+    if p.confirmed_at is not None:
+        found.append(Entry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} counted as paid."))
+    if p.consumed_at is not None:
+        found.append(Entry(at=p.consumed_at, kind="earned", text="The money was earned."))
+    if p.status == "expired" or (p.confirmed_at is not None and p.confirmed_at > p.expires_at):
+        found.append(Entry(at=p.expires_at, kind="deadline", text="The time to pay was over."))
+    return found
+
+
+def _of_webhook(row: Any) -> Entry:
+    again = " (called again by an operator)" if row["replay_of"] else ""
+    result = row["processing_result"] or "not answered yet"
+    note = f": {row['processing_error']}" if row["processing_error"] else ""
+    text = f"The gateway called: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
+    return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=str(row["id"]))
+
+
+def _of_session(row: Any, *, own: bool) -> list[Entry]:
+    session_id = str(row["id"])
+    found: list[Entry] = []
+
+    def add(at: dt.datetime | None, kind: str, text: str) -> None:
+        if at is not None:
+            found.append(Entry(at=at, kind=kind, text=text, session_id=session_id))
+
+    if own:
+        target = row["target_name"]
+        add(
+            row["created_at"],
+            "search_began",
+            f"The search began: {target} was to be asked."
+            if target
+            else "The search began: all free mitras were to be asked.",
+        )
+        add(row["fell_back_at"], "tried_again", "The customer asked all mitras instead, in the same search.")
+        if row["paired_at"] is not None:
+            add(row["paired_at"], "paired", f"{row['mitra_name']} accepted; the chat began.")
+    elif row["paired_at"] is not None:
+        add(row["paired_at"], "session", f"The session to be extended had begun, with {row['mitra_name']}.")
+    ended_by = {"customer": "the customer", "mitra": "the mitra", "timer": "time"}.get(row["ended_by"] or "", "")
+    if (
+        row["status"] in ("expired", "closing", "completed")
+        and row["expires_at"] is not None
+        and (row["ended_at"] is None or row["expires_at"] <= row["ended_at"])
+    ):
+        add(row["expires_at"], "session_expired", "The paid time was over.")
+    if row["status"] in ("closing", "completed") and row["ended_at"] is not None:
+        messages = f"{row['last_seq']} messages were written"
+        add(
+            row["ended_at"],
+            f"session_{row['status']}",
+            f"The session is {row['status']}, ended by {ended_by}; {messages}.",
+        )
+    elif row["status"] in ("cancelled", "failed"):
+        add(
+            row["ended_at"],
+            f"search_{row['status']}",
+            "The customer left the search." if row["status"] == "cancelled" else "The search ended without a mitra.",
+        )
+    return found
+
+
+def _of_requests(rows: list[Any]) -> list[Entry]:
+    found: list[Entry] = []
+    for row in rows:
+        session_id, mitra_id = str(row["session_id"]), str(row["mitra_id"])
+        found.append(
+            Entry(
+                at=row["notified_at"],
+                kind="mitra_asked",
+                text=f"{row['display_name']} was asked (round {row['round_number']}).",
+                session_id=session_id,
+                mitra_id=mitra_id,
+            )
+        )
+        if row["response"] is not None:
+            found.append(
+                Entry(
+                    at=row["responded_at"],
+                    kind="mitra_answered",
+                    text=f"{row['display_name']} {ANSWERS[row['response']]}.",
+                    session_id=session_id,
+                    mitra_id=mitra_id,
+                )
+            )
+    return found
+
+
+def _of_failures(rows: list[Any]) -> list[Entry]:
+    found: list[Entry] = []
+    for row in rows:
+        found.append(
+            Entry(
+                at=row["created_at"],
+                kind="failed",
+                text=f"No chat came of it ({row['cause_tag']}): {WHY[CauseTag(row['cause_tag'])]}",
+            )
+        )
+        if row["superseded_at"] is not None:
+            found.append(
+                Entry(
+                    at=row["superseded_at"],
+                    kind="tried_again",
+                    text="The customer asked all mitras instead, with the same payment.",
+                )
+            )
+        if row["operator_action"] is not None:
+            found.append(
+                Entry(
+                    at=row["actioned_at"],
+                    kind="operator_acted",
+                    text=f"{row['operator_name']} {DONE[row['operator_action']]}.",
+                )
+            )
+    return found
+
+
+def _of_extension(row: Any) -> list[Entry]:
+    session_id = str(row["session_id"])
+    minutes = row["requested_duration_minutes"]
+    if row["status"] == "safeguard_tripped" and row["requested_at"] == row["responded_at"]:
+        return [
+            Entry(
+                at=row["requested_at"],
+                kind="extension_tripped",
+                text="The session could not be extended any more; the mitra was not asked.",
+                session_id=session_id,
+            )
+        ]
+    found = [
+        Entry(
+            at=row["requested_at"],
+            kind="extension_asked",
+            text=f"The mitra was asked for {minutes} more minutes.",
+            session_id=session_id,
+        )
+    ]
+    words = {
+        "approved": "The mitra said yes; the session went on.",
+        "auto_approved": "The mitra did not answer, which counted as yes; the session went on.",
+        "rejected": "The mitra said no, or did not answer, which counted as no.",
+        "safeguard_tripped": "The session was ended before the mitra answered.",
+    }
+    if row["status"] in words:
+        found.append(
+            Entry(at=row["responded_at"], kind="extension_answered", text=words[row["status"]], session_id=session_id)
+        )
+    return found
+
+
+def why_no_chat(p: SupportPayment) -> str | None:
+    """Say in a plain sentence why there was no chat; None when there was one, or there may still be one."""
+    if p.status in UNPAID:
+        return UNPAID[p.status]
+    return WHY[CauseTag(p.failure.cause_tag)] if p.failure is not None else None
+
+
+async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
+    """Tell everything that happened to a payment, in order. Raises NotFound."""
+    found = await payment(runtime, payment_request_id)
+    extended = found.session_id if found.is_extension else None
+    entries: list[Entry] = []
+    with away_is_unavailable():
+        db = runtime.db
+        entries += _of_payment(found, await db.fetch(AUDIT, payment_request_id))
+        entries += [_of_webhook(row) for row in await db.fetch(WEBHOOKS, payment_request_id)]
+        for row in await db.fetch(SESSIONS, payment_request_id, extended):
+            entries += _of_session(row, own=str(row["id"]) != extended)
+        entries += _of_requests(await db.fetch(ASKED, payment_request_id))
+        entries += _of_failures(await db.fetch(FAILURES, payment_request_id))
+        for row in await db.fetch(EXTENSIONS, payment_request_id):
+            entries += _of_extension(row)
+        for row in await db.fetch(CLOSURES, payment_request_id):
+            entries.append(
+                Entry(
+                    at=row["created_at"],
+                    kind="goodbye",
+                    text=f"The {row['user_type']} said goodbye.",
+                    session_id=str(row["session_id"]),
+                )
+            )
+    if not entries:
+        raise NotFound
+    order = {kind: n for n, kind in enumerate(ORDER)}
+    entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
+    return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found))
+
+
+# Every kind of entry; what comes first of things that happened at one moment. A round's answers end before the next asks.
+ORDER = (
+    "created", "deadline", "webhook", "confirmed_by_operator", "paid", "session", "tried_again", "search_began",
+    "mitra_answered", "mitra_asked", "paired", "extension_asked", "extension_answered", "extension_tripped", "earned",
+    "search_cancelled", "search_failed", "failed", "session_expired", "goodbye", "session_closing", "session_completed",
+    "operator_acted",
+)  # fmt: skip

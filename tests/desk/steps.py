@@ -1,0 +1,125 @@
+"""What tests of the desk do again and again: operators of any rights, many calls at once, audit rows, settings for a while."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import attrs
+
+from core.config.keys import KEYS
+from tests.stack import World
+from tools.client import Client, Refused
+
+PASSWORD = "a quite long password 7"
+
+
+def unique(word: str) -> str:
+    """A word that nobody has."""
+    return f"{word}-{secrets.token_hex(5)}"
+
+
+@attrs.frozen(kw_only=True)
+class Somebody:
+    """An operator, her role and her signed-in device."""
+
+    id: str
+    email: str
+    role_id: str
+    client: Client
+
+
+async def a_role(root: Client, permissions: dict[str, str]) -> dict[str, Any]:
+    """A new role."""
+    return await root.post("/internal/roles", {"name": unique("role"), "permissions": permissions})
+
+
+async def an_account(root: Client, role_id: str, **more: Any) -> dict[str, Any]:
+    """A new operator, not signed in."""
+    body = {"email": f"{unique('op')}@example.test", "display_name": "Sari", "role_id": role_id, "password": PASSWORD}
+    return await root.post("/internal/operators", {**body, **more})
+
+
+async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
+    """One more device of an operator."""
+    client = world.client()
+    await client.sign_in_as_operator(email, password)
+    return client
+
+
+async def an_operator(world: World, permissions: dict[str, str]) -> Somebody:
+    """An operator who may do this and no more, signed in."""
+    root = await world.operator()
+    role = await a_role(root, permissions)
+    made = await an_account(root, role["id"])
+    client = await signed_in(world, made["email"])
+    return Somebody(id=made["id"], email=made["email"], role_id=role["id"], client=client)
+
+
+async def answer(call: Awaitable[Any]) -> tuple[int, Any]:
+    """How a call ends: 200 and what it says, or the status and code of its refusal."""
+    try:
+        return 200, await call
+    except Refused as no:
+        return no.status, no.code
+
+
+async def at_once(count: int, call: Callable[[int], Awaitable[Any]]) -> list[tuple[int, Any]]:
+    """Make many calls at the same moment; return how each ends."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_answered(call, n)) for n in range(count)]
+    return [task.result() for task in tasks]
+
+
+async def _answered(call: Callable[[int], Awaitable[Any]], n: int) -> tuple[int, Any]:
+    return await answer(call(n))
+
+
+async def audits(world: World, object_id: str) -> list[dict[str, Any]]:
+    """What operators did to an object, oldest first."""
+    rows = await world.stack.sql(
+        """SELECT action, operator_id::text, before, after FROM operator_audit_log WHERE object_id = $1
+           ORDER BY created_at, id""",
+        object_id,
+    )
+    return [
+        {**row, "before": json.loads(row["before"] or "null"), "after": json.loads(row["after"] or "null")}
+        for row in rows
+    ]
+
+
+async def audit_count(world: World) -> int:
+    """How many audit rows there are."""
+    return (await world.stack.sql("SELECT count(*) FROM operator_audit_log"))[0][0]
+
+
+@contextlib.asynccontextmanager
+async def setting(world: World, **values: Any) -> AsyncIterator[None]:
+    """Configure something for a while."""
+    for key, value in values.items():
+        await world.config(key, value)
+    try:
+        yield
+    finally:
+        for key in values:
+            await world.config(key, KEYS[key].default)
+
+
+async def found(client: Client, path: str, *, by: str = "id", **query: Any) -> list[str]:
+    """The ids of a list's items."""
+    return [item[by] for item in (await client.get(path, **query))["items"]]
+
+
+async def every(client: Client, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
+    """All items of a list, page by page."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = await client.get(path, limit=limit, **query, **cursor)
+        assert len(page["items"]) <= limit
+        items += page["items"]
+        if page["next_cursor"] is None:
+            return items
+        cursor = {"cursor": page["next_cursor"]}
