@@ -256,6 +256,23 @@ async def test_a_confirmation_by_hand_and_a_replay_are_told(world: World) -> Non
     assert told["why_no_chat"] is None
 
 
+async def test_calls_without_the_token_do_not_crowd_out_the_gateways_own(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    await world.webhook(payment, token="wrong")
+    await world.stack.sql(
+        """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, external_id, raw_body)
+           SELECT gen_random_uuid(), received_at, source_ip, false, external_id, raw_body
+           FROM webhook_logs, generate_series(1, 500) WHERE external_id = $1""",
+        id_of(payment),
+    )
+    await world.webhook(payment)
+    told = await operator.get(f"{PAYMENTS}/{id_of(payment)}/timeline")
+    calls = texts(told, "webhook")
+    assert len(calls) == 500
+    assert "Result: confirmed, 200" in calls[-1]
+
+
 # -- the nine causes
 
 
@@ -386,6 +403,21 @@ async def test_payment_session_expired(world: World) -> None:
     told = await failed(world, late)
     check_why(told, "payment_session_expired")
     assert kinds(told) == ["created", "deadline", "paid", "failed"]
+
+
+async def test_a_discount_that_was_used_elsewhere_is_among_the_reasons(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra(unique("Ayu"))
+    await (await world.operator()).post(
+        "/internal/_test/seed-history-session", {"customer_id": customer.user["id"], "mitra_id": mitra.user["id"]}
+    )
+    payment = await world.request(customer)
+    await world.stack.sql(
+        "UPDATE payment_requests SET is_first_session_discount = true WHERE id = $1::text::uuid", id_of(payment)
+    )
+    assert (await world.webhook(payment))[1]["processing_result"] == "paid_not_pairable"
+    told = await failed(world, payment)
+    check_why(told, "payment_session_expired")
+    assert "discount was used elsewhere" in told["why_no_chat"]
 
 
 async def test_customer_cancelled(world: World) -> None:
