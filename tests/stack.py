@@ -239,6 +239,13 @@ class World:
         operator = await self.operator()
         await operator.call("PUT", f"/internal/config/{key}", {"value": value})
 
+    async def promotion(self, *, enabled: bool) -> None:
+        """Switch the first-session discount, as an operator does."""
+        path = "/internal/pricing/promotions/first-session"
+        operator = await self.operator()
+        seen = await operator.get(path)
+        await operator.call("PATCH", path, {"updated_at": seen["updated_at"], "enabled": enabled})
+
     async def request(self, customer: Client, **wish: Any) -> dict[str, Any]:
         """A pending payment request."""
         return await customer.post("/api/client/payment/requests", {"duration_minutes": 12, **wish})

@@ -27,7 +27,7 @@ SWITCHES = {
 
 async def promotion(world: World, *, enabled: bool) -> None:
     """Switch the first-session discount."""
-    await world.stack.sql("UPDATE pricing_promotions SET enabled = $1", enabled)
+    await world.promotion(enabled=enabled)
 
 
 async def test_each_flag_follows_what_happens(world: World) -> None:

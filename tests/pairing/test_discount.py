@@ -49,12 +49,12 @@ async def test_other_minutes_and_other_modes_have_no_discount(world: World, wish
 
 async def test_a_promotion_that_is_switched_off_is_nobodys(world: World) -> None:
     customer = await world.customer()
-    await world.stack.sql("UPDATE pricing_promotions SET enabled = false")
+    await world.promotion(enabled=False)
     try:
         assert not await eligible(customer)
         await refused(discounted(world, customer), 409, "DISCOUNT_NOT_ELIGIBLE")
     finally:
-        await world.stack.sql("UPDATE pricing_promotions SET enabled = true")
+        await world.promotion(enabled=True)
     await discounted(world, customer)
 
 
