@@ -13,6 +13,7 @@ from api.auth import Access
 from api.signatures import Signature, signature_of
 from core.base import logs, metrics
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
+from core.bus.rate_limit import RateLimited
 
 STATUS = {
     Kind.MALFORMED: 400,
@@ -45,9 +46,9 @@ INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message="Something w
 BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message="The body is over 64 KiB.")
 MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
 UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
-RATE_LIMITED = Refusal(status=429, code="RATE_LIMITED", message="Too many requests. Wait.")
 # The gateway and whoever watches the process are never slowed down (contract 2).
-UNLIMITED = frozenset({"/healthz", "/api/shared/payment/webhooks/gateway"})
+WEBHOOK = "/api/shared/payment/webhooks/gateway"
+UNLIMITED = frozenset({"/healthz", WEBHOOK})
 
 
 def refusal_of(error: type[DomainError]) -> Refusal:
@@ -61,7 +62,7 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
     if access.kinds:
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
     if "public" in access.listeners and not UNLIMITED & set(handler.paths):
-        yield RATE_LIMITED
+        yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:
         yield MALFORMED
     takes_body = "GET" not in handler.http_methods and not access.foreign_body

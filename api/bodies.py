@@ -213,6 +213,13 @@ def choice(*options: str, **more: Any) -> Any:
     return attrs.field(validator=validators.in_(options), **more)
 
 
+def no_nulls(data: dict[str, Any], *, but: tuple[str, ...] = ()) -> None:
+    """In a patch absent means as it is; null means nothing, except where a field may be empty. Raises ValidationFailed."""
+    for name, value in data.items():
+        if value is None and name not in but:
+            raise ValidationFailed.of(name, "can't be null")
+
+
 def path_id(value: str) -> str:
     """Return a path's id. Raises NotFound for what is no id: there is nothing under it."""
     found = parse_id(value)

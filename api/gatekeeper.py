@@ -10,6 +10,7 @@ import structlog
 from litestar.config.cors import CORSConfig
 
 from api import errors
+from api.answers import UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import ids, logs, metrics
 from core.base.addresses import who_has
@@ -26,9 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MAX_BODY = 65_536
 MAX_READ = 8 * 1024 * 1024  # a webhook's body is read so far, and kept up to MAX_BODY and one byte
 BODY_S = 20.0  # real: how long a body may take to arrive
-WEBHOOK = "/api/shared/payment/webhooks/gateway"
 AVAILABILITY = "/api/client/mitras/availability"
-UNLIMITED = frozenset({"/healthz", WEBHOOK})
 SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 SECURITY = {
     b"x-content-type-options": b"nosniff",

@@ -1,11 +1,12 @@
 """Real servers, real processes: one service at real speed, one where a minute passes each second."""
 
+import fcntl
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.realtime.declared import UNDECLARED, check_frame
-from tests.stack import Stack, World
+from tests.stack import Stack, World, make_template
 from tools.client import Socket
 
 Socket.check_frame = staticmethod(check_frame)
@@ -15,6 +16,19 @@ Socket.check_frame = staticmethod(check_frame)
 def anyio_backend() -> str:
     """Tests run on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The database that all services begin with, made once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a folder in one
+    with (shared / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = shared / "template"
+        if not folder.exists():
+            make_template(folder)
+    Stack.template = folder
 
 
 @pytest.fixture(autouse=True)

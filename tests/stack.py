@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Awaitable
 from typing import Any
 
 import asyncpg
@@ -50,13 +51,42 @@ async def refused(call: Any, status: int, code: str) -> Any:
     return caught.value.body["error"]
 
 
+async def outcome(call: Awaitable[Any]) -> str:
+    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
+    try:
+        await call
+    except Refused as refused:
+        if refused.status >= 500:
+            raise
+        return str(refused.code)
+    return "ok"
+
+
+async def at_once(*calls: Awaitable[Any]) -> list[str]:
+    """Let all calls go together; return their outcomes in order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(outcome(call)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+def make_template(folder: pathlib.Path) -> None:
+    """Put a migrated and seeded cluster with its administrator into a folder: stacks begin as copies of it."""
+    made = Stack(only_database=True)
+    made.servers.stop()
+    assert made.servers.postgres_dir is not None
+    shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)
+    made.close()
+
+
 class Stack:
     """One service. `scale` is SESI_TIME_SCALE; more settings come as `env`."""
 
-    def __init__(self, *, scale: float = 1, **env: str) -> None:
+    template: pathlib.Path | None = None
+
+    def __init__(self, *, scale: float = 1, only_database: bool = False, **env: str) -> None:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="sesi-test-"))
         self.inbox = CodeInbox()
-        self.servers = Embedded(self.root, durable=False)
+        self.servers = Embedded(self.root, durable=False, template=self.template)
         started = self.servers.start()
         self.database_url, self.redis_url = started.database_url, started.redis_url
         self.ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
@@ -79,16 +109,21 @@ class Stack:
             **env,
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        if self.template is None:
+            self._fill_database()
+        if not only_database:
+            for name in PROCESSES:
+                self.start(name, wait=False)
+            for name in PROCESSES:
+                self.wait_ready(name)
+
+    def _fill_database(self) -> None:
         self.command("migrate")
         self.command("seed", "tiers")
         self.command(
             "operator", "create", "--email", EMAIL, "--display-name", "Root", "--role", "administrator",
             "--password-stdin", stdin=PASSWORD,
         )  # fmt: skip
-        for name in PROCESSES:
-            self.start(name, wait=False)
-        for name in PROCESSES:
-            self.wait_ready(name)
 
     @property
     def addresses(self) -> Addresses:

@@ -104,9 +104,20 @@ class Embedded:
     postgres_dir: pathlib.Path
     """Once started: where PostgreSQL lives, in the data directory or, see above, elsewhere."""
 
-    def __init__(self, data_dir: pathlib.Path, *, durable: bool = True, max_connections: int = 200) -> None:
-        """Note what to run. Not `durable` is faster, for tests: see FAST_SETTINGS."""
+    def __init__(
+        self,
+        data_dir: pathlib.Path,
+        *,
+        durable: bool = True,
+        max_connections: int = 200,
+        template: pathlib.Path | None = None,
+    ) -> None:
+        """Note what to run. Not `durable` is faster, for tests: see FAST_SETTINGS.
+
+        `template` is the cluster of a PostgreSQL that is stopped: a new one starts as its copy instead of empty.
+        """
         self._data_dir = data_dir.resolve()
+        self._template = template
         self._durable = durable
         self._settings = SETTINGS | {"max_connections": str(max_connections)} | ({} if durable else FAST_SETTINGS)
         self._lock: IO[str] | None = None
@@ -202,9 +213,7 @@ class Embedded:
         cluster = self._folder("postgres")
         if not cluster.exists():
             with _making(cluster, self._account) as folder:
-                options = ["-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres", "--no-instructions"]
-                options += [] if self._durable else ["--no-sync"]
-                _run([self._binaries / "initdb", "-D", folder, *options], self._account)
+                self._fill(folder)
         settings = self._settings | {"port": str(self._ports["postgres"])}
         command = [self._binaries / "postgres", "-D", cluster]
         command += [f"-c{key}={value}" for key, value in settings.items()]
@@ -222,6 +231,18 @@ class Embedded:
                 # The sessions of a killed postmaster live on for some milliseconds, and the next one refuses.
                 if "pre-existing shared memory block" not in str(error) or time.monotonic() > deadline:
                     raise
+
+    def _fill(self, folder: pathlib.Path) -> None:
+        """Make the files of a cluster."""
+        if self._template is not None:
+            shutil.copytree(self._template, folder, symlinks=True, dirs_exist_ok=True)
+            if self._account is not None:
+                for path in folder.rglob("*"):
+                    os.lchown(path, self._account.uid, self._account.gid)
+            return
+        options = ["-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres", "--no-instructions"]
+        options += [] if self._durable else ["--no-sync"]
+        _run([self._binaries / "initdb", "-D", folder, *options], self._account)
 
     def _launch_valkey(self) -> subprocess.Popen[bytes]:
         folder, port = self._folder("valkey"), self._ports["valkey"]

@@ -19,6 +19,9 @@ class CodeInbox:
         self.fail = False  # answer 503, as a provider that is down
         inbox = self
 
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128  # a burst of calls must not meet a refused connection
+
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
@@ -38,7 +41,7 @@ class CodeInbox:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 

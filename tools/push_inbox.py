@@ -28,6 +28,9 @@ class PushInbox:
         self.answer: Callable[[dict[str, Any]], Answer | None] = lambda _: None
         inbox = self
 
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128  # a burst of calls must not meet a refused connection
+
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -57,7 +60,7 @@ class PushInbox:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._credentials = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sesi-push-")  # noqa: SIM115 - it lives as long as the inbox
         json.dump(self._service_account(), self._credentials)

@@ -6,9 +6,8 @@ import attrs
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.bodies import Body, JsonObject, optional_text, path_id, structure, text
+from api.bodies import Body, JsonObject, no_nulls, optional_text, path_id, structure, text
 from core.base.actor import Actor
-from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import operator_work
 from core.flows.operator_work import MitraChange, PhoneTaken
@@ -79,8 +78,7 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
 async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
     """Change a mitra; a deactivated one goes offline."""
     found = path_id(mitra_id)
-    if any(value is None for value in data.values()):
-        raise ValidationFailed.of(next(name for name, value in data.items() if value is None), "can't be null")
+    no_nulls(data)
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
     await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change)

@@ -6,9 +6,8 @@ import attrs
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.bodies import Body, Id, JsonObject, path_id, structure, text
+from api.bodies import Body, Id, JsonObject, no_nulls, path_id, structure, text
 from core.base.actor import Actor
-from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import operator_accounts
 from core.flows.operator_accounts import OperatorChange, RoleChange
@@ -53,13 +52,6 @@ class RolePatch:
 
     name: str | None = None
     permissions: dict[str, str] | None = None
-
-
-def no_nulls(data: dict[str, Any]) -> None:
-    """Absent means as it is; null means nothing. Raises ValidationFailed."""
-    for name, value in data.items():
-        if value is None:
-            raise ValidationFailed.of(name, "can't be null")
 
 
 @get("/internal/operators", **operators("operators"))

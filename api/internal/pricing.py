@@ -7,7 +7,19 @@ from attrs import validators
 from litestar import delete, get, patch, post, put
 
 from api.auth import operators
-from api.bodies import Body, Id, JsonObject, choice, integer, optional_integer, optional_text, path_id, structure, text
+from api.bodies import (
+    Body,
+    Id,
+    JsonObject,
+    choice,
+    integer,
+    no_nulls,
+    optional_integer,
+    optional_text,
+    path_id,
+    structure,
+    text,
+)
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
@@ -87,9 +99,7 @@ class PromotionPatch:
 
 def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return what was sent, checked; absent fields are left out."""
-    for name, value in data.items():
-        if value is None and name not in nullable:
-            raise ValidationFailed.of(name, "can't be null")
+    no_nulls(data, but=nullable)
     return {name: getattr(body, name) for name in data if name != "updated_at"}
 
 

@@ -1,7 +1,8 @@
 """A customer's own name, and the intro (specification, Endpoints: profile; customers.usp_seen)."""
 
+from core.base import names
 from core.base.actor import Actor
-from core.base.errors import NotFound, ValidationFailed
+from core.base.errors import NotFound
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.runtime import Runtime
@@ -9,9 +10,7 @@ from core.runtime import Runtime
 
 async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str) -> Customer:
     """Set the name that mitras see: 1 to 100 characters after trimming. Raises ValidationFailed."""
-    name = display_name.strip()
-    if not 1 <= len(name) <= 100:
-        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
+    name = names.checked(display_name)
     async with runtime.transaction() as tx:
         customer = await customers.set_display_name(tx, actor.user_id, name)
     if customer is None:

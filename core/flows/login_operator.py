@@ -15,7 +15,7 @@ from core.operators import store as operators
 from core.operators.rules import AccountLocked, LoginInvalid
 from core.operators.store import Operator
 from core.runtime import Runtime
-from core.steps import tokens
+from core.steps import lockout, tokens
 
 
 async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any]) -> tuple[Tokens, Operator]:
@@ -40,12 +40,8 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
         good = right and operator is not None and before is not None and not operator.disabled
         if operator is None or before is None or not good or operator.password_hash != before.password_hash:
             refusal = LoginInvalid()
-            count, until = rules.after_failure(
-                failed_before=failed,
-                lockout_until=lockout_until,
-                limit=runtime.config.number("cc_login_max_attempts"),
-                lockout=runtime.config.minutes("cc_login_lockout_minutes"),
-                now=tx.now,
+            count, until = lockout.after_failure(
+                runtime.config, failed_before=failed, lockout_until=lockout_until, now=tx.now
             )
             if operator is not None:
                 await operators.set_failures(tx, operator.id, count=count, lockout_until=until)

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from core.base import names
 from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, ValidationFailed
 from core.logins import passwords
@@ -17,6 +18,7 @@ from core.operators import store as operators
 from core.operators.rules import AccountLocked, EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
 from core.operators.store import Operator, Role
 from core.runtime import Runtime
+from core.steps import lockout
 from core.steps import logins as login_steps
 from core.storage.database import Tx
 
@@ -45,13 +47,6 @@ def _email(text: str) -> str:
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email or any(map(str.isspace, email)):
         raise ValidationFailed.of("email", "is an address of at most 255 characters")
     return email
-
-
-def _name(text: str, field: str) -> str:
-    name = text.strip()
-    if not 1 <= len(name) <= 100:
-        raise ValidationFailed.of(field, "has 1 to 100 characters")
-    return name
 
 
 async def _rights(tx: Tx, actor: Actor) -> dict[str, str]:
@@ -97,7 +92,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
     """
     if wanted.email is None or wanted.display_name is None or wanted.role_id is None:
         raise ValidationFailed.of("email", "e-mail, name and role are required")
-    email, name = _email(wanted.email), _name(wanted.display_name, "display_name")
+    email, name = _email(wanted.email), names.checked(wanted.display_name)
     if wanted.password is not None:
         passwords.check_new(wanted.password)
     hashed = "" if wanted.password is None else await passwords.make_hash(wanted.password)
@@ -125,7 +120,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
     Raises NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator.
     """
     email = None if change.email is None else _email(change.email)
-    name = None if change.display_name is None else _name(change.display_name, "display_name")
+    name = None if change.display_name is None else names.checked(change.display_name)
     if change.password is not None:
         passwords.check_new(change.password)
     hashed = None if change.password is None else await passwords.make_hash(change.password)
@@ -173,7 +168,7 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
 
 async def add_role(runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str]) -> str:
     """Add a role; return the id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
-    checked, clean = rules.check_permissions(permissions), _name(name, "name")
+    checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
     async with runtime.transaction() as tx:
         rules.may_grant(await _rights(tx, actor), checked)
         role_id = await operators.create_role(tx, name=clean, permissions=checked)
@@ -189,7 +184,7 @@ async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: R
     Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator.
     """
     checked = None if change.permissions is None else rules.check_permissions(change.permissions)
-    name = None if change.name is None else _name(change.name, "name")
+    name = None if change.name is None else names.checked(change.name, field="name")
     async with runtime.transaction() as tx:
         rights = await _rights(tx, actor)
         before = await operators.role(tx, role_id)
@@ -226,7 +221,13 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
         if seconds is not None:
             raise AccountLocked(retry_after_seconds=seconds)
         if not right or operator.password_hash != before.password_hash:
-            await _count_failure(runtime, tx, operator)
+            count, until = lockout.after_failure(
+                runtime.config,
+                failed_before=operator.failed_login_count,
+                lockout_until=operator.lockout_until,
+                now=tx.now,
+            )
+            await operators.set_failures(tx, operator.id, count=count, lockout_until=until)
             right = False
         else:
             await operators.update(
@@ -244,14 +245,3 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
             await _audit(tx, actor, "operator.password_changed", operator.id, None, None)
     if not right:
         raise LoginInvalid
-
-
-async def _count_failure(runtime: Runtime, tx: Tx, operator: Operator) -> None:
-    count, until = rules.after_failure(
-        failed_before=operator.failed_login_count,
-        lockout_until=operator.lockout_until,
-        limit=runtime.config.number("cc_login_max_attempts"),
-        lockout=runtime.config.minutes("cc_login_lockout_minutes"),
-        now=tx.now,
-    )
-    await operators.set_failures(tx, operator.id, count=count, lockout_until=until)

@@ -4,9 +4,9 @@ from typing import Any
 
 import attrs
 
-from core.base import phones
+from core.base import names, phones
 from core.base.actor import Actor
-from core.base.errors import DomainError, NotFound, ValidationFailed
+from core.base.errors import DomainError, NotFound
 from core.config import store as config_store
 from core.config.keys import KEYS, check
 from core.events.signals import ConfigChanged
@@ -71,20 +71,13 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
     await runtime.refresh_config()
 
 
-def _checked_name(display_name: str) -> str:
-    name = display_name.strip()
-    if not 1 <= len(name) <= 100:
-        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
-    return name
-
-
 def _seen(mitra: Mitra) -> dict[str, Any]:
     return {"display_name": mitra.display_name, "is_active": mitra.is_active}
 
 
 async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
     """Add a mitra; return her id. Raises ValidationFailed, PhoneTaken."""
-    number, name = phones.normalise(phone), _checked_name(display_name)
+    number, name = phones.normalise(phone), names.checked(display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_phone(tx, number)
         mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
@@ -117,7 +110,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
     Raises NotFound, ValidationFailed, PhoneTaken.
     """
     number = None if change.phone is None else phones.normalise(change.phone)
-    name = None if change.display_name is None else _checked_name(change.display_name)
+    name = None if change.display_name is None else names.checked(change.display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_logins(tx, mitra_id)
         if change.is_active is False:

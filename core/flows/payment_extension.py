@@ -1,13 +1,11 @@
 """A customer asks to pay for more minutes (specification, Core rules 5; contract 6)."""
 
-from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.customers import store as customers
 from core.extensions.rules import ExtensionPending, SessionNotExtendable
 from core.idempotency.rules import Once
 from core.payments import store as payments
-from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
@@ -33,8 +31,8 @@ async def request_extension(
         request = await invoices.begun(turn)
         if request is None:
             request = await _create(runtime, turn.tx, actor, session_id, duration_minutes, mode)
-        await invoices.asked(runtime, turn, request)
-    return await invoices.issue(runtime, turn, request)
+        answer = await invoices.asked(runtime, turn, request)
+    return answer or await invoices.issue(runtime, turn, request)
 
 
 async def _create(
@@ -53,25 +51,12 @@ async def _create(
     price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
     if price is None:
         raise pricing_rules.TierNotFound
-    payment_id = ids.new_id()
-    request = PaymentRequest(
-        id=payment_id,
+    return await invoices.create(
+        runtime,
+        tx,
         customer_id=session.customer_id,
         amount=price,
-        duration_minutes=duration_minutes,
-        is_first_session_discount=False,
-        is_extension=True,
-        extends_session_id=session_id,
+        minutes=duration_minutes,
         mode=session.mode,
-        status=PaymentStatus.PENDING,
-        targeted_mitra_id=None,
-        topics=None,
-        created_at=tx.now,
-        confirmed_at=None,
-        consumed_at=None,
-        expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
-        gateway_invoice_id=None,
-        gateway_invoice_url=invoices.development_page(runtime, payment_id),
+        extends_session_id=session_id,
     )
-    await payments.create(tx, request)
-    return request

@@ -5,7 +5,7 @@ import datetime as dt
 
 import attrs
 
-from core.base import ids, logs
+from core.base import logs
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.customers import store as customers
@@ -53,12 +53,11 @@ async def request_payment(runtime: Runtime, actor: Actor, wish: Wish, *, key: On
         if (before := turn.repeated(PaymentView)) is not None:
             return before
         request = await invoices.begun(turn) or await _create(runtime, turn.tx, actor, wish)
-        await invoices.asked(runtime, turn, request)
-    return await invoices.issue(runtime, turn, request)
+        answer = await invoices.asked(runtime, turn, request)
+    return answer or await invoices.issue(runtime, turn, request)
 
 
 async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish) -> PaymentRequest:
-    payment_id = ids.new_id()
     account = list(await customers.lock_account(tx, actor.user_id))
     blocked, session_id = await payments.blocking(tx, account, but=None)
     if blocked:
@@ -67,27 +66,17 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish) -> Payment
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(tx, account, wish)
     await invoices.abandon_pending(tx, account)
-    request = PaymentRequest(
-        id=payment_id,
+    return await invoices.create(
+        runtime,
+        tx,
         customer_id=actor.user_id,
         amount=amount,
-        duration_minutes=minutes,
-        is_first_session_discount=wish.first_session_discount,
-        is_extension=False,
-        extends_session_id=None,
+        minutes=minutes,
         mode=wish.mode,
-        status=PaymentStatus.PENDING,
+        discounted=wish.first_session_discount,
         targeted_mitra_id=wish.targeted_mitra_id,
         topics=wish.topics,
-        created_at=tx.now,
-        confirmed_at=None,
-        consumed_at=None,
-        expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
-        gateway_invoice_id=None,
-        gateway_invoice_url=invoices.development_page(runtime, payment_id),
     )
-    await payments.create(tx, request)
-    return request
 
 
 async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:

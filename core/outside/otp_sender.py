@@ -91,14 +91,14 @@ async def _post(url: str, **more: Any) -> _Answer | None:
         return None
 
 
-async def _persistently(url: str, *, again: frozenset[int] = frozenset(), **more: Any) -> _Answer | None:
-    """Post, a second time after no answer, a 5xx or a status in `again`, with a little jitter between."""
+async def _persistently(url: str, **more: Any) -> _Answer | None:
+    """Post, a second time after no answer or a 5xx, with a little jitter between."""
     answer = None
     for attempt in range(ATTEMPTS):
         if attempt:
             await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
         answer = await _post(url, **more)
-        if answer is not None and answer.status < 500 and answer.status not in again:
+        if answer is not None and answer.status < 500:
             return answer
     return answer
 

@@ -90,17 +90,22 @@ async def create_tier(
     return tier_id
 
 
+async def _set(tx: Tx, table: str, row_id: str, values: dict[str, Any]) -> tuple[Any, Any]:
+    """Set columns of a locked row, with a token that was never there; return how it was and how it is."""
+    columns = ", ".join(f"{name} = ${n}" for n, name in enumerate(values, start=3))
+    row = await tx.fetchrow(
+        f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM {table} t WHERE id = $1)
+            UPDATE {table} t SET {columns}, updated_at = greatest($2::timestamptz, t.updated_at + interval '1 microsecond')
+            FROM old WHERE t.id = old.id RETURNING old.before, to_jsonb(t) AS after""",
+        row_id, tx.now, *values.values(),
+    )  # fmt: skip
+    return row["before"], row["after"]
+
+
 async def change_tier(tx: Tx, tier_id: str, *, kind: str, operator_id: str, **values: Any) -> None:
     """Set columns of a locked tier, with its history row and a new token."""
-    names = list(values)
-    row = await tx.fetchrow(
-        f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM pricing_tiers t WHERE id = $1)
-            UPDATE pricing_tiers t SET {", ".join(f"{name} = ${n}" for n, name in enumerate(names, start=3))},
-              updated_at = greatest($2::timestamptz, t.updated_at + interval '1 microsecond')
-            FROM old WHERE t.id = old.id RETURNING old.before, to_jsonb(t) AS after""",
-        tier_id, tx.now, *values.values(),
-    )  # fmt: skip
-    await _tier_history(tx, tier_id, kind, operator_id, row["before"], row["after"])
+    before, after = await _set(tx, "pricing_tiers", tier_id, values)
+    await _tier_history(tx, tier_id, kind, operator_id, before, after)
 
 
 async def _tier_history(tx: Tx, tier_id: str, kind: str, operator_id: str, before: Any, after: Any) -> None:
@@ -128,16 +133,9 @@ async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
 
 async def change_promotion(tx: Tx, promotion_id: str, *, operator_id: str, **values: Any) -> None:
     """Set columns of the locked promotion, with its history row and a new token."""
-    names = list(values)
-    row = await tx.fetchrow(
-        f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM pricing_promotions t WHERE id = $1)
-            UPDATE pricing_promotions t SET {", ".join(f"{name} = ${n}" for n, name in enumerate(names, start=3))},
-              updated_at = greatest($2::timestamptz, t.updated_at + interval '1 microsecond')
-            FROM old WHERE t.id = old.id RETURNING old.before, to_jsonb(t) AS after""",
-        promotion_id, tx.now, *values.values(),
-    )  # fmt: skip
+    before, after = await _set(tx, "pricing_promotions", promotion_id, values)
     await tx.execute(
         """INSERT INTO pricing_promotions_history (id, pricing_promotion_id, change_kind, changed_by, changed_at, before, after)
            VALUES ($1, $2, 'updated', $3, $4, $5, $6)""",
-        ids.new_id(), promotion_id, operator_id, tx.now, row["before"], row["after"],
+        ids.new_id(), promotion_id, operator_id, tx.now, before, after,
     )  # fmt: skip

@@ -8,6 +8,7 @@ import attrs
 from core.base.actor import Actor, UserType
 from core.base.errors import Forbidden, NotFound, Unauthenticated
 from core.base.pages import Items, Page, cut
+from core.base.search import part_of
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.logins.access import Claims
@@ -217,14 +218,13 @@ async def mitras_for_operator(
     runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
 ) -> Items:
     """List mitras, newest first; `q` is part of the name or phone."""
-    pattern = None if q is None else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     with away_is_unavailable():
         rows = await runtime.db.fetch(
             f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone ILIKE $1)
                 AND ($2::bool IS NULL OR m.is_active = $2) AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
                 AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
                 ORDER BY m.created_at DESC, m.id DESC LIMIT $6""",
-            pattern, is_active, is_online, page.before_at, page.before_id, page.limit + 1,
+            part_of(q), is_active, is_online, page.before_at, page.before_id, page.limit + 1,
         )  # fmt: skip
     return cut(many(MitraRow, rows), page, at="created_at")
 

@@ -10,6 +10,7 @@ from core.base.errors import NotFound
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
+from core.base.search import part_of
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
@@ -30,11 +31,6 @@ class LookUp:
     status: str | None = None
 
 
-def pattern(q: str | None) -> str | None:
-    """Return what ILIKE takes for a part of a text."""
-    return None if not q else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-
-
 CUSTOMERS = """SELECT c.id, c.phone, c.display_name, c.is_anonymous, c.email, c.push_token IS NOT NULL AS push_enabled,
     c.account_belongs_to, c.usp_seen, c.created_at FROM customers c"""
 
@@ -48,7 +44,7 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
                   OR ($3 AND (c.phone LIKE ANY($4::text[]) OR c.email ILIKE $1)))
                 AND ($5::timestamptz IS NULL OR (c.created_at, c.id) < ($5, $6::uuid))
                 ORDER BY c.created_at DESC, c.id DESC LIMIT $7""",
-            pattern(which.q), parse_id(which.q), open_book, [pattern(part) for part in like_numbers(which.q)], page.before_at, page.before_id,
+            part_of(which.q), parse_id(which.q), open_book, [part_of(part) for part in like_numbers(which.q)], page.before_at, page.before_id,
             page.limit + 1,
         )  # fmt: skip
     return cut([masked_for(actor, CustomerView(**as_dict(row))) for row in rows], page, at="created_at")
@@ -77,7 +73,7 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 AND ($5::text IS NULL OR s.status = $5)
                 AND ($6::timestamptz IS NULL OR (s.created_at, s.id) < ($6, $7::uuid))
                 ORDER BY s.created_at DESC, s.id DESC LIMIT $8""",
-            pattern(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
+            part_of(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
             page.limit + 1,
         )  # fmt: skip
     return cut([_session(row) for row in rows], page, at="created_at")
@@ -123,7 +119,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 AND ($5::text IS NULL OR p.status = $5)
                 AND ($6::timestamptz IS NULL OR (p.created_at, p.id) < ($6, $7::uuid))
                 ORDER BY p.created_at DESC, p.id DESC LIMIT $8""",
-            pattern(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
+            part_of(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
             page.limit + 1, which.q,
         )  # fmt: skip
     return cut([_payment(row) for row in rows], page, at="created_at", place="payment_request_id")

@@ -5,6 +5,7 @@ request, and the key's claim on it; the second keeps the invoice and the answer.
 in between takes up the same request.
 """
 
+from core.base import ids
 from core.base.errors import GatewayUnavailable
 from core.events.signals import InvoiceVoided
 from core.outside.gateway import Wanted, duration_s
@@ -30,6 +31,44 @@ def development_page(runtime: Runtime, payment_id: str) -> str | None:
     return f"http://{host}:{settings.public_port}/dev/pay/{payment_id}"
 
 
+async def create(
+    runtime: Runtime,
+    tx: Tx,
+    *,
+    customer_id: str,
+    amount: int,
+    minutes: int,
+    mode: str,
+    discounted: bool = False,
+    extends_session_id: str | None = None,
+    targeted_mitra_id: str | None = None,
+    topics: list[str] | None = None,
+) -> PaymentRequest:
+    """Insert a pending request with its price frozen."""
+    payment_id = ids.new_id()
+    request = PaymentRequest(
+        id=payment_id,
+        customer_id=customer_id,
+        amount=amount,
+        duration_minutes=minutes,
+        is_first_session_discount=discounted,
+        is_extension=extends_session_id is not None,
+        extends_session_id=extends_session_id,
+        mode=mode,
+        status=PaymentStatus.PENDING,
+        targeted_mitra_id=targeted_mitra_id,
+        topics=topics,
+        created_at=tx.now,
+        confirmed_at=None,
+        consumed_at=None,
+        expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
+        gateway_invoice_id=None,
+        gateway_invoice_url=development_page(runtime, payment_id),
+    )
+    await payments.create(tx, request)
+    return request
+
+
 async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
     """Read the request's view."""
     view = await views.one_of(tx, request.id, customer_ids=[request.customer_id])
@@ -45,25 +84,22 @@ async def begun(turn: Turn) -> PaymentRequest | None:
     return request if request is not None and request.status not in GIVEN_UP else None
 
 
-def _answered(runtime: Runtime, request: PaymentRequest) -> bool:
-    """Whether no invoice is to be made: there is no gateway, or the request was paid while nobody had its answer."""
-    return runtime.gateway is None or request.status is not PaymentStatus.PENDING
+async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView | None:
+    """The request was created: without a gateway that is the answer, with one its invoice comes first (None).
 
-
-async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> None:
-    """The request was created: without a gateway that is the answer, with one its invoice comes first."""
-    if _answered(runtime, request):
-        await turn.keep(await view_in(turn.tx, request), http_status=CREATED)
-    else:
+    One that was paid while nobody had its answer needs no invoice any more.
+    """
+    if runtime.gateway is not None and request.status is PaymentStatus.PENDING:
         await turn.claim(request.id)
+        return None
+    view = await view_in(turn.tx, request)
+    await turn.keep(view, http_status=CREATED)
+    return view
 
 
 async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView:
     """After the first transaction: make the invoice, keep it with the answer. Raises GatewayUnavailable."""
-    if runtime.gateway is None or _answered(runtime, request):
-        with_page = await views.one_of(runtime.db, request.id, customer_ids=[request.customer_id])
-        assert with_page is not None
-        return with_page
+    assert runtime.gateway is not None
     wanted = Wanted(
         external_id=request.id,
         amount=request.amount,

@@ -25,11 +25,6 @@ SWITCHES = {
 }  # fmt: skip
 
 
-async def promotion(world: World, *, enabled: bool) -> None:
-    """Switch the first-session discount."""
-    await world.promotion(enabled=enabled)
-
-
 async def test_each_flag_follows_what_happens(world: World) -> None:
     client = await anonymous(world, None)
     expected = dict(NOBODY)
@@ -74,11 +69,11 @@ async def test_a_pending_discounted_request_can_be_replaced_and_a_confirmed_one_
 
 async def test_nobody_is_eligible_while_the_promotion_is_off(world: World) -> None:
     client = await anonymous(world)
-    await promotion(world, enabled=False)
+    await world.promotion(enabled=False)
     try:
         assert (await client.get(STATE))["first_session_discount_eligible"] is False
     finally:
-        await promotion(world, enabled=True)
+        await world.promotion(enabled=True)
     assert (await client.get(STATE))["first_session_discount_eligible"] is True
 
 

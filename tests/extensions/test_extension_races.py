@@ -17,12 +17,10 @@ from tests.extensions.steps import (
     wanting,
 )
 from tests.pairing.steps import (
-    at_once,
     earned,
     end_now,
     failures,
     now_in,
-    outcome,
     run_out,
     seen,
     session_of,
@@ -30,7 +28,7 @@ from tests.pairing.steps import (
     time_is_up,
     told,
 )
-from tests.stack import World
+from tests.stack import World, at_once, outcome
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ from tests.extensions.steps import answering, asking, chatting, put_to_her, want
 from tests.pairing.steps import (
     accepting,
     asked,
-    at_once,
     cancelling,
     confirm_silently,
     end_now,
@@ -18,7 +17,7 @@ from tests.pairing.steps import (
     seen,
     time_is_up,
 )
-from tests.stack import World, new_id, refused
+from tests.stack import World, at_once, new_id, refused
 
 pytestmark = pytest.mark.anyio
 

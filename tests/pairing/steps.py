@@ -1,13 +1,12 @@
 """The steps of customers and mitras that the tests of pairing and of extensions share."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 from core.config.keys import KEYS
 from tests.stack import World
-from tools.client import Client, Refused, Socket
+from tools.client import Client, Socket
 
 
 def now_in(world: World) -> str:
@@ -25,24 +24,6 @@ async def setting(world: World, **values: Any) -> AsyncIterator[None]:
     finally:
         for key in values:
             await world.config(key, KEYS[key].default)
-
-
-async def outcome(call: Awaitable[Any]) -> str:
-    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
-    try:
-        await call
-    except Refused as refused:
-        if refused.status >= 500:
-            raise
-        return str(refused.code)
-    return "ok"
-
-
-async def at_once(*calls: Awaitable[Any]) -> list[str]:
-    """Let all calls go together; return their outcomes in order."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(outcome(call)) for call in calls]
-    return [task.result() for task in tasks]
 
 
 # -- what customers and mitras do

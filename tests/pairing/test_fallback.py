@@ -9,7 +9,6 @@ from tests.pairing.steps import (
     accepting,
     acting,
     asked,
-    at_once,
     cancelling,
     closed,
     confirm_silently,
@@ -20,7 +19,6 @@ from tests.pairing.steps import (
     falling_back,
     friends,
     open_request,
-    outcome,
     rejecting,
     responses,
     returning,
@@ -28,7 +26,7 @@ from tests.pairing.steps import (
     session_of,
     setting,
 )
-from tests.stack import World, refused
+from tests.stack import World, at_once, outcome, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio

@@ -416,7 +416,7 @@ async def test_a_push_is_tried_again_until_the_provider_takes_it(phones: Phones)
 
 def put_off(row: Any) -> bool:
     """Whether a push waits for another try, rather than being held by who sends it (20 s)."""
-    return not 15 < row["s"] <= 20
+    return not 10 < row["s"] < 21
 
 
 async def test_a_push_that_is_of_no_use_any_more_is_given_up(phones: Phones) -> None:
@@ -540,9 +540,12 @@ async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_fli
     await asyncio.to_thread(phones.stack.kill, "realtime")
     phones.inbox.answer = lambda _: None
     go_on.set()
-    rows = await phones.stack.sql("SELECT push_token, content->>'event_id' AS e FROM pushes WHERE attempts > 0")
-    in_flight = {(row["push_token"], row["e"]) for row in rows}
-    assert 0 < len(in_flight) <= 16
+    rows = await phones.stack.sql(
+        """SELECT push_token, content->>'event_id' AS e, due_real_at > now() + interval '10 seconds' AS held
+           FROM pushes WHERE attempts > 0"""
+    )
+    in_flight = {(row["push_token"], row["e"]) for row in rows}  # or answered too late: the provider may have them
+    assert 0 < sum(row["held"] for row in rows) <= 16
     await asyncio.to_thread(phones.stack.start, "realtime")
     await phones.stack.sql("UPDATE pushes SET due_real_at = now()")  # else they are held for 20 s
     await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)

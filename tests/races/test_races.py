@@ -7,28 +7,10 @@ from typing import Any
 import pytest
 
 from core.config.keys import KEYS
-from tests.stack import World
-from tools.client import Client, Refused
+from tests.stack import World, at_once, outcome
+from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-
-
-async def outcome(call: Awaitable[Any]) -> str:
-    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
-    try:
-        await call
-    except Refused as refused:
-        if refused.status >= 500:
-            raise
-        return str(refused.code)
-    return "ok"
-
-
-async def at_once(*calls: Awaitable[Any]) -> list[str]:
-    """Let all calls go together; return their outcomes in order."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(outcome(call)) for call in calls]
-    return [task.result() for task in tasks]
 
 
 async def crowd(world: World, size: int) -> list[Client]:
