@@ -25,7 +25,7 @@ from api.internal import (
 )
 from api.internal import logins as operator_logins
 from api.internal import payments as payment_desk
-from api.media import check_media
+from api.media import admit
 from api.openapi import document
 from api.public import (
     catalogue,
@@ -75,7 +75,7 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
             "runtime": Provide(provide_runtime, sync_to_thread=False),
             "actor": Provide(provide_actor, sync_to_thread=False),
         },
-        before_request=check_media,
+        before_request=admit,
         exception_handlers=errors.HANDLERS,
         state=State({"runtime": runtime, "audience": audience, "availability": Availability()}),
         cors_config=cors,

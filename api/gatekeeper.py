@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 from litestar.config.cors import CORSConfig
+from prometheus_client import Counter
 
 from api import errors
 from api.answers import UNLIMITED, WEBHOOK
@@ -60,6 +61,8 @@ class Gatekeeper:
         self._general = Limit(
             name="general", per_minute=settings.rate_limit_per_minute, burst=settings.rate_limit_burst
         )
+        self._counters: dict[tuple[str, str, int], Counter] = {}  # looking one up by its labels takes longer
+        self._seconds = metrics.REQUEST_SECONDS.labels(listener)
         self._availability = Limit(name="availability", per_minute=60, burst=60)  # contract 2: 60 a minute
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,9 +143,12 @@ class Gatekeeper:
         message["headers"] = [*message.get("headers", []), *more]
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        template = scope.get("path_template") or "unknown"
-        metrics.REQUESTS.labels(self._listener, scope["method"], template, str(status)).inc()
-        metrics.REQUEST_SECONDS.labels(self._listener).observe(seconds)
+        key = (scope["method"], scope.get("path_template") or "unknown", status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = metrics.REQUESTS.labels(self._listener, key[0], key[1], str(status))
+        counter.inc()
+        self._seconds.observe(seconds)
 
 
 def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
@@ -167,6 +173,8 @@ async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str])
     announced = headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY and not _is_webhook(scope):
         raise TooLarge
+    if not announced and "transfer-encoding" not in headers:
+        return await _read(scope, receive)  # there is nothing to wait for
     try:
         async with asyncio.timeout(BODY_S):
             return await _read(scope, receive)

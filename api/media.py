@@ -1,4 +1,4 @@
-"""What comes in is JSON, or nothing (contract 2)."""
+"""What every request to a route passes: who it is, and that what comes in is JSON, or nothing (contract 2)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request
 from litestar.exceptions import HTTPException
 
-from api.auth import Access
+from api.auth import Access, guard
 from api.signatures import signature_of
 from core.base.errors import ValidationFailed
 
@@ -21,15 +21,23 @@ def is_json(content_type: str) -> bool:
     return known and named.get("charset", "").strip('"') in UTF_8
 
 
-async def check_media(request: Request[Any, Any, Any]) -> None:
-    """Refuse a body that is not JSON, and fields where none are taken: there a body is absent or `{}`.
+async def admit(request: Request[Any, Any, Any]) -> None:
+    """Let in whom the route declares, with a body that it takes. Every route passes here first.
 
-    Raises HTTPException 415, ValidationFailed.
+    It is no guard of the framework's, because that would copy the route for each request.
+    Raises Unauthenticated, Forbidden, HTTPException 415, ValidationFailed.
     """
     handler: Any = request.scope["route_handler"]
     access: Access | None = handler.opt.get("access")
-    if access is None or access.foreign_body or request.method == "GET":
+    if access is None:  # the framework's own: OPTIONS
         return
+    await guard(request, access)
+    if not access.foreign_body and request.method != "GET":
+        await _check_media(request, handler)
+
+
+async def _check_media(request: Request[Any, Any, Any], handler: Any) -> None:
+    """Refuse a body that is not JSON, and fields where none are taken: there a body is absent or `{}`."""
     if not request.scope["state"].get("body_size"):
         if signature_of(handler).body is not None:
             raise ValidationFailed.of("", "must be a JSON object")

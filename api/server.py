@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import uvicorn
@@ -15,7 +15,7 @@ from api.apps import internal_app, public_app
 from api.gatekeeper import own_headers
 from core.base import logs
 from core.base.ids import new_id
-from core.base.process import stop_event
+from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
@@ -32,10 +32,47 @@ class Server(uvicorn.Server):
         yield
 
 
+class OneWrite:
+    """A transport that sends what is written in one turn of the event loop in one call of the system.
+
+    An answer's head and body are written one after the other; each call costs as much as a good part of the answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send with what else is written before the loop comes round."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(data)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        self.flush()
+        self._transport.close()
+
+
 def _protocol(runtime: Runtime) -> type[HttpToolsProtocol]:
     """HTTP/1.1, whose own refusal has the one error body and the headers of every answer, too (contract 2)."""
 
     class Protocol(HttpToolsProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            """Begin with a transport that writes an answer at once."""
+            super().connection_made(cast("asyncio.Transport", OneWrite(transport, self.loop)))
+
         def send_400_response(self, msg: str) -> None:
             """Answer what is no HTTP request, and close."""
             content = msgspec.json.encode(errors.body("MALFORMED", "The request can't be read."))
@@ -101,6 +138,7 @@ async def serve(settings: Settings) -> int:
         _server(internal_app(runtime), runtime, proxied=False),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=[sock])) for s, sock in zip(servers, sockets, strict=True)]
+    settle_memory()
     log.info("api listens", public=settings.public_port, internal=settings.internal_port)
     stopper = asyncio.create_task(stop.wait())
     await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)

@@ -7,6 +7,7 @@ must not miss for longer: changed configuration, revoked logins, joined accounts
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import os
 import pathlib
 import signal
@@ -19,10 +20,12 @@ from core.base import ids, logs, metrics
 from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
 from core.base.settings import Settings, SettingsError
-from core.bus.bus import FRAMES, SIGNALS, Bus
+from core.base.together import Together
+from core.bus.bus import SIGNALS, Bus, frames_of
 from core.bus.rate_limit import RateLimit
 from core.config import store as config_store
 from core.config.cache import Config
+from core.customers import store as customers
 from core.customers.accounts import Accounts
 from core.events import notices as wire
 from core.events import signals
@@ -39,11 +42,12 @@ from core.storage.database import AWAY, Database, Tx
 LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
 CLOCK_EVERY_S = 60.0
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
-# What changed since: the newest change of the configuration, the logins revoked and the accounts joined in the last while.
-NEWS = """SELECT (SELECT max(updated_at) FROM app_config) AS config_version,
-  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > clock_timestamp() - make_interval(secs => $1)) AS revoked,
+# What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
+# The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
+NEWS = f"""SELECT {config_store.VERSION} AS config_version,
+  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)) AS revoked,
   ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
-    WHERE joined_real_at > clock_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
+    WHERE joined_real_at > statement_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
 MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
 
 log = logs.get("runtime")
@@ -67,6 +71,7 @@ class Runtime:
     push_sender: PushSender
     rate_limit: RateLimit
     accounts: Accounts = attrs.field(factory=Accounts)
+    callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
     # Set by core.reactions: committed signal -> flow that follows in this process.
@@ -77,6 +82,9 @@ class Runtime:
     missed: list[Callable[[], None]] = attrs.field(factory=list)
     _tasks: set[asyncio.Task[Any]] = attrs.field(factory=set)
     _followers: set[asyncio.Task[Any]] = attrs.field(factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self.callers_ids = Together(functools.partial(customers.ids_of_all, self.db), nothing=())
 
     # -- time and transactions
 
@@ -93,7 +101,7 @@ class Runtime:
         with away_is_unavailable():
             async with self.db.transaction(self.now()) as tx:
                 yield tx
-        self.tell(Envelope(origin=self.node, notices=tx.notices))
+        self.tell(Envelope(notices=tx.notices))
         for fact in tx.signals:
             self.announce(fact)
 
@@ -105,7 +113,7 @@ class Runtime:
             return
         if self.local is not None:
             self.local(envelope)
-        self.bus.publish(FRAMES, wire.encode(envelope))
+        self.bus.publish(frames_of(self.node), wire.encode(envelope))
 
     def announce(self, signal: Signal) -> None:
         """Tell all processes a committed fact, and start the flow that follows from it here."""
@@ -218,15 +226,14 @@ class Runtime:
             await self._pass_on(signals.AccountJoined(customer_id=customer_id, joined_id=joined_id))
         await self.follow_config(row["config_version"])
 
-    async def follow_config(self, version: dt.datetime | None) -> None:
-        """Read all configuration rows anew when their newest change is another than the one known here."""
+    async def follow_config(self, version: str | None) -> None:
+        """Read all configuration rows anew when they are of another version than what is known here."""
         if version != self.config.version:
             await self.refresh_config()
-            self.config.version = version
 
     async def refresh_config(self) -> None:
-        """Read all configuration rows anew."""
-        self.config.values = await config_store.read_all(self.db)
+        """Read all configuration rows anew. Of two at once the elder may end last: the next look sees it by the version."""
+        self.config.values, self.config.version = await config_store.read_all(self.db)
 
     async def ready(self) -> tuple[bool, bool, str | None]:
         """Return (ready, degraded, why not): the database answers and is migrated; the bus answers (contract 1)."""

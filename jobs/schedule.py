@@ -8,6 +8,7 @@ import attrs
 from core.flows import (
     delivery,
     extension_answer,
+    login_operator,
     mitra_status,
     pairing_advance,
     payment_request,
@@ -49,4 +50,5 @@ SWEEPS = (
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.stamp_orphans),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),
+    Sweep(name="purge_unknown_logins", every_s=3600, run=login_operator.purge_unknown),
 )

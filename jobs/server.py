@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from core.base import logs
-from core.base.process import stop_event
+from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.probes import add_probes
 from core.reactions import react
@@ -33,6 +33,7 @@ async def serve(settings: Settings) -> int:
     runtime.hear.append(timers.on_signal)
     runtime.start(look=False)
     runtime.spawn(timers.run())
+    settle_memory()
     log.info("jobs run", port=settings.jobs_port)
     await stop.wait()
     timers.stop()

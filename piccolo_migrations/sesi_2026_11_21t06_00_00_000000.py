@@ -1,4 +1,4 @@
-"""The first schema: tables, guards, and the statement that stores chat messages. Every statement may run again."""
+"""The first schema: tables and guards. Every statement may run again."""
 
 import pathlib
 
@@ -7,8 +7,8 @@ from piccolo.apps.migrations.auto.migration_manager import MigrationManager
 
 ID = "2026-11-21T06:00:00:000000"
 VERSION = "1.38.0"
-DESCRIPTION = "schema, guards, chat_commit"
-FILES = ("schema.sql", "guards.sql", "chat_commit.sql")
+DESCRIPTION = "schema, guards"
+FILES = ("schema.sql", "guards.sql")
 
 
 async def forwards() -> MigrationManager:

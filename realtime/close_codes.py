@@ -13,6 +13,7 @@ class CloseCode:
     then: str
 
 
+NOT_TEXT = 1007
 TOO_LARGE = 1009
 GOING_AWAY = 1012
 NOT_AUTHENTICATED = 4401
@@ -22,6 +23,12 @@ TOO_MANY_SOCKETS = 4409
 TOO_FAST = 4429
 
 ALL = (
+    CloseCode(
+        code=NOT_TEXT,
+        meaning="A text frame was not UTF-8.",
+        reconnect=True,
+        then="Reconnect and sync; do not send that frame again.",
+    ),
     CloseCode(
         code=TOO_LARGE,
         meaning="A frame was larger than 16 KiB.",

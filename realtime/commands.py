@@ -1,23 +1,27 @@
 """Frame in -> flow: the sockets' route table."""
 
+import functools
 from typing import Any
 
 import msgspec
 
 from core.base.actor import Actor, UserType
-from core.base.errors import DomainError, Forbidden, NotFound
+from core.base.clock import monotonic
+from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
+from core.base.together import Together
 from core.events.notices import Envelope, Passing
 from core.flows import delivery, mitra_status, pairing_answer
 from core.mitras.rules import MitraOffline
 from core.reads import chats
 from core.runtime import AWAY
 from realtime import frames
-from realtime.connection import Connection, encode
+from realtime.connection import NEVER, Connection, encode
 from realtime.hub import Feed, Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
+AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})
 HEARTBEAT_S = 10.0  # service seconds: at most one write in this time (contract 7)
 
 
@@ -27,6 +31,32 @@ class Commands:
     def __init__(self, hub: Hub, batch: MessageBatch) -> None:
         self._hub = hub
         self._batch = batch
+        # Mitras who write at the same time are noted together: thousands come back at once after a break.
+        self._beats = Together(functools.partial(mitra_status.heartbeats, hub.runtime), nothing=False)
+        self._heartbeat_s = HEARTBEAT_S / hub.runtime.clock.scale
+
+    def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
+        """Carry a frame of the chat out without waiting for anything, when that can be done. `now` is monotonic."""
+        kind = type(frame)
+        if kind not in AT_ONCE:
+            return False
+        actor = connection.actor
+        feed = self._hub.feeds.get(frame.session_id)
+        if feed is None or actor is None:
+            return False
+        if actor.user_type is UserType.MITRA and now - connection.last_beat >= self._heartbeat_s:
+            return False
+        party = feed.party(connection)
+        if party is None:
+            return False
+        if kind is frames.SendMessage:
+            try:
+                self._batch.send(connection, feed, party, frame)
+            except ValidationFailed as error:
+                self._refuse(connection, frame, error)
+        else:
+            self._batch.mark(connection, feed, read=kind is frames.Read, up_to=frame.up_to)
+        return True
 
     async def handle(self, connection: Connection, frame: Any) -> None:
         """Carry a frame out; refusals become error frames."""
@@ -43,25 +73,30 @@ class Commands:
             elif isinstance(frame, frames.Ping):
                 connection.answer("pong", frame.ref)
         except DomainError as error:
-            more: dict[str, Any] = {} if error.details is None else {"details": error.details}
-            if error.retry_after_seconds is not None:
-                more["retry_after_seconds"] = error.retry_after_seconds
-            connection.error(error.code, str(error), frame.ref, **more)
+            self._refuse(connection, frame, error)
         except AWAY:
             connection.error("UNAVAILABLE", "The service can't answer right now. Try again.", frame.ref)
 
+    def _refuse(self, connection: Connection, frame: Any, error: DomainError) -> None:
+        more: dict[str, Any] = {} if error.details is None else {"details": error.details}
+        if error.retry_after_seconds is not None:
+            more["retry_after_seconds"] = error.retry_after_seconds
+        connection.error(error.code, str(error), frame.ref, **more)
+
     async def _beat(self, connection: Connection, actor: Actor, *, wanted: bool) -> None:
         """Any frame of a mitra says that she is here."""
-        now = self._hub.runtime.now().timestamp()
-        last = max((other.last_beat for other in self._hub.of_user(actor.user_id)), default=0.0)
-        if now - last < HEARTBEAT_S:
+        now = monotonic()
+        last = max((other.last_beat for other in self._hub.of_user(actor.user_id)), default=NEVER)
+        if now - last < self._heartbeat_s:
+            connection.last_beat = last
             return
         connection.last_beat = now
         try:
-            await mitra_status.heartbeat(self._hub.runtime, actor)
+            if not await self._beats.of(actor.user_id):
+                await mitra_status.heartbeat(self._hub.runtime, actor)
         except MitraOffline:
             if wanted:
-                connection.last_beat = 0.0
+                connection.last_beat = NEVER
                 raise
 
     async def _chat(self, connection: Connection, frame: Any) -> None:
@@ -109,7 +144,7 @@ class Commands:
             }
         )
         passing = [Passing(recipient_id=other, frame=frame, skip=connection.id)]
-        self._hub.runtime.tell(Envelope(origin=self._hub.runtime.node, passing=passing))
+        self._hub.runtime.tell(Envelope(passing=passing))
 
     async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:

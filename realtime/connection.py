@@ -17,6 +17,7 @@ from realtime import close_codes
 
 MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
+NEVER = float("-inf")
 CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
 
 encode = msgspec.json.encode
@@ -59,7 +60,7 @@ class Connection:
         self.warned = False
         self.last_seen = monotonic()
         self.pinged = 0
-        self.last_beat = 0.0
+        self.last_beat = NEVER  # monotonic
         self._waiting = 0
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen
@@ -104,16 +105,13 @@ class Connection:
         self.frames.clear()
         self.transport.write(data)
 
-    def may_send(self) -> bool:
-        """Whether the client keeps within its frame rate; takes one token."""
-        now = monotonic()
+    def may_send(self, now: float) -> bool:
+        """Whether the client keeps within its frame rate; takes one token. `now` is monotonic."""
         hub = self.hub
-        self._tokens = min(hub.burst, self._tokens + (now - self._tokens_at) * hub.rate)
+        tokens = min(hub.burst, self._tokens + (now - self._tokens_at) * hub.rate)
         self._tokens_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
+        self._tokens = tokens - 1 if tokens >= 1 else tokens
+        return tokens >= 1
 
     def close(self, code: int) -> None:
         """Close with a code; what was put before goes out first."""

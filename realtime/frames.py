@@ -110,15 +110,23 @@ class Unreadable(Exception):
         self.ref = ref
 
 
-def read(path: str, data: str) -> Any:
+class NotText(Unreadable):
+    """A text frame that is not UTF-8: the connection can't go on (RFC 6455, 8.1)."""
+
+
+def read(path: str, data: bytes) -> Any:
     """Return the frame. Raises Unreadable."""
     try:
         return DECODERS[path].decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            raise NotText("INVALID_FRAME", "The frame is not UTF-8.", None) from error
         raise _explain(path, data, error) from error
 
 
-def _explain(path: str, data: str, error: Exception) -> Unreadable:
+def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

@@ -9,7 +9,7 @@ does. Everything else is a notice with an event id; each process sends each even
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -88,10 +88,13 @@ class Hub:
         self.rate = runtime.settings.ws_frames_per_second
         self.burst = runtime.settings.ws_frames_burst
         self.connections: set[Connection] = set()
-        self.users: dict[tuple[str, str], dict[str, Connection]] = {}
+        self.users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
+        self._chatting = self.users["chat"]
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
         self.unfilled: set[Feed] = set()
+        # Ids of messages that this process is about to hand on by itself.
+        self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
         self._dirty: set[Connection] = set()
         self._flushing = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -137,8 +140,8 @@ class Hub:
             self.connections.add(connection)
             metrics.SOCKETS.labels(connection.path).inc()
         for user_id in actor.ids:
-            self.users.setdefault((connection.path, user_id), {})[connection.id] = connection
-        mine = self.users[(connection.path, actor.user_id)]
+            self.users[connection.path].setdefault(user_id, {})[connection.id] = connection
+        mine = self.users[connection.path][actor.user_id]
         if len(mine) > SOCKETS_A_USER:
             oldest = next(iter(mine.values()))
             self.unregister(oldest)
@@ -152,17 +155,17 @@ class Hub:
         self._dirty.discard(connection)
         if connection.actor is None:
             return
+        users = self.users[connection.path]
         for user_id in connection.actor.ids:
-            key = (connection.path, user_id)
-            mine = self.users.get(key)
+            mine = users.get(user_id)
             if mine is not None:
                 mine.pop(connection.id, None)
                 if not mine:
-                    del self.users[key]
+                    del users[user_id]
 
     def here(self, path: str, user_id: str) -> Iterable[Connection]:
         """A user's connections in this process."""
-        mine = self.users.get((path, user_id))
+        mine = self.users[path].get(user_id)
         return tuple(mine.values()) if mine else ()
 
     def of_user(self, user_id: str) -> Iterable[Connection]:
@@ -172,7 +175,7 @@ class Hub:
     def drop_idle_feeds(self) -> None:
         """Forget sessions of which neither party is here."""
         for feed in list(self.feeds.values()):
-            if ("chat", feed.customer_id) not in self.users and ("chat", feed.mitra_id) not in self.users:
+            if feed.customer_id not in self._chatting and feed.mitra_id not in self._chatting:
                 del self.feeds[feed.id]
 
     # -- sessions
@@ -214,10 +217,8 @@ class Hub:
         self.take(envelope)
 
     def heard(self, _channel: str, data: bytes) -> None:
-        """Take news off the bus; our own have been handed on already."""
-        envelope = wire.decode(data)
-        if envelope.origin != self.runtime.node:
-            self.take(envelope)
+        """Take news off the bus; our own have been handed on already, and are not heard again."""
+        self.take(wire.decode(data))
 
     def take(self, envelope: Envelope) -> None:
         """Hand news to the sockets here."""
@@ -231,7 +232,7 @@ class Hub:
     def notify(self, notice: Notice) -> None:
         """Send an event to its recipient's sockets here, unless that was done before."""
         path = "pairing" if notice.event in PAIRING_EVENTS else "chat"
-        mine = self.users.get((path, notice.recipient_id))
+        mine = self.users[path].get(notice.recipient_id)
         if not mine or notice.event_id in self.sent_events:
             return
         self.sent_events[notice.event_id] = None
@@ -260,7 +261,7 @@ class Hub:
 
     def pass_on(self, passing: Passing) -> None:
         """Send a frame that nobody keeps."""
-        mine = self.users.get(("chat", passing.recipient_id))
+        mine = self._chatting.get(passing.recipient_id)
         if mine:
             for connection in tuple(mine.values()):
                 if connection.id != passing.skip:
@@ -288,7 +289,7 @@ class Hub:
     def _send(self, feed: Feed, message: StoredMessage) -> None:
         feed.sent = message.seq
         for party in (message.customer_id, message.mitra_id):
-            mine = self.users.get(("chat", party))
+            mine = self._chatting.get(party)
             if mine:
                 for connection in mine.values():
                     if connection.id != message.skip:
@@ -306,8 +307,10 @@ class Hub:
             while feed.sent < feed.last_seq:
                 behind = feed.sent
                 with contextlib.suppress(*AWAY):
-                    for view in await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=200):
-                        if view.seq == feed.sent + 1:
+                    views = await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=200)
+                    soon = self.committing(feed)  # their senders get an ack, and not their own words
+                    for view in views:
+                        if view.seq == feed.sent + 1 and view.id not in soon:
                             held = feed.held.pop(view.seq, None)
                             self._send(feed, held or self._stored(feed, view))
                 if feed.sent == behind:

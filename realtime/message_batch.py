@@ -28,6 +28,7 @@ BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
 MARK_EVERY_S = 0.05  # marks ride with messages, or wait this long
 FILL_EVERY_S = 1.0
+FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
 FILL_SESSIONS = 100
 
 log = logs.get("message_batch")
@@ -54,12 +55,17 @@ class Partition:
         self._marked: dict[Feed, set[int]] = {}
         self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._committing: list[Item] = []
         self.busy = False
 
     @property
     def idle(self) -> bool:
         """Whether everything that was handed in has been committed."""
         return not (self._queue or self._marked or self.busy)
+
+    def committing(self, feed: Feed) -> set[str]:
+        """The ids of a session's messages that are with the database now."""
+        return {item.draft.id for item in self._committing if item.feed is feed}
 
     def add(self, item: Item) -> bool:
         """Hand in a message; False when too many wait already."""
@@ -81,13 +87,9 @@ class Partition:
 
     def _cut(self) -> tuple[list[Item], dict[Feed, set[int]]]:
         """Take a batch. A repeated client id stays behind: the next batch finds the first one stored."""
-        batch: list[Item] = []
-        twins: list[Item] = []
-        seen: set[tuple[str, str, str]] = set()
-        for item in self._queue[:BATCH_ROWS]:
-            key = (item.draft.session_id, item.draft.sender_id, item.draft.client_message_id)
-            (twins if key in seen else batch).append(item)
-            seen.add(key)
+        batch, twins = self._queue[:BATCH_ROWS], []
+        if len({item.draft.client_message_id for item in batch}) < len(batch):
+            batch, twins = _apart(batch)
         self._queue[:BATCH_ROWS] = twins
         marked, self._marked = self._marked, {}
         return batch, marked
@@ -99,12 +101,13 @@ class Partition:
             self._wake.clear()
             while self._queue or self._marked:
                 self.busy = True
+                self._committing, marked = self._cut()
                 try:
-                    await self._turn(*self._cut())
+                    await self._turn(self._committing, marked)
                 except Exception:
                     log.exception("a batch failed")
                 finally:
-                    self.busy = False
+                    self.busy, self._committing = False, []
                 if not self._queue and self._marked:
                     self._loop.call_later(MARK_EVERY_S, self._wake.set)
                     break
@@ -128,11 +131,12 @@ class Partition:
         stored = self._announce(batch, answers)
         passing = self._announce_marks(marked, at)
         if stored or passing:
-            envelope = Envelope(origin=self._hub.runtime.node, messages=stored, passing=passing)
+            envelope = Envelope(messages=stored, passing=passing)
             self._hub.runtime.tell(envelope)
 
     def _announce(self, batch: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
         stored = []
+        at, moment = "", None
         for item, placed in zip(batch, answers, strict=True):
             connection = item.connection
             if not isinstance(placed, Placed):
@@ -140,18 +144,10 @@ class Partition:
                 connection.error(code, "The message is not stored.", item.ref)
                 continue
             draft = item.draft
-            at = as_text(placed.created_at)
-            ack = {
-                "type": "message_ack",
-                "client_message_id": draft.client_message_id,
-                "id": placed.id,
-                "seq": placed.seq,
-                "created_at": at,
-                "server_time": at if not placed.repeated else self._hub.server_time(),
-            }
-            if item.ref is not None:
-                ack["ref"] = item.ref
-            connection.put(encode(ack))
+            if placed.created_at is not moment:  # a batch has one time, repeated messages have their own
+                moment, at = placed.created_at, as_text(placed.created_at)
+            server_time = at if not placed.repeated else self._hub.server_time()
+            connection.put(_ack(draft, placed, at=at, server_time=server_time, ref=item.ref))
             if placed.repeated:
                 continue
             stored.append(
@@ -160,7 +156,7 @@ class Partition:
                     customer_id=item.feed.customer_id,
                     mitra_id=item.feed.mitra_id,
                     seq=placed.seq,
-                    frame=message_send.message_frame(draft, placed, sender_type=item.sender_type),
+                    frame=message_send.message_frame(draft, placed, sender_type=item.sender_type, at=at),
                     skip=connection.id,
                 )
             )
@@ -170,7 +166,7 @@ class Partition:
 
     def _announce_marks(self, marked: dict[Feed, set[int]], at: dt.datetime | None) -> list[Passing]:
         passing = []
-        moment = at or self._hub.runtime.now()
+        moment = as_text(at) if at is not None else self._hub.server_time()
         for feed, kinds in marked.items():
             self._hub.unfilled.add(feed)
             for kind in sorted(kinds):
@@ -181,6 +177,27 @@ class Partition:
                 if status == "read":  # read on one device is read on the others
                     passing.append(Passing(recipient_id=reader, frame=frame))
         return passing
+
+
+def _apart(items: list[Item]) -> tuple[list[Item], list[Item]]:
+    """Part messages from those that repeat the client id of one before."""
+    first: list[Item] = []
+    twins: list[Item] = []
+    seen: set[tuple[str, str, str]] = set()
+    for item in items:
+        key = (item.draft.session_id, item.draft.sender_id, item.draft.client_message_id)
+        (twins if key in seen else first).append(item)
+        seen.add(key)
+    return first, twins
+
+
+def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | None) -> bytes:
+    """The `message_ack` frame, written by hand as `message` is; the client's `ref` is what needs escaping."""
+    echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
+    return (
+        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{placed.id}","seq":{placed.seq},'
+        f'"created_at":"{at}","server_time":"{server_time}"{echoed}}}'
+    ).encode()
 
 
 def _mark(feed: Feed, kinds: Iterable[int]) -> Mark:
@@ -194,6 +211,7 @@ class MessageBatch:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._partitions = [Partition(hub) for _ in range(PARTITIONS)]
+        hub.committing = lambda feed: self._of(feed).committing(feed)
 
     def _of(self, feed: Feed) -> Partition:
         return self._partitions[hash(feed.id) % PARTITIONS]
@@ -231,20 +249,22 @@ class MessageBatch:
     async def _fill(self) -> None:
         """Bring the columns of single messages up to the marks, once a second, in bulk."""
         while True:
-            await real_sleep(FILL_EVERY_S)
             todo, self._hub.unfilled = list(self._hub.unfilled), set()
-            for start in range(0, len(todo), FILL_SESSIONS):
-                part = todo[start : start + FILL_SESSIONS]
-                final = {feed: min(feed.marks[1], feed.marks[3]) for feed in part}
+            size = min(FILL_SESSIONS, max(1, len(todo) // FILL_PARTS))
+            parts = [todo[start : start + size] for start in range(0, len(todo), size)]
+            for part in parts or ([],):
+                await real_sleep(FILL_EVERY_S / max(1, len(parts)))
+                if not part:
+                    continue
                 try:
-                    await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
+                    final = await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
                 except Exception as error:
                     if not isinstance(error, Unavailable):
                         log.exception("the marks of messages could not be filled in")
                     self._hub.unfilled.update(part)
                     continue
-                for feed, seq in final.items():
-                    feed.filled = seq
+                for feed in part:  # what the database has seen: the marks in memory may run ahead of it
+                    feed.filled = final.get(feed.id, feed.filled)
 
     async def drained(self, timeout: float) -> None:
         """Wait until everything that was handed in has been committed."""

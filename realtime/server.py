@@ -8,13 +8,14 @@ from aiohttp import web
 
 from core.base import logs
 from core.base.clock import as_text
-from core.base.process import stop_event
+from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
-from core.bus.bus import FRAMES
+from core.bus.bus import frames_of_others
 from core.probes import add_probes
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
 from realtime import asyncapi, close_codes, push
+from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.hub import Hub
 from realtime.message_batch import MessageBatch
@@ -47,7 +48,8 @@ async def serve(settings: Settings) -> int:
     runtime.hear.append(hub.on_signal)
     runtime.missed.append(watch.missed)
     commands = Commands(hub, batch)
-    paths = [Sockets(hub, commands, path) for path in ("chat", "pairing")]
+    arrivals = Arrivals(runtime)
+    paths = [Sockets(hub, commands, arrivals, path) for path in ("chat", "pairing")]
     app = web.Application()
     for sockets, path in zip(paths, ("chat", "pairing"), strict=True):
         app.router.add_get(f"/ws/{path}", sockets.serve)
@@ -64,12 +66,13 @@ async def serve(settings: Settings) -> int:
             f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is not"
         ) from error
     runtime.start()
-    runtime.spawn(runtime.bus.listen([FRAMES], hub.heard, watch.missed))
+    runtime.spawn(runtime.bus.listen(frames_of_others(runtime.node), hub.heard, watch.missed, patterns=True))
     runtime.spawn(batch.run())
     runtime.spawn(watch.tick())
     runtime.spawn(watch.find_events())
     runtime.spawn(watch.find_messages())
     runtime.spawn(push.run(runtime))
+    settle_memory()
     log.info("realtime listens", port=settings.realtime_port)
     await stop.wait()
     for sockets in paths:

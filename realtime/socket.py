@@ -9,10 +9,10 @@ from core.base import logs
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
-from core.flows import delivery
 from core.reads import chats, people
 from core.runtime import AWAY
 from realtime import close_codes, frames
+from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.connection import Connection, encode
 from realtime.hub import Hub
@@ -27,8 +27,9 @@ log = logs.get("socket")
 class Sockets:
     """Serves one path's sockets."""
 
-    def __init__(self, hub: Hub, commands: Commands, path: str) -> None:
+    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, path: str) -> None:
         self._hub = hub
+        self._arrivals = arrivals
         self._commands = commands
         self._path = path
         self.open = True
@@ -37,7 +38,9 @@ class Sockets:
         """Run a socket from its upgrade to its close."""
         if not self.open:
             return web.Response(status=503, headers={"Retry-After": "1"})
-        ws = web.WebSocketResponse(compress=False, max_msg_size=MAX_FRAME + 1, autoping=False, timeout=2.0)
+        ws = web.WebSocketResponse(
+            compress=False, max_msg_size=MAX_FRAME + 1, autoping=False, timeout=2.0, decode_text=False
+        )
         if not ws.can_prepare(request):
             error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
             return web.json_response(error, status=400)
@@ -100,7 +103,7 @@ class Sockets:
         assert connection.actor is not None
         try:
             fields = await self._state(connection, connection.actor)
-            unheard = await delivery.unheard(self._hub.runtime, connection.actor)
+            unheard = await self._arrivals.unheard(connection.actor)
         except (Unavailable, *AWAY):
             connection.close(close_codes.GOING_AWAY)
             return
@@ -122,9 +125,9 @@ class Sockets:
         runtime = self._hub.runtime
         if self._path == "chat":
             # The feeds begin before the snapshot is read: what is committed in between is in both, never in neither.
-            for place in await chats.places_of(runtime, actor):
+            for place in await self._arrivals.places(actor):
                 self._hub.remember(place)
-            return {"sessions": await chats.snapshot(runtime, actor)}
+            return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await chats.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}
@@ -133,27 +136,35 @@ class Sockets:
         async for message in connection.ws:
             if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
                 continue
-            connection.last_seen = monotonic()
+            now = connection.last_seen = monotonic()
             connection.pinged = 0
             if message.type is WSMsgType.PING:
                 await connection.ws.pong(message.data)
-            elif message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.may_send():
+            elif message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.may_send(now):
                 connection.close(close_codes.TOO_FAST)
             elif not self.open:
                 continue  # the process stops: what is not acknowledged is sent again, to another one
             elif message.type is WSMsgType.TEXT:
-                await self._frame(connection, message.data)
+                frame = self._frame(connection, message.data)
+                if frame is not None and not self._commands.at_once(connection, frame, now):
+                    await self._carry_out(connection, frame)
             elif message.type is WSMsgType.BINARY:
                 connection.error("INVALID_FRAME", "Frames are text.")
             elif message.type is WSMsgType.ERROR:
                 return
 
-    async def _frame(self, connection: Connection, data: str) -> None:
+    def _frame(self, connection: Connection, data: bytes) -> Any:
+        """Read a frame; what is none is refused."""
         try:
-            frame = frames.read(self._path, data)
+            return frames.read(self._path, data)
         except frames.Unreadable as error:
-            connection.error(error.code, str(error), error.ref)
-            return
+            if isinstance(error, frames.NotText):
+                connection.close(close_codes.NOT_TEXT)
+            else:
+                connection.error(error.code, str(error), error.ref)
+            return None
+
+    async def _carry_out(self, connection: Connection, frame: Any) -> None:
         if not isinstance(frame, frames.Auth):
             await self._commands.handle(connection, frame)
         elif (refused := await self._authenticate(connection, frame)) is not None:

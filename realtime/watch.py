@@ -132,7 +132,7 @@ class Watch:
 
     def _tell_mark(self, feed: Feed, kind: int, seq: int) -> None:
         status = "read" if kind & 1 else "delivered"
-        frame = message_send.status_frame(feed.id, status, seq, self._hub.runtime.now())
+        frame = message_send.status_frame(feed.id, status, seq, self._hub.server_time())
         for party in (feed.customer_id, feed.mitra_id):
             with contextlib.suppress(ConnectionError):
                 self._hub.pass_on(Passing(recipient_id=party, frame=frame))

@@ -9,12 +9,37 @@ import re
 import secrets
 import time
 
+POOL_BYTES = 4096  # of randomness, fetched at once: a call of the system for each id is most of its cost
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
+class _Pool:
+    """Randomness in stock."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Throw the stock away: a forked process must not use its parent's."""
+        self._bytes = b""
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        """Return so many bytes that nobody has had."""
+        end = self._at + size
+        if end > len(self._bytes):
+            self._bytes, end = os.urandom(POOL_BYTES), size
+        self._at = end
+        return self._bytes[end - size : end]
+
+
+_POOL = _Pool()
+os.register_at_fork(after_in_child=_POOL.forget)
+
+
 def new_id() -> str:
-    """Make a UUIDv7. Its time is the machine's: it orders rows, it is no fact."""
-    raw = bytearray((time.time_ns() // 1_000_000).to_bytes(6, "big") + os.urandom(10))
+    """Make a UUIDv7. Its time is the machine's: it orders rows, it is no fact. For one thread at a time."""
+    raw = bytearray((time.time_ns() // 1_000_000).to_bytes(6, "big") + _POOL.take(10))
     raw[6] = 0x70 | raw[6] & 0x0F
     raw[8] = 0x80 | raw[8] & 0x3F
     h = raw.hex()

@@ -187,6 +187,7 @@ class Settings:
     rate_limit_burst: int = _setting("60", _bounded(1, 1_000_000), "requests, 1 to 1000000")
     ws_frames_per_second: int = _setting("30", _bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_frames_burst: int = _setting("200", _bounded(1, 1_000_000), "frames, 1 to 1000000")
+    password_rounds: int = _setting("11", _bounded(4, 16), "a power of two, 4 to 16; 10 or more in production")
     shutdown_grace_seconds: int = _setting("10", _bounded(1, 300), "seconds, 1 to 300")
     sesi_time_scale: float = _setting("1", _scale, "a number from 0.01 to 10000")
     sesi_time_anchor: dt.datetime | None = _setting("", _moment, "an ISO 8601 time with a zone")
@@ -260,6 +261,8 @@ def _check_production(s: Settings) -> None:
         raise SettingsError(
             "GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one"
         )
+    if s.password_rounds < 10:
+        raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:
         raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
 

@@ -19,6 +19,7 @@ from core.base.clock import real_sleep
 
 SIGNALS = "sesi:signals"
 FRAMES = "sesi:frames"
+TAG = 8  # characters of a process's id that name its channel
 QUEUE_SIZE = 10_000  # signals; beyond this the bus is away, and the database has it all
 DEADLINE_S = 1.0
 RECONNECT_S = 0.25
@@ -27,6 +28,20 @@ PIPELINE = 200
 
 log = logs.get("bus")
 Handler = Callable[[str, bytes], Awaitable[None] | None]
+
+
+def frames_of(node: str) -> str:
+    """Return the channel on which a process tells the others what it has committed."""
+    return f"{FRAMES}:{node[-TAG:]}"
+
+
+def frames_of_others(node: str) -> list[str]:
+    """Return the patterns that match every process's channel but this one's: nobody hears his own news again.
+
+    One pattern for each character: the same up to there, and then another one.
+    """
+    own = node[-TAG:]
+    return [f"{FRAMES}:{own[:place]}[^{own[place]}]*" for place in range(TAG)]
 
 
 class Bus:
@@ -85,8 +100,10 @@ class Bus:
             async with asyncio.timeout(DEADLINE_S):
                 await self._queue.join()
 
-    async def listen(self, channels: list[str], handle: Handler, resubscribed: Callable[[], None]) -> None:
-        """Hand each message to `handle`, until cancelled.
+    async def listen(
+        self, channels: list[str], handle: Handler, resubscribed: Callable[[], None], *, patterns: bool = False
+    ) -> None:
+        """Hand each message on these channels, or on those that match these patterns, to `handle`, until cancelled.
 
         `resubscribed` is called at each new subscription: whatever was sent before it may have been missed.
         """
@@ -94,7 +111,7 @@ class Bus:
             client = self._connect(None)
             try:
                 pubsub = client.pubsub(ignore_subscribe_messages=False)
-                await pubsub.subscribe(*channels)
+                await (pubsub.psubscribe if patterns else pubsub.subscribe)(*channels)
                 await self._hear(pubsub, handle, resubscribed)
             except (RedisError, OSError, TimeoutError):
                 await real_sleep(RECONNECT_S)
@@ -121,9 +138,9 @@ class Bus:
                     await pubsub.ping()
                 continue
             asked = False
-            if message["type"] == "subscribe":
+            if message["type"] in ("subscribe", "psubscribe"):
                 resubscribed()
-            elif message["type"] == "message":
+            elif message["type"] in ("message", "pmessage"):
                 await self._hand_over(handle, message)
 
     async def _hand_over(self, handle: Handler, message: dict[str, object]) -> None:

@@ -11,7 +11,7 @@ class Config:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
-        self.version: dt.datetime | None = None
+        self.version: str | None = None  # of the values, as the database tells it
 
     def number(self, name: str) -> int:
         """A whole number."""

@@ -6,8 +6,10 @@ from typing import Any
 from core.config.keys import KEYS, Key, loaded, stored
 from core.storage.database import Database, Tx
 
-# All rows with the newest change, for the cache.
-ALL = "SELECT key, value, updated_at FROM app_config"
+# What all rows say, in short. Not their newest change: one may be stamped earlier and committed later than another.
+VERSION = "(SELECT md5(string_agg(key || ' ' || value::text, ' ' ORDER BY key)) FROM app_config)"
+# All rows with that, for the cache.
+ALL = f"SELECT key, value, {VERSION} AS version FROM app_config"
 UPSERT = """INSERT INTO app_config (key, value, updated_at, updated_by) VALUES ($1, $2, $3, $4)
   ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by"""
 # Seeding never overwrites what an operator set.
@@ -16,10 +18,12 @@ ANCHOR = """WITH mine AS (INSERT INTO service_clock (id, anchor) VALUES (1, $1) 
   SELECT anchor FROM mine UNION ALL SELECT anchor FROM service_clock LIMIT 1"""
 
 
-async def read_all(db: Database) -> dict[str, Any]:
-    """Return every key's value, defaults where there is no row."""
-    rows = {row["key"]: row["value"] for row in await db.fetch(ALL)}
-    return {name: loaded(key, rows[name]) if name in rows else key.default for name, key in KEYS.items()}
+async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
+    """Return every key's value, defaults where there is no row, and the version that these values are."""
+    rows = await db.fetch(ALL)
+    found = {row["key"]: row["value"] for row in rows}
+    values = {name: loaded(key, found[name]) if name in found else key.default for name, key in KEYS.items()}
+    return values, rows[0]["version"] if rows else None
 
 
 async def lock(tx: Tx, key: Key) -> Any:

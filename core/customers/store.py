@@ -120,6 +120,18 @@ async def ids_of(reader: Reader, customer_id: str) -> tuple[str, ...]:
     return (customer_id, *(str(row["id"]) for row in rows))
 
 
+async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return the callers' ids of several customers who have more than their own."""
+    rows = await reader.fetch(
+        "SELECT account_belongs_to::text AS owner, id::text FROM customers WHERE account_belongs_to = ANY($1::uuid[]) ORDER BY id",
+        customer_ids,
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        found[row["owner"]] = (*found.get(row["owner"], (row["owner"],)), row["id"])
+    return found
+
+
 async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     """Lock the account that a customer's rows belong to, so that its payments happen one after the other.
 

@@ -8,15 +8,18 @@ from core.storage.reads import Reader
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows a statement
+# A range ends at the statement's own time: beside clock_timestamp(), which differs from row to row, no index finds its end.
 # Acknowledged by the recipient: nothing is left to do.
 ACK = "DELETE FROM deliveries WHERE id = ANY($1::uuid[]) AND recipient_id = ANY($2::uuid[])"
 WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload, created_at FROM deliveries
-  WHERE created_at BETWEEN $1 AND clock_timestamp() - make_interval(secs => $2) AND (created_at, id) > ($3, $4::uuid)
+  WHERE created_at BETWEEN $1 AND statement_timestamp() - make_interval(secs => $2) AND (created_at, id) > ($3, $4::uuid)
   ORDER BY created_at, id LIMIT 5000"""
-UNHEARD = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
-  WHERE recipient_id = ANY($1::uuid[]) AND created_at > clock_timestamp() - make_interval(secs => $2) ORDER BY created_at DESC, id DESC LIMIT 200"""
+UNHEARD = """SELECT d.* FROM unnest($1::uuid[]) AS r(id) CROSS JOIN LATERAL (
+    SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
+    WHERE recipient_id = r.id AND created_at > statement_timestamp() - make_interval(secs => $2)
+    ORDER BY created_at DESC, id DESC LIMIT 200) d"""
 PURGE = """DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries
-  WHERE created_at < clock_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
+  WHERE created_at < statement_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
 
 
 async def add(tx: Tx, notices: list[Notice]) -> None:
@@ -50,17 +53,20 @@ async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) ->
             return found
 
 
-async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> list[Notice]:
-    """The newest deliveries that these recipients have not acknowledged, oldest first."""
+async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> dict[str, list[Notice]]:
+    """The newest deliveries that each of these recipients has not acknowledged, oldest first."""
     rows = await reader.fetch(UNHEARD, recipient_ids, within_s)
-    return [Notice(**dict(row)) for row in reversed(rows)]
+    found: dict[str, list[Notice]] = {}
+    for row in reversed(rows):
+        found.setdefault(row["recipient_id"], []).append(Notice(**dict(row)))
+    return found
 
 
 async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
     """Take deliveries that nobody acknowledged for so many real seconds, each once: a push follows for each device."""
     rows = await tx.fetch(
         """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id IN (SELECT id FROM deliveries
-             WHERE pushed_real_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => $1)
+             WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
              ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
            RETURNING id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload""",
         older_than_s, limit,

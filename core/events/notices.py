@@ -34,9 +34,8 @@ class Passing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process tells all realtime processes at once. `origin` has handed it to its own sockets already."""
+    """What one process tells all realtime processes, all at once. Its own sockets have it already."""
 
-    origin: str
     notices: list[Notice] = []
     messages: list[StoredMessage] = []
     passing: list[Passing] = []

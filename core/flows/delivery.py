@@ -21,9 +21,9 @@ async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) 
     return await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
 
 
-async def unheard(runtime: Runtime, actor: Actor) -> list[Notice]:
-    """Events of the last hour (real time) that the caller has not acknowledged: for a connection that comes back."""
-    return await deliveries.unheard(runtime.db, list(actor.ids), within_s=KEEP_S)
+async def unheard(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
+    """Events of the last hour (real time) that each of these users has not acknowledged: for connections that come back."""
+    return await deliveries.unheard(runtime.db, recipient_ids, within_s=KEEP_S)
 
 
 async def purge(runtime: Runtime) -> int:

@@ -4,6 +4,7 @@ The password is checked between two transactions, because that takes 0.1 s and n
 one decides on what is true then, so parallel guesses can't get more tries than the limit.
 """
 
+import datetime as dt
 from typing import Any
 
 from core.base.actor import UserType
@@ -17,6 +18,10 @@ from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import lockout, tokens
 
+# An e-mail that is nobody's is counted like a known one, whose count waits for a good login; so it is kept for long.
+KEEP_UNKNOWN = dt.timedelta(days=30)
+PURGE_AT_ONCE = 1_000  # rows a statement
+
 
 async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any]) -> tuple[Tokens, Operator]:
     """Open an operator's auth session.
@@ -25,7 +30,8 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
     """
     async with runtime.transaction() as tx:
         before = await operators.lock_by_email(tx, email)
-    right = await passwords.verify(password, before.password_hash if before and not before.disabled else "")
+    stored = before.password_hash if before and not before.disabled else ""
+    right = await passwords.verify(password, stored, rounds=runtime.settings.password_rounds)
     refusal: DomainError | None = None
     issued: Tokens | None = None
     async with runtime.transaction() as tx:
@@ -53,3 +59,12 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
     if operator is None or issued is None:
         raise refusal or LoginInvalid
     return issued, operator
+
+
+async def purge_unknown(runtime: Runtime) -> None:
+    """Sweep: forget failed logins of e-mails that are nobody's: anybody may send any number of those."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await operators.purge_unknown(tx, before=tx.now - KEEP_UNKNOWN, limit=PURGE_AT_ONCE)
+        if gone < PURGE_AT_ONCE:
+            return

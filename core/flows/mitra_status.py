@@ -40,6 +40,14 @@ async def heartbeat(runtime: Runtime, actor: Actor) -> None:
             raise MitraOffline
 
 
+async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
+    """Note that many mitras were heard of, in one statement. Who is not in the answer is offline, or held by somebody:
+    `heartbeat` tells which."""
+    async with runtime.transaction() as tx:
+        heard = await mitras.heartbeats(tx, mitra_ids)
+    return dict.fromkeys(heard, True)
+
+
 async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
     """Take mitras offline who were silent for too long, while pings are required."""
     if not runtime.config.flag("require_mitra_ping"):

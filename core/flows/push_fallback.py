@@ -4,7 +4,6 @@ Two steps, so that no death in between loses or doubles anything: planning turns
 each device, in one transaction; sending takes rows, for a while, and removes them when the provider has spoken.
 """
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -98,23 +97,20 @@ async def _add(tx: Tx, due: Iterable[_Due]) -> None:
     )
 
 
-async def send_due(runtime: Runtime) -> int:
-    """Send the pushes that are due and in nobody's hands; return how many."""
+async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
+    """Take pushes that are due and in nobody's hands. Raises Unavailable."""
     with away_is_unavailable():
-        taken = await pushes.claim(runtime.db)
+        return await pushes.claim(runtime.db, limit=limit)
 
-    async def send(push: Push) -> None:
-        try:
-            await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
-        except Unavailable:
-            log.warning("a push was sent, and may be sent again")
-        except Exception:  # one push that can't be sent must not keep the others from it
-            log.exception("a push could not be sent")
 
-    async with asyncio.TaskGroup() as group:
-        for push in taken:
-            group.create_task(send(push))
-    return len(taken)
+async def send(runtime: Runtime, push: Push) -> None:
+    """Send a push that was taken; never raises: what could not be settled is due again when nobody holds it any more."""
+    try:
+        await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
+    except Unavailable:
+        log.warning("a push was sent, and may be sent again")
+    except Exception:  # one push that can't be sent must not keep the others from it
+        log.exception("a push could not be sent")
 
 
 async def _send(runtime: Runtime, push: Push) -> Outcome:

@@ -1,15 +1,13 @@
 """Operators' passwords: bcrypt, which is what varchar(60) holds (specification, Authentication 6; contract 8)."""
 
 import asyncio
+import functools
+from typing import Any
 
 from passlib.handlers.bcrypt import bcrypt
 
 from core.base.errors import ValidationFailed
 
-ROUNDS = 11  # 110 ms a check: slow for a guesser, bearable for a person
-_hasher = bcrypt.using(rounds=ROUNDS)
-# A hash of nothing anybody types: an unknown e-mail takes as long as a known one.
-_NOBODY = _hasher.hash("nobody has this password, and nobody is nobody")  # pyright: ignore[reportAbstractUsage]
 _COMMON = frozenset(
     [
         "password1234",
@@ -52,14 +50,29 @@ def check_new(password: str, *, field: str = "password") -> None:
         raise ValidationFailed.of(field, "is too common")
 
 
-async def make_hash(password: str) -> str:
-    """Return the password's hash; in a thread, because it takes 0.1 s."""
-    return await asyncio.to_thread(_hasher.hash, password)
+async def make_hash(password: str, *, rounds: int) -> str:
+    """Return the password's hash, of 2 ** rounds steps; in a thread, because it takes long (0.1 s for 11)."""
+    return await asyncio.to_thread(_hasher(rounds).hash, password)
 
 
-async def verify(password: str, stored: str) -> bool:
+async def verify(password: str, stored: str, *, rounds: int) -> bool:
     """Whether the password is the one; takes the same time when there is no hash."""
     if len(password.encode()) > 72 or "\0" in password:
         password, stored = "too long", ""
-    right = await asyncio.to_thread(_hasher.verify, password, stored or _NOBODY)
-    return right and bool(stored)
+    return await asyncio.to_thread(_verify, password, stored, rounds)
+
+
+def _verify(password: str, stored: str, rounds: int) -> bool:
+    nobodys = _nobodys(rounds)  # made by whoever comes first, with or without a hash
+    return _hasher(rounds).verify(password, stored or nobodys) and bool(stored)
+
+
+@functools.cache
+def _hasher(rounds: int) -> Any:
+    return bcrypt.using(rounds=rounds)
+
+
+@functools.cache
+def _nobodys(rounds: int) -> str:
+    # A hash of nothing anybody types: an unknown e-mail takes as long as a known one.
+    return _hasher(rounds).hash("nobody has this password, and nobody is nobody")

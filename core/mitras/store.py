@@ -129,6 +129,19 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
     return bool(changed)
 
 
+async def heartbeats(tx: Tx, mitra_ids: list[str]) -> list[str]:
+    """Note that online mitras were heard of; return them, without those whose row somebody else holds now."""
+    rows = await tx.fetch(
+        """UPDATE mitra_online_status o SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), updated_at = $2
+           FROM (SELECT mitra_id FROM mitra_online_status WHERE mitra_id = ANY($1::uuid[]) AND is_online
+             FOR NO KEY UPDATE SKIP LOCKED) f
+           WHERE o.mitra_id = f.mitra_id RETURNING o.mitra_id::text""",
+        mitra_ids,
+        tx.now,
+    )
+    return [row["mitra_id"] for row in rows]
+
+
 async def heartbeat(tx: Tx, mitra_id: str) -> bool:
     """Note that an online mitra was heard of. False when she is offline."""
     return bool(

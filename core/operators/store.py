@@ -74,6 +74,15 @@ async def set_unknown_failures(tx: Tx, email: str, *, count: int, lockout_until:
     )  # fmt: skip
 
 
+async def purge_unknown(tx: Tx, *, before: dt.datetime, limit: int) -> int:
+    """Forget e-mails that are nobody's, and that nobody has tried since; return how many."""
+    return await tx.execute(
+        """DELETE FROM unknown_operator_logins WHERE email_hash IN (SELECT email_hash FROM unknown_operator_logins
+             WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2) LIMIT $3 FOR UPDATE SKIP LOCKED)""",
+        before, tx.now, limit,
+    )  # fmt: skip
+
+
 async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
     """Return the id of the role, made if there is none of this name."""
     await tx.execute(

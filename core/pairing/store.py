@@ -114,10 +114,12 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
 async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
     """Running blasts for which somebody is free and not yet asked."""
     rows = await reader.fetch(
-        """SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
-             AND EXISTS (SELECT 1 FROM free_mitras($1, $2, $3, $4) f WHERE ($5::uuid[] IS NULL OR f.mitra_id = ANY($5))
-               AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.session_id = s.id
-                 AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')))
+        # Who is free is asked once, not for each search.
+        """WITH free AS MATERIALIZED (
+             SELECT mitra_id FROM free_mitras($1, $2, $3, $4) WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5))
+           SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
+             AND EXISTS (SELECT 1 FROM free f WHERE NOT EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.session_id = s.id
+               AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')))
            ORDER BY s.id""",
         now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
     )  # fmt: skip

@@ -10,9 +10,8 @@ from core.storage.database import Database, Tx
 from core.storage.records import many
 
 HOLD_S = 20.0  # real: longer than a try can take; after it, whoever sent it is dead
-AT_ONCE = 16  # sent side by side: none of them waits for another one while it is held
 CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => {HOLD_S})
-  WHERE id IN (SELECT id FROM pushes WHERE due_real_at <= clock_timestamp() ORDER BY urgent DESC, due_real_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED)
+  WHERE id IN (SELECT id FROM pushes WHERE due_real_at <= statement_timestamp() ORDER BY urgent DESC, due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED)
   RETURNING id, push_token, content, urgent, attempts,
     EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id WHERE was.id = pushes.auth_session_id
       AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) AS is_wanted,
@@ -60,9 +59,9 @@ async def add(tx: Tx, planned: list[Planned]) -> None:
     )  # fmt: skip
 
 
-async def claim(db: Database) -> list[Push]:
-    """Take pushes that are due, for a while: each is in one process's hands."""
-    return many(Push, await db.fetch(CLAIM))
+async def claim(db: Database, *, limit: int) -> list[Push]:
+    """Take pushes that are due, for a while: each is in one process's hands. Take no more than can be sent at once."""
+    return many(Push, await db.fetch(CLAIM, limit))
 
 
 async def done(tx: Tx, push_id: str) -> None:

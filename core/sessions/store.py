@@ -265,11 +265,12 @@ class UnheardChat:
     user_id: str
 
 
-# A party who has not taken a message of the other one before $1, and has had no push for it.
-UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.last_seq > s.{side}_delivered_seq
+# A party who has not taken a message of the other one before $1, and has had no push for it. The session's row alone
+# tells whether there is one, so that messages are read only where something is unheard.
+UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.{other}_sent_seq > s.{side}_delivered_seq
     AND s.{side}_pushed_seq <= s.{side}_delivered_seq
     AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
-      AND m.sender_type <> '{side}' AND m.created_at < $1)"""
+      AND m.sender_type = '{other}' AND m.created_at < $1)"""
 # A push that became due is sent even if the session has moved on: those that ended lately are looked at too.
 WHICH = (
     "s.status IN ('active', 'expired', 'closing')",
@@ -286,11 +287,11 @@ async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int)
     if not await tx.fetchval("SELECT pg_try_advisory_xact_lock(7, 0)"):
         return found
     before = tx.now - dt.timedelta(seconds=real_seconds * scale)
-    for side in ("customer", "mitra"):
+    for side, other in (("customer", "mitra"), ("mitra", "customer")):
         for which in WHICH:
             rows = await tx.fetch(
                 f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1
-                    WHERE id IN ({UNHEARD.format(side=side, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED)
+                    WHERE id IN ({UNHEARD.format(side=side, other=other, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED)
                     RETURNING id AS session_id, {side}_id AS user_id""",
                 before, limit,
             )  # fmt: skip

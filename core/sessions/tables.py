@@ -45,6 +45,9 @@ class ChatSession(Table, tablename="chat_sessions"):
     customer_read_seq = columns.number(default=0)
     mitra_delivered_seq = columns.number(default=0)
     mitra_read_seq = columns.number(default=0)
+    # The newest message of each side.
+    customer_sent_seq = columns.number(default=0)
+    mitra_sent_seq = columns.number(default=0)
     # A side whose mark is below this has had its push; it gets no other until the mark has moved.
     customer_pushed_seq = columns.number(default=0)
     mitra_pushed_seq = columns.number(default=0)

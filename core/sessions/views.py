@@ -93,12 +93,21 @@ async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side:
     return None if row is None else two_sided(row).seen_by(side)
 
 
+async def open_of_all(
+    reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]
+) -> dict[str, list[SessionView]]:
+    """Read several parties' sessions in some states, newest first, by the party."""
+    column = "mitra_id" if side is UserType.MITRA else "customer_id"
+    rows = await reader.fetch(
+        f"{VIEW} WHERE s.{column} = ANY($1) AND s.status = ANY($2) ORDER BY s.created_at DESC", party_ids, statuses
+    )
+    found: dict[str, list[SessionView]] = {}
+    for row in rows:
+        found.setdefault(str(row[column]), []).append(two_sided(row).seen_by(side))
+    return found
+
+
 async def open_of(reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]) -> list[SessionView]:
     """Read a party's sessions in some states, newest first."""
-    column = "s.mitra_id" if side is UserType.MITRA else "s.customer_id"
-    rows = await reader.fetch(
-        f"{VIEW} WHERE {column} = ANY($1) AND s.status = ANY($2) ORDER BY s.created_at DESC",
-        party_ids,
-        statuses,
-    )
-    return [two_sided(row).seen_by(side) for row in rows]
+    found = await open_of_all(reader, party_ids, side, statuses)
+    return sorted((view for views in found.values() for view in views), key=lambda view: view.created_at, reverse=True)

@@ -1,0 +1,39 @@
+"""The WHERE of a list that can be asked for in many ways."""
+
+import datetime as dt
+from typing import Any
+
+
+class Conditions:
+    """Grows by what was asked for, and by nothing else.
+
+    A condition like `$1 IS NULL OR status = $1` is no bound of an index once PostgreSQL keeps one plan for all arguments;
+    a list that nobody is in would then be looked for in the whole table.
+    """
+
+    def __init__(self) -> None:
+        self.args: list[Any] = []
+        self._texts: list[str] = []
+
+    def arg(self, value: Any) -> str:
+        """Add an argument; return what stands for it."""
+        self.args.append(value)
+        return f"${len(self.args)}"
+
+    def add(self, text: str, value: Any) -> None:
+        """Add a condition, `{0}` standing for the value; none for None."""
+        if value is not None:
+            self._texts.append(text.format(self.arg(value)))
+
+    def plain(self, text: str) -> None:
+        """Add a condition without a value."""
+        self._texts.append(text)
+
+    def behind(self, at: str, place: str, *, before_at: dt.datetime | None, before_id: str | None) -> None:
+        """Add the place in a list, newest first, that a cursor names."""
+        if before_at is not None:
+            stamp = self.arg(before_at)
+            self._texts.append(f"{at} <= {stamp} AND ({at}, {place}) < ({stamp}, {self.arg(before_id)}::uuid)")
+
+    def __str__(self) -> str:
+        return " AND ".join(self._texts) or "true"

@@ -1,0 +1,44 @@
+"""What a connection is told when it comes: read for all who come at the same time in one statement each (contract 7)."""
+
+import functools
+from typing import Any
+
+from core.base.actor import Actor, UserType
+from core.base.together import Together
+from core.events.notices import Notice
+from core.flows import delivery
+from core.reads import chats
+from core.reads.chats import OpenSession, Place
+from core.runtime import Runtime
+
+SIDES = (UserType.CUSTOMER, UserType.MITRA)
+
+
+class Arrivals:
+    """Reads for those who come."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._places: dict[UserType, Together[list[Place]]] = {
+            side: Together(functools.partial(chats.places_of, runtime, side), nothing=[]) for side in SIDES
+        }
+        self._snapshots: dict[UserType, Together[list[OpenSession]]] = {
+            side: Together(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
+        }
+        self._unheard: Together[list[Notice]] = Together(functools.partial(delivery.unheard, runtime), nothing=[])
+
+    async def places(self, actor: Actor) -> list[Place]:
+        """Where the caller's running chats have got."""
+        return _flat(await self._places[actor.user_type].of_all(actor.ids))
+
+    async def snapshot(self, actor: Actor) -> list[OpenSession]:
+        """The caller's running sessions, newest first."""
+        found: list[OpenSession] = _flat(await self._snapshots[actor.user_type].of_all(actor.ids))
+        return sorted(found, key=lambda session: session.created_at, reverse=True)
+
+    async def unheard(self, actor: Actor) -> list[Notice]:
+        """Events that the caller has not acknowledged, oldest first for each of her ids."""
+        return _flat(await self._unheard.of_all(actor.ids))
+
+
+def _flat(found: list[list[Any]]) -> list[Any]:
+    return [one for some in found for one in some]
