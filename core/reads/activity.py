@@ -9,6 +9,7 @@ from core.base.errors import ValidationFailed
 from core.base.pages import Items, Page, cut
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions.views import Person
+from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
 
 USUAL = dt.timedelta(days=30)  # the summary's range when none is given
@@ -43,26 +44,14 @@ LOG = """SELECT n.id, n.session_id, n.mitra_id, m.display_name, n.notified_at, n
 
 
 def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
-    """Return the log's statement and its arguments.
-
-    Only what was asked for is a condition, so that each of them is a bound of an index, whatever plan is kept.
-    """
-    asked = (
-        ("n.mitra_id = {}", which.mitra_id),
-        ("n.notified_at >= {}", which.since),
-        ("n.notified_at < {}", which.until),
-        ("n.notified_at <= {}", page.before_at),
-    )
-    conditions, args = ["true"], []
-    for condition, value in asked:
-        if value is not None:
-            args.append(value)
-            conditions.append(condition.format(f"${len(args)}"))
-    if page.before_at is not None:
-        args.append(page.before_id)
-        conditions.append(f"(n.notified_at, n.id) < (${len(args) - 1}, ${len(args)}::uuid)")
-    args.append(page.limit + 1)
-    return LOG.format(conditions=" AND ".join(conditions), limit=f"${len(args)}"), args
+    """Return the log's statement and its arguments."""
+    where = Conditions()
+    where.add("n.mitra_id = {0}", which.mitra_id)
+    where.add("n.notified_at >= {0}", which.since)
+    where.add("n.notified_at < {0}", which.until)
+    where.behind("n.notified_at", "n.id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
+    return LOG.format(conditions=where, limit=limit), where.args
 
 
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:

@@ -109,20 +109,24 @@ class OpenSession(SessionView):
     extension: ExtensionView | None
 
 
-async def snapshot(runtime: Runtime, actor: Actor) -> list[OpenSession]:
-    """Read the caller's running sessions with their pending extensions."""
-    found = await open_sessions(runtime, actor)
+async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:
+    """Read several parties' running sessions with their pending extensions, by the party."""
     with away_is_unavailable():
-        asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, [s.id for s in found])}
-    return [
-        OpenSession(
-            **{field.name: getattr(session, field.name) for field in attrs.fields(SessionView)},
-            extension=view_of(asked[session.id], topic_sensitivity=session.topic_sensitivity)
-            if session.id in asked
-            else None,
-        )
-        for session in found
-    ]
+        found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
+        ids = [session.id for sessions in found.values() for session in sessions]
+        asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
+    return {
+        party: [
+            OpenSession(
+                **{field.name: getattr(session, field.name) for field in attrs.fields(SessionView)},
+                extension=view_of(asked[session.id], topic_sensitivity=session.topic_sensitivity)
+                if session.id in asked
+                else None,
+            )
+            for session in sessions
+        ]
+        for party, sessions in found.items()
+    }
 
 
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
@@ -245,14 +249,17 @@ PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_deliver
   FROM chat_sessions WHERE mitra_id IS NOT NULL AND"""
 
 
-async def places_of(runtime: Runtime, actor: Actor) -> list[Place]:
-    """Read where the caller's running chats have got."""
-    column = "mitra_id" if actor.user_type is UserType.MITRA else "customer_id"
+async def places_of(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[Place]]:
+    """Read where several parties' running chats have got, by the party."""
+    column = "mitra_id" if side is UserType.MITRA else "customer_id"
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"{PLACES} {column} = ANY($1::uuid[]) AND status = ANY($2)", list(actor.ids), OPEN_STATES
+            f"{PLACES} {column} = ANY($1::uuid[]) AND status = ANY($2)", party_ids, OPEN_STATES
         )
-    return many(Place, rows)
+    found: dict[str, list[Place]] = {}
+    for place in many(Place, rows):
+        found.setdefault(getattr(place, column), []).append(place)
+    return found
 
 
 async def places(runtime: Runtime, session_ids: list[str]) -> list[Place]:

@@ -2,9 +2,10 @@
 
 import datetime as dt
 
+from core.config import store as config_store
 from core.runtime import Runtime
 
-NEXT = """SELECT
+NEXT = f"""SELECT
     (SELECT min(warn_at) FROM chat_sessions WHERE warn_at IS NOT NULL) AS warning,
     (SELECT min(expires_at) FROM chat_sessions WHERE status = 'active') AS expiry,
     (SELECT min(s.grace_ends_at) FROM chat_sessions s WHERE s.status IN ('expired', 'closing')
@@ -13,7 +14,7 @@ NEXT = """SELECT
     (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
     (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
     (SELECT min(last_heartbeat_at) FROM mitra_online_status WHERE is_online) AS heartbeat,
-    (SELECT max(updated_at) FROM app_config) AS config_version"""
+    {config_store.VERSION} AS config_version"""
 
 
 async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:

@@ -12,6 +12,7 @@ from core.payments import views
 from core.payments.views import PaymentView
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions.views import Person
+from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
 
 
@@ -92,15 +93,19 @@ class FailureFilter:
 
 async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) -> Items:
     """List failed pairings, newest first; superseded ones only when asked for."""
+    where = Conditions()
+    where.add("f.cause_tag = {0}", which.cause_tag)
+    if which.operator_action == "none":
+        where.plain("f.operator_action IS NULL")
+    else:
+        where.add("f.operator_action = {0}", which.operator_action)
+    where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
+    where.behind("f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"""{FAILURES} WHERE ($1::text IS NULL OR f.cause_tag = $1)
-                AND ($2::text IS NULL OR coalesce(f.operator_action, 'none') = $2)
-                AND (f.superseded_at IS NOT NULL) = $3
-                AND ($4::timestamptz IS NULL OR (f.created_at, f.id) < ($4, $5::uuid))
-                ORDER BY f.created_at DESC, f.id DESC LIMIT $6""",
-            which.cause_tag, which.operator_action, which.superseded, page.before_at, page.before_id, page.limit + 1,
-        )  # fmt: skip
+            f"{FAILURES} WHERE {where} ORDER BY f.created_at DESC, f.id DESC LIMIT {limit}", *where.args
+        )
     return cut([_failed_pairing(row) for row in rows], page, at="created_at")
 
 
@@ -161,14 +166,15 @@ async def webhook_call(runtime: Runtime, log_id: str) -> WebhookCall:
 
 async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> Items:
     """List the gateway's calls, newest first."""
+    where = Conditions()
+    where.add("(external_id = {0} OR gateway_invoice_id = {0})", which.q)
+    where.add("received_at >= {0}", which.since)
+    where.add("received_at < {0}", which.until)
+    where.add("processing_result = {0}", which.processing_result)
+    where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"""{CALLS}
-               WHERE ($1::text IS NULL OR external_id = $1 OR gateway_invoice_id = $1)
-                 AND ($2::timestamptz IS NULL OR received_at >= $2) AND ($3::timestamptz IS NULL OR received_at < $3)
-                 AND ($4::text IS NULL OR processing_result = $4)
-                 AND ($5::timestamptz IS NULL OR (received_at, id) < ($5, $6::uuid))
-               ORDER BY received_at DESC, id DESC LIMIT $7""",
-            which.q, which.since, which.until, which.processing_result, page.before_at, page.before_id, page.limit + 1,
-        )  # fmt: skip
+            f"{CALLS} WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}", *where.args
+        )
     return cut([_call(row) for row in rows], page, at="received_at")

@@ -264,7 +264,7 @@ async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
     known = runtime.accounts.get(claims.user_id, claims.auth_session_id)
     if known is None:
         with away_is_unavailable():
-            known = await customers.ids_of(runtime.db, claims.user_id)
+            known = await runtime.callers_ids.of(claims.user_id) or (claims.user_id,)
         runtime.accounts.put(claims.user_id, claims.auth_session_id, known)
     return known
 

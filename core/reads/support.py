@@ -1,4 +1,9 @@
-"""Look-ups for support: customers, sessions, payment requests (contract 8). Never a message's text."""
+"""Look-ups for support: customers, sessions, payment requests (contract 8). Never a message's text.
+
+How this works. Newest first, and by part of a name: a common name is soon found by going through the newest rows, a rare
+one only by going through everything. So whoever is named is looked up first, by an index of the parts of names; when they
+are few, their own newest rows are taken by key. When they are more than AT_MOST, the newest rows hold enough of them.
+"""
 
 import datetime as dt
 from typing import Any
@@ -18,6 +23,7 @@ from core.reads.people import CustomerView, masked_for
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import views
 from core.sessions.views import Person, SessionView
+from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 
 
@@ -31,23 +37,87 @@ class LookUp:
     status: str | None = None
 
 
+AT_MOST = 1_000  # people of a name who are looked up one by one
 CUSTOMERS = """SELECT c.id, c.phone, c.display_name, c.is_anonymous, c.email, c.push_token IS NOT NULL AS push_enabled,
     c.account_belongs_to, c.usp_seen, c.created_at FROM customers c"""
+# Whoever fits, planned as if all were wanted: a plan for the first few of them would go through the table.
+FITTING = "WITH fitting AS MATERIALIZED (SELECT c.id FROM {table} c WHERE {fits}) SELECT id FROM fitting LIMIT {limit}"
+
+
+async def _fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
+    """Return the ids of those who fit; None when there are too many of them."""
+    limit = fits.arg(AT_MOST + 1)
+    rows = await runtime.db.fetch(FITTING.format(table=table, fits=fits, limit=limit), *fits.args)
+    return None if len(rows) > AT_MOST else [str(row["id"]) for row in rows]
+
+
+async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
+    """Return who is called so, or has this id; None when there are too many."""
+    one = parse_id(q)
+    if one is not None:
+        return [one]
+    fits = Conditions()
+    fits.add("c.display_name ILIKE {0}", part_of(q))
+    return await _fitting(runtime, table, fits)
+
+
+def _newest(table: str, t: str, among: list[tuple[str, list[str]]], where: Conditions, limit: str) -> str:
+    """Return a WITH clause: `found`, the newest rows (called `t`) that have one of the values in one of the columns."""
+    parts = [
+        f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column == "gateway_invoice_id" else "uuid"}[]) v(value)
+            CROSS JOIN LATERAL (SELECT {t}.id, {t}.created_at FROM {table} {t} WHERE {t}.{column} = v.value AND {where}
+              ORDER BY {t}.created_at DESC, {t}.id DESC LIMIT {limit}) n"""
+        for column, values in among
+    ]
+    return f"""WITH found AS MATERIALIZED (
+      SELECT id FROM ({" UNION ".join(parts)}) u ORDER BY created_at DESC, id DESC LIMIT {limit})"""
+
+
+def _asked(t: str, page: Page, which: LookUp) -> Conditions:
+    """Return what was asked of rows called `t`, apart from `q`."""
+    where = Conditions()
+    where.add(f"{t}.created_at >= {{0}}", which.since)
+    where.add(f"{t}.created_at < {{0}}", which.until)
+    where.add(f"{t}.status = {{0}}", which.status)
+    where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
+    return where
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
     """List customers, newest first. Phone and e-mail are masked, and not looked through, without `customers.pii`."""
     open_book = allows(actor.permissions, "customers.pii", "read")
+    where = Conditions()
     with away_is_unavailable():
+        if which.q:
+            await _fit(runtime, where, which.q, open_book=open_book)
+        where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
+        limit = where.arg(page.limit + 1)
         rows = await runtime.db.fetch(
-            f"""{CUSTOMERS} WHERE ($1::text IS NULL OR c.display_name ILIKE $1 OR c.id = $2::uuid
-                  OR ($3 AND (c.phone LIKE ANY($4::text[]) OR c.email ILIKE $1)))
-                AND ($5::timestamptz IS NULL OR (c.created_at, c.id) < ($5, $6::uuid))
-                ORDER BY c.created_at DESC, c.id DESC LIMIT $7""",
-            part_of(which.q), parse_id(which.q), open_book, [part_of(part) for part in like_numbers(which.q)], page.before_at, page.before_id,
-            page.limit + 1,
-        )  # fmt: skip
+            f"{CUSTOMERS} WHERE {where} ORDER BY c.created_at DESC, c.id DESC LIMIT {limit}", *where.args
+        )
     return cut([masked_for(actor, CustomerView(**as_dict(row))) for row in rows], page, at="created_at")
+
+
+async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) -> None:
+    """Narrow customers to those whom `q` finds: by id, part of the name and, in an open book, of phone and e-mail."""
+    one = parse_id(q)
+    if one is not None:
+        where.add("c.id = {0}::uuid", one)
+        return
+    text, numbers = part_of(q), [part_of(number) for number in like_numbers(q)] if open_book else []
+
+    def fits(those: Conditions) -> Conditions:
+        ways = [f"c.display_name ILIKE {those.arg(text)}"]
+        ways += [f"c.email ILIKE {those.arg(text)}"] if open_book else []
+        ways += [f"c.phone LIKE {those.arg(number)}" for number in numbers]
+        those.plain(f"({' OR '.join(ways)})")
+        return those
+
+    found = await _fitting(runtime, "customers", fits(Conditions()))
+    if found is None:
+        fits(where)
+    else:
+        where.add("c.id = ANY({0}::uuid[])", found)
 
 
 @attrs.frozen(kw_only=True)
@@ -65,17 +135,21 @@ def _session(row: Any) -> SupportSession:
 
 async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportSession]:
     """List sessions, newest first; `q` is a party's name, or an id of session, party or payment request."""
+    where = _asked("s", page, which)
+    limit = where.arg(page.limit + 1)
+    found, order = "", "ORDER BY s.created_at DESC, s.id DESC"
     with away_is_unavailable():
-        rows = await runtime.db.fetch(
-            f"""{views.VIEW} WHERE ($1::text IS NULL OR c.display_name ILIKE $1 OR m.display_name ILIKE $1
-                  OR $2::uuid IN (s.id, s.customer_id, s.mitra_id, s.payment_request_id))
-                AND ($3::timestamptz IS NULL OR s.created_at >= $3) AND ($4::timestamptz IS NULL OR s.created_at < $4)
-                AND ($5::text IS NULL OR s.status = $5)
-                AND ($6::timestamptz IS NULL OR (s.created_at, s.id) < ($6, $7::uuid))
-                ORDER BY s.created_at DESC, s.id DESC LIMIT $8""",
-            part_of(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
-            page.limit + 1,
-        )  # fmt: skip
+        if which.q:
+            customers, mitras = await _named(runtime, "customers", which.q), await _named(runtime, "mitras", which.q)
+            if customers is None or mitras is None:
+                where.add("(c.display_name ILIKE {0} OR m.display_name ILIKE {0})", part_of(which.q))
+            else:
+                one = parse_id(which.q)
+                among = [("customer_id", customers), ("mitra_id", mitras)]
+                among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
+                found = _newest("chat_sessions", "s", among, where, limit)
+        rest = f"JOIN found ON found.id = s.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
+        rows = await runtime.db.fetch(f"{found} {views.VIEW} {rest}", *where.args)
     return cut([_session(row) for row in rows], page, at="created_at")
 
 
@@ -110,19 +184,31 @@ def _payment(row: Any) -> SupportPayment:
 
 async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:
     """List payment requests, newest first; `q` is the customer's name, or an id of request, customer, mitra or invoice."""
+    where = _asked("p", page, which)
+    limit = where.arg(page.limit + 1)
+    found, order = "", "ORDER BY p.created_at DESC, p.id DESC"
     with away_is_unavailable():
-        rows = await runtime.db.fetch(
-            f"""{PAYMENTS} WHERE ($1::text IS NULL OR c.display_name ILIKE $1 OR p.gateway_invoice_id = $9
-                  OR $2::uuid IN (p.id, p.customer_id, p.targeted_mitra_id, p.extends_session_id)
-                  OR p.id = (SELECT s.payment_request_id FROM chat_sessions s WHERE s.id = $2))
-                AND ($3::timestamptz IS NULL OR p.created_at >= $3) AND ($4::timestamptz IS NULL OR p.created_at < $4)
-                AND ($5::text IS NULL OR p.status = $5)
-                AND ($6::timestamptz IS NULL OR (p.created_at, p.id) < ($6, $7::uuid))
-                ORDER BY p.created_at DESC, p.id DESC LIMIT $8""",
-            part_of(which.q), parse_id(which.q), which.since, which.until, which.status, page.before_at, page.before_id,
-            page.limit + 1, which.q,
-        )  # fmt: skip
+        if which.q:
+            customers = await _named(runtime, "customers", which.q)
+            if customers is None:
+                name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
+                where.plain(f"(c.display_name ILIKE {name} OR p.gateway_invoice_id = {invoice})")
+            else:
+                among = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
+                found = _newest("payment_requests", "p", among + await _by_id(runtime, which.q), where, limit)
+        rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
+        rows = await runtime.db.fetch(f"{found} {PAYMENTS} {rest}", *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", place="payment_request_id")
+
+
+async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, list[str]]]:
+    """Return where a payment request may have this id: its own, a mitra's, or a session's that it extends or pays for."""
+    one = parse_id(q)
+    if one is None:
+        return []
+    paid = await runtime.db.fetchval("SELECT payment_request_id FROM chat_sessions WHERE id = $1", one)
+    own = [one] if paid is None else [one, str(paid)]
+    return [("id", own), ("targeted_mitra_id", [one]), ("extends_session_id", [one])]
 
 
 async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:

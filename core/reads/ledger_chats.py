@@ -1,0 +1,150 @@
+"""Rules of the books about searches, sessions and messages (contract 5 and 6)."""
+
+from core.reads.ledger_rule import Rule
+
+CHATS: tuple[Rule, ...] = (
+    Rule(
+        name="one winner, and everybody else is told",
+        proves="I5",
+        sql="""SELECT s.id::text, format('%s: %s accepted, %s open, %s missed', s.status, coalesce(n.accepted, 0), coalesce(n.open, 0),
+             coalesce(n.missed, 0))
+           FROM chat_sessions s
+           LEFT JOIN (SELECT session_id, count(*) FILTER (WHERE response = 'ACCEPTED') AS accepted,
+               count(*) FILTER (WHERE response IS NULL) AS open, count(*) FILTER (WHERE response = 'MISSED') AS missed,
+               (array_agg(mitra_id) FILTER (WHERE response = 'ACCEPTED'))[1] AS winner
+             FROM chat_request_notifications GROUP BY 1) n ON n.session_id = s.id
+           WHERE s.status <> 'searching' AND n.open > 0 OR n.accepted > 0 AND n.winner IS DISTINCT FROM s.mitra_id
+             OR s.mitra_id IS NOT NULL AND s.round_number > 0 AND coalesce(n.accepted, 0) <> 1
+             OR s.mitra_id IS NULL AND n.missed > 0""",
+    ),
+    Rule(
+        name="an open request is of the running round, and ends with it",
+        proves="contract 5",
+        sql="""SELECT n.id::text, format('round %s until %s; running: %s until %s', n.round_number, n.answer_by, s.round_number, s.round_ends_at)
+           FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id
+           WHERE n.response IS NULL AND s.status = 'searching' AND (n.round_number <> s.round_number OR n.answer_by <> s.round_ends_at)""",
+    ),
+    Rule(
+        name="who has rejected a request is not asked again",
+        proves="contract 5",
+        sql="""SELECT session_id::text, format('mitra %s', mitra_id) FROM chat_request_notifications GROUP BY session_id, mitra_id
+           HAVING max(round_number) > min(round_number) FILTER (WHERE response = 'REJECTED')""",
+    ),
+    Rule(
+        name="a targeted request is its mitra's alone",
+        proves="contract 5",
+        sql="""SELECT s.id::text, format('for %s, asked or won %s', s.targeted_mitra_id, n.mitra_id) FROM chat_sessions s
+           JOIN chat_request_notifications n ON n.session_id = s.id
+           WHERE s.targeted_mitra_id IS NOT NULL AND s.targeted_mitra_id <> n.mitra_id
+           UNION ALL SELECT id::text, format('for %s, won by %s', targeted_mitra_id, mitra_id) FROM chat_sessions
+           WHERE targeted_mitra_id <> mitra_id""",
+    ),
+    Rule(
+        name="no mitra has more sessions than was ever allowed",
+        proves="I6",
+        sql="""SELECT mitra_id::text, format('%s sessions', count(*)) FROM chat_sessions WHERE status IN ('active', 'expired')
+           GROUP BY mitra_id HAVING count(*) > (SELECT max(allowed) FROM (
+             SELECT 3 AS allowed
+             UNION ALL SELECT (value ->> 'value')::int FROM app_config WHERE key = 'max_customers_per_mitra'
+             UNION ALL SELECT (before ->> 'value')::int FROM operator_audit_log WHERE object_id = 'max_customers_per_mitra'
+             UNION ALL SELECT (after ->> 'value')::int FROM operator_audit_log WHERE object_id = 'max_customers_per_mitra') x)""",
+    ),
+    Rule(
+        # What constraints say of paired_at and mitra_id is not repeated.
+        name="each state of a session has its stamps",
+        proves="I8, contract 5",
+        sql="""SELECT id::text, format('%s: ends %s, ended %s by %s, grace until %s, warning %s', status, expires_at, ended_at, ended_by,
+             grace_ends_at, warn_at)
+           FROM chat_sessions WHERE NOT CASE status
+             WHEN 'searching' THEN expires_at IS NULL AND ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL
+             WHEN 'active' THEN ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NULL
+             WHEN 'expired' THEN ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NOT NULL AND warn_at IS NULL
+             WHEN 'closing' THEN ended_at IS NOT NULL AND coalesce(ended_by, '') IN ('customer', 'mitra') AND grace_ends_at IS NOT NULL
+               AND warn_at IS NULL
+             WHEN 'completed' THEN ended_at IS NOT NULL AND ended_by IS NOT NULL AND grace_ends_at IS NULL AND warn_at IS NULL
+             ELSE expires_at IS NULL AND ended_at IS NOT NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL END""",
+    ),
+    Rule(
+        name="goodbyes close a session, and two complete it",
+        proves="I8, contract 5",
+        sql="""SELECT s.id::text, format('%s with %s goodbyes', s.status, c.n) FROM chat_sessions s
+           JOIN (SELECT session_id, count(*) AS n FROM session_closures GROUP BY 1) c ON c.session_id = s.id
+           WHERE s.status <> 'completed' AND (c.n >= 2 OR s.status <> 'closing')""",
+    ),
+    Rule(
+        name="a goodbye is a party's",
+        proves="contract 6",
+        sql="""SELECT c.id::text, format('%s %s', c.user_type, c.user_id) FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
+           WHERE c.user_id IS DISTINCT FROM CASE c.user_type WHEN 'customer' THEN s.customer_id ELSE s.mitra_id END""",
+    ),
+    Rule(
+        name="the topic flag is what its log says",
+        proves="contract 6",
+        sql="""SELECT s.id::text, format('%s; %s flips to sensitive, %s back', s.topic_sensitivity, coalesce(l.up, 0), coalesce(l.down, 0))
+           FROM chat_sessions s
+           LEFT JOIN (SELECT g.session_id, count(*) FILTER (WHERE to_value = 'sensitive') AS up, count(*) FILTER (WHERE to_value = 'regular') AS down,
+               count(*) FILTER (WHERE from_value = to_value OR changed_by_mitra_id IS DISTINCT FROM o.mitra_id) AS wrong
+             FROM session_sensitivity_log g JOIN chat_sessions o ON o.id = g.session_id GROUP BY 1) l ON l.session_id = s.id
+           WHERE coalesce(l.up - l.down, 0) <> (s.topic_sensitivity = 'sensitive')::int OR l.wrong > 0""",
+    ),
+    Rule(
+        name="seq is 1..n without holes",
+        proves="I1 I2",
+        sql="""SELECT s.id::text, format('last_seq %s, %s messages, highest %s', s.last_seq, coalesce(m.n, 0), coalesce(m.top, 0))
+           FROM chat_sessions s
+           LEFT JOIN (SELECT session_id, count(*) AS n, max(seq) AS top FROM chat_messages GROUP BY 1) m ON m.session_id = s.id
+           WHERE coalesce(m.n, 0) <> s.last_seq OR coalesce(m.top, 0) <> s.last_seq""",
+    ),
+    Rule(
+        name="a session knows each side's newest message",
+        proves="I1, contract 7",
+        sql="""SELECT s.id::text, format('customer %s, mitra %s; stored: %s, %s', s.customer_sent_seq, s.mitra_sent_seq, coalesce(m.customer, 0), coalesce(m.mitra, 0))
+           FROM chat_sessions s
+           LEFT JOIN (SELECT session_id, coalesce(max(seq) FILTER (WHERE sender_type = 'customer'), 0) AS customer,
+             coalesce(max(seq) FILTER (WHERE sender_type = 'mitra'), 0) AS mitra FROM chat_messages GROUP BY 1) m ON m.session_id = s.id
+           WHERE (s.customer_sent_seq, s.mitra_sent_seq) <> (coalesce(m.customer, 0), coalesce(m.mitra, 0))""",
+    ),
+    Rule(
+        name="a message is a party's",
+        proves="contract 6",
+        sql="""SELECT m.id::text, format('%s %s in %s', m.sender_type, m.sender_id, m.session_id) FROM chat_messages m
+           JOIN chat_sessions s ON s.id = m.session_id
+           WHERE m.sender_id IS DISTINCT FROM CASE m.sender_type WHEN 'customer' THEN s.customer_id WHEN 'mitra' THEN s.mitra_id END""",
+    ),
+    Rule(
+        name="no message outside the paid time",
+        proves="I1, contract 6",
+        sql="""SELECT m.id::text, format('seq %s of %s', m.seq, m.session_id) FROM chat_messages m JOIN chat_sessions s ON s.id = m.session_id
+           WHERE s.paired_at IS NULL OR m.created_at < s.paired_at OR m.created_at > s.expires_at""",
+    ),
+    Rule(
+        # The clock is read under the session's lock: only a database clock that was set back could disturb the order.
+        # Neighbours are joined, because sorting all messages costs six times as much; a hole is another rule's.
+        name="messages are in the order of their time",
+        proves="I2",
+        sql="""SELECT m.id::text, format('seq %s of %s', m.seq, m.session_id) FROM chat_messages before
+           JOIN chat_messages m ON m.session_id = before.session_id AND m.seq = before.seq + 1 WHERE m.created_at < before.created_at""",
+    ),
+    Rule(
+        name="marks never pass the messages, and read never passes delivered",
+        proves="I1, contract 6",
+        sql="""SELECT id::text, format('%s messages; customer %s/%s, mitra %s/%s, pushed %s/%s', last_seq, customer_delivered_seq, customer_read_seq,
+             mitra_delivered_seq, mitra_read_seq, customer_pushed_seq, mitra_pushed_seq)
+           FROM chat_sessions
+           WHERE greatest(customer_delivered_seq, mitra_delivered_seq, customer_pushed_seq, mitra_pushed_seq) > last_seq
+             OR customer_read_seq > customer_delivered_seq OR mitra_read_seq > mitra_delivered_seq
+             OR (customer_delivered_seq > 0) <> (customer_delivered_at IS NOT NULL) OR (customer_read_seq > 0) <> (customer_read_at IS NOT NULL)
+             OR (mitra_delivered_seq > 0) <> (mitra_delivered_at IS NOT NULL) OR (mitra_read_seq > 0) <> (mitra_read_at IS NOT NULL)""",
+    ),
+    Rule(
+        # A message's own columns follow the marks a moment later; they are never ahead.
+        name="a message's status is not ahead of its session's marks",
+        proves="contract 6",
+        sql="""SELECT m.id::text, format('%s, seq %s of %s', m.status, m.seq, m.session_id) FROM chat_messages m
+           JOIN chat_sessions s ON s.id = m.session_id
+           WHERE m.status <> CASE WHEN m.read_at IS NOT NULL THEN 'read' WHEN m.delivered_at IS NOT NULL THEN 'delivered' ELSE 'sent' END
+             OR m.read_at IS NOT NULL AND m.delivered_at IS NULL
+             OR m.delivered_at IS NOT NULL AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_seq ELSE s.customer_delivered_seq END
+             OR m.read_at IS NOT NULL AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_read_seq ELSE s.customer_read_seq END""",
+    ),
+)

@@ -1,0 +1,126 @@
+"""Rules of the books about people, their devices, the gateway's calls and operators' writes (contract 2, 3, 7 and 8)."""
+
+from core.reads.ledger_rule import Rule
+
+PEOPLE: tuple[Rule, ...] = (
+    Rule(
+        name="who joined an account is a guest, signed out, and the account is nobody's guest",
+        proves="I9, contract 3",
+        sql="""SELECT c.id::text, 'belongs to ' || c.account_belongs_to FROM customers c JOIN customers a ON a.id = c.account_belongs_to
+           WHERE NOT c.is_anonymous OR a.is_anonymous OR a.account_belongs_to IS NOT NULL
+           UNION ALL SELECT c.id::text, 'has a living device' FROM customers c
+             JOIN auth_sessions d ON d.user_id = c.id AND d.revoked_at IS NULL WHERE c.account_belongs_to IS NOT NULL""",
+    ),
+    Rule(
+        name="a device is somebody's, and a revoked one gets no push",
+        proves="I9, contract 3",
+        sql="""SELECT d.id::text, format('%s %s', d.user_type, d.user_id) FROM auth_sessions d
+           LEFT JOIN customers c ON c.id = d.user_id AND d.user_type = 'customer'
+           LEFT JOIN mitras m ON m.id = d.user_id AND d.user_type = 'mitra'
+           LEFT JOIN control_center_users o ON o.id = d.user_id AND d.user_type = 'operator'
+           WHERE c.id IS NULL AND m.id IS NULL AND o.id IS NULL OR d.revoked_at IS NOT NULL AND d.push_token IS NOT NULL
+             OR (d.previous_token_hash IS NULL) <> (d.rotated_at IS NULL)""",
+    ),
+    Rule(
+        name="a code is tried no more often than was ever allowed",
+        proves="I15",
+        sql="""SELECT id::text, format('%s tries', attempts) FROM otp_requests WHERE attempts > (SELECT max(allowed) FROM (
+             SELECT 5 AS allowed
+             UNION ALL SELECT (value ->> 'value')::int FROM app_config WHERE key = 'otp_verify_max_attempts'
+             UNION ALL SELECT (before ->> 'value')::int FROM operator_audit_log WHERE object_id = 'otp_verify_max_attempts'
+             UNION ALL SELECT (after ->> 'value')::int FROM operator_audit_log WHERE object_id = 'otp_verify_max_attempts') x)""",
+    ),
+    Rule(
+        name="every mitra has her presence, and an inactive one is offline",
+        proves="I6, contract 8",
+        sql="""SELECT m.id::text, CASE WHEN o.mitra_id IS NULL THEN 'no presence' ELSE 'inactive and online' END FROM mitras m
+           LEFT JOIN mitra_online_status o ON o.mitra_id = m.id WHERE o.mitra_id IS NULL OR o.is_online AND NOT m.is_active""",
+    ),
+    Rule(
+        name="each change of presence has its log row",
+        proves="specification, mitra online status",
+        sql="""SELECT o.mitra_id::text, format('%s; %s times online, %s times offline', CASE WHEN o.is_online THEN 'online' ELSE 'offline' END,
+             coalesce(l.up, 0), coalesce(l.down, 0))
+           FROM mitra_online_status o
+           LEFT JOIN (SELECT mitra_id, count(*) FILTER (WHERE status = 'online') AS up, count(*) FILTER (WHERE status = 'offline') AS down
+             FROM mitra_online_logs GROUP BY 1) l ON l.mitra_id = o.mitra_id
+           WHERE coalesce(l.up - l.down, 0) <> o.is_online::int""",
+    ),
+    Rule(
+        name="a delivery is somebody's",
+        proves="contract 7",
+        sql="""SELECT d.id::text, format('%s for %s %s', d.event, d.recipient_type, d.recipient_id) FROM deliveries d
+           LEFT JOIN customers c ON c.id = d.recipient_id AND d.recipient_type = 'customer'
+           LEFT JOIN mitras m ON m.id = d.recipient_id AND d.recipient_type = 'mitra' WHERE c.id IS NULL AND m.id IS NULL""",
+    ),
+    Rule(
+        name="a key has its answer, or names what is being made",
+        proves="contract 2",
+        sql="""SELECT k.id::text, format('key of %s', k.user_id) FROM idempotency_keys k LEFT JOIN payment_requests p ON p.id = k.resource_id
+           WHERE (k.answer IS NULL) <> (k.http_status IS NULL) OR k.answer IS NULL AND (p.id IS NULL OR k.claimed_real_at IS NULL)""",
+    ),
+    Rule(
+        name="a call's stamp is whole, and one without a token moved nothing",
+        proves="I10",
+        sql="""SELECT id::text, format('%s %s', http_status, processing_result) FROM webhook_logs
+           WHERE (http_status IS NULL) <> (processing_result IS NULL)
+             OR NOT token_valid AND (http_status NOT IN (401, 500) OR replay_of IS NOT NULL)""",
+    ),
+    Rule(
+        name="money is taken by one call, and the call that says so has taken it",
+        proves="I10 I4",
+        sql="""SELECT p.id::text, format('%s calls, request %s', w.n, p.status) FROM payment_requests p
+           JOIN (SELECT lower(external_id) AS id, count(*) AS n FROM webhook_logs
+             WHERE processing_result IN ('confirmed', 'paid_not_pairable', 'late_payment_recorded') GROUP BY 1) w ON w.id = p.id::text
+           WHERE w.n > 1 OR p.confirmed_at IS NULL""",
+    ),
+    Rule(
+        name="an operator's action on a failure has one audit row",
+        proves="I16",
+        sql="""SELECT f.id::text, format('%s audit rows', coalesce(a.n, 0)) FROM pairing_failures f
+           LEFT JOIN (SELECT object_id, operator_id, count(*) AS n FROM operator_audit_log WHERE action = 'failed_pairing.actioned' GROUP BY 1, 2) a
+             ON a.object_id = f.id::text AND a.operator_id = f.actioned_by
+           WHERE f.actioned_by IS NOT NULL AND coalesce(a.n, 0) <> 1""",
+    ),
+    Rule(
+        name="an operator's setting has its audit row",
+        proves="I16",
+        sql="""SELECT c.key, format('set %s by %s', c.updated_at, c.updated_by) FROM app_config c WHERE c.updated_by IS NOT NULL
+             AND (SELECT count(*) FROM operator_audit_log a WHERE a.object_id = c.key AND a.action = 'config.set'
+               AND a.operator_id = c.updated_by AND a.created_at = c.updated_at) <> 1""",
+    ),
+    Rule(
+        # One order of tiers is one write, however many tiers it moves.
+        name="an operator's price has its audit row",
+        proves="I16",
+        sql="""SELECT h.id::text, format('%s %s by %s', h.row_id, h.change_kind, h.changed_by) FROM (
+             SELECT id, pricing_tier_id AS row_id, change_kind, changed_by, changed_at, after FROM pricing_tiers_history
+             UNION ALL SELECT id, pricing_promotion_id, change_kind, changed_by, changed_at, after FROM pricing_promotions_history) h
+           WHERE h.changed_by IS NOT NULL AND (SELECT count(*) FROM operator_audit_log a
+             WHERE a.object_id = CASE h.change_kind WHEN 'reordered' THEN h.after ->> 'mode' ELSE h.row_id::text END
+               AND a.operator_id = h.changed_by AND a.created_at = h.changed_at) <> 1""",
+    ),
+    Rule(
+        # Rows are compared by what the history knew: a column that came later is in no older row.
+        name="a price's history is whole, and ends with the price",
+        proves="I16",
+        sql="""WITH history AS (
+             SELECT pricing_tier_id AS id, change_kind, before, after FROM pricing_tiers_history
+             UNION ALL SELECT pricing_promotion_id, change_kind, before, after FROM pricing_promotions_history
+           ), linked AS (
+             SELECT *, lag(after) OVER w AS known, lead(after) OVER w IS NULL AS newest FROM history
+             WINDOW w AS (PARTITION BY id ORDER BY (after ->> 'updated_at')::timestamptz)
+           ), present AS (SELECT id, to_jsonb(t) AS row FROM pricing_tiers t UNION ALL SELECT id, to_jsonb(t) FROM pricing_promotions t)
+           SELECT p.id::text, coalesce(l.change_kind, 'no history') FROM present p LEFT JOIN linked l ON l.id = p.id
+           WHERE l.id IS NULL OR l.newest AND NOT p.row @> l.after OR l.known IS NOT NULL AND NOT coalesce(l.before @> l.known, false)
+             OR l.known IS NULL AND l.before IS NOT NULL""",
+    ),
+    Rule(
+        name="a replay is of a call with a token, and has its audit row",
+        proves="I16, contract 8",
+        sql="""SELECT w.id::text, 'replay of ' || w.replay_of FROM webhook_logs w LEFT JOIN webhook_logs f ON f.id = w.replay_of
+           LEFT JOIN (SELECT after ->> 'webhook_log_id' AS id, count(*) AS n FROM operator_audit_log WHERE action = 'webhook.replayed' GROUP BY 1) a
+             ON a.id = w.id::text
+           WHERE w.replay_of IS NOT NULL AND (f.id IS NULL OR NOT f.token_valid OR f.replay_of IS NOT NULL OR coalesce(a.n, 0) <> 1)""",
+    ),
+)

@@ -1,0 +1,492 @@
+"""The books know every invariant that rows can show: a database full of right life has no violation, and each rule,
+broken by hand, is named, alone."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor, UserType
+from core.base.settings import read
+from core.customers.rules import Identity, IdentityKind
+from core.flows import (
+    extension_answer,
+    extension_ask,
+    login_anonymous,
+    message_send,
+    mitra_status,
+    operator_work,
+    pairing_answer,
+    pairing_fallback,
+    pairing_leave,
+    pairing_start,
+    payment_extension,
+    payment_request,
+    pricing_edit,
+    session_end,
+    session_sensitivity,
+    session_timers,
+    webhook_receive,
+)
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
+from core.idempotency.rules import once
+from core.messages.rules import Draft, Mark
+from core.pairing_failures.rules import OperatorAction
+from core.pricing import desk
+from core.reads import ledger
+from core.runtime import Runtime, open_runtime
+from core.sessions.sensitivity import Sensitivity
+from core.steps import accounts
+from tests.flows.conftest import CALLBACK_TOKEN, Stage
+from tests.stack import EMAIL, Stack
+
+
+@attrs.define(kw_only=True)
+class Life:
+    """A database in which everything has happened that the service can do."""
+
+    stage: Stage
+    root: Actor
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime of the stage."""
+        return self.stage.runtime
+
+    async def pays(self, customer: Actor, *, discount: bool = False, target: Actor | None = None) -> str:
+        """A paid request; the pairing has begun."""
+        payment_id = await self.asks(customer, discount=discount, target=target)
+        await self.called(payment_id, 2000 if discount else 12_000)
+        await pairing_start.start(self.runtime, payment_request_id=payment_id)
+        return payment_id
+
+    async def asks(self, customer: Actor, *, discount: bool = False, target: Actor | None = None) -> str:
+        """A pending request."""
+        wish = Wish(
+            mode="chat",
+            duration_minutes=12,
+            first_session_discount=discount,
+            targeted_mitra_id=target and target.user_id,
+            topics=None,
+        )
+        body = {"minutes": 12}
+        key = once(user_id=customer.user_id, key=ids.new_id(), operation="pay", body=body)
+        return (await payment_request.request_payment(self.runtime, customer, wish, key=key)).payment_request_id
+
+    async def called(self, payment_id: str, amount: int) -> None:
+        """The gateway tells that it is paid."""
+        call = {"id": f"inv-{payment_id}", "external_id": payment_id, "status": "PAID", "amount": amount}
+        headers = {"x-callback-token": CALLBACK_TOKEN}
+        incoming = Incoming(body=json.dumps(call).encode(), headers=headers, source_ip="127.0.0.1")
+        assert (await webhook_receive.receive(self.runtime, incoming)).http_status == 200
+
+    async def session_of(self, payment_id: str) -> str:
+        """The newest session of a request."""
+        sql = "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1 ORDER BY id DESC LIMIT 1"
+        return await self.runtime.db.fetchval(sql, payment_id)
+
+    async def extension(self, customer: Actor, session_id: str) -> str:
+        """An extension that its mitra is asked for."""
+        made = await payment_extension.request_extension(
+            self.runtime, customer, session_id=session_id, duration_minutes=12, mode=None
+        )
+        await self.called(made.payment_request_id, 12_000)
+        await extension_ask.ask(self.runtime, payment_request_id=made.payment_request_id)
+        sql = "SELECT id::text FROM session_extensions WHERE payment_request_id = $1"
+        return await self.runtime.db.fetchval(sql, made.payment_request_id)
+
+    async def talk(self, session_id: str, *senders: Actor) -> None:
+        """A message of each, delivered and read."""
+        for sender in senders:
+            draft = Draft(
+                id=ids.new_id(), session_id=session_id, sender_id=sender.user_id, client_message_id=ids.new_id(),
+                type="text", content="halo", metadata=None,
+            )  # fmt: skip
+            await message_send.commit_batch(self.runtime, [draft], {})
+        mark = Mark(customer_delivered=9, customer_read=9, mitra_delivered=9, mitra_read=1)
+        await message_send.commit_batch(self.runtime, [], {session_id: mark})
+        await message_send.fill_marks(self.runtime, {session_id: 0})
+
+
+async def _live(life: Life) -> None:
+    """Whole sessions, and one in each state; operators at work; people who join accounts."""
+    runtime, stage = life.runtime, life.stage
+    ayu, bima = await stage.mitra(), await stage.mitra()
+    for mitra in (ayu, bima):
+        await mitra_status.go_online(runtime, mitra)
+    done, cancels, returns, waits, fails, closes, pays = [await stage.customer() for _ in range(7)]
+    # One from its discount to its two goodbyes, with a yes and a no to more minutes.
+    first = await life.session_of(await life.pays(done, discount=True))
+    await pairing_answer.accept(runtime, ayu, session_id=first)
+    await life.talk(first, done, ayu, done)
+    for accept in (True, False):
+        extension = await life.extension(done, first)
+        await extension_answer.answer(runtime, ayu, session_id=first, extension_id=extension, accept=accept)
+    for value in (Sensitivity.SENSITIVE, Sensitivity.REGULAR, Sensitivity.SENSITIVE):
+        await session_sensitivity.set_sensitivity(runtime, ayu, session_id=first, topic_sensitivity=value)
+    await _time_is_up(runtime, first)
+    for party in (done, ayu):
+        await session_end.say_goodbye(runtime, party, session_id=first, message="sampai jumpa")
+    # One that its customer leaves, one that falls back and waits for an extension's answer, one whom nobody wants.
+    await pairing_leave.cancel(runtime, cancels, payment_request_id=await life.pays(cancels))
+    for n in range(2):
+        again = await life.pays(returns, target=ayu if n else None)
+        if n:
+            await pairing_answer.reject(runtime, ayu, session_id=await life.session_of(again))
+            await pairing_fallback.fall_back(runtime, returns, payment_request_id=again)
+        second = await life.session_of(again)
+        await pairing_answer.accept(runtime, bima if n else ayu, session_id=second)
+        if n == 0:
+            await life.talk(second, returns)
+            await _time_is_up(runtime, second)
+            await session_end.end(runtime, returns, session_id=second)
+            await session_end.say_goodbye(runtime, returns, session_id=second, message="terima kasih")
+    await life.extension(returns, second)
+    unwanted = await life.session_of(await life.pays(fails))
+    for mitra in (ayu, bima):
+        await pairing_answer.reject(runtime, mitra, session_id=unwanted)
+    for customer in (closes, waits):
+        third = await life.session_of(await life.pays(customer))
+        if customer is closes:
+            await pairing_answer.accept(runtime, bima, session_id=third)
+            await life.talk(third, bima, closes)
+            await _time_is_up(runtime, third)
+    await life.asks(pays)
+    await _operate(life)
+    await _join(life)
+    await mitra_status.go_offline(runtime, mitra_id=ayu.user_id)
+
+
+async def _time_is_up(runtime: Runtime, session_id: str) -> None:
+    """The paid time has passed."""
+    now = runtime.now()
+    await runtime.db.fetch(
+        """UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1""",
+        session_id, now,
+    )  # fmt: skip
+    assert await session_timers.expire(runtime) == 1
+
+
+async def _operate(life: Life) -> None:
+    runtime, root = life.runtime, life.root
+    await operator_work.set_config(runtime, root, {"pairing_blast_timeout_seconds": 90})
+    (tier, *_) = await desk.tiers(runtime.db, mode="chat")
+    await pricing_edit.change_tier(runtime, root, tier_id=tier.id, token=tier.updated_at, values={"tag": "hemat"})
+    tiers = await desk.tiers(runtime.db, mode="call")
+    places = [pricing_edit.Place(id=t.id, updated_at=t.updated_at) for t in reversed(tiers)]
+    await pricing_edit.order_tiers(runtime, root, mode="call", items=places)
+    promotion = await desk.promotion(runtime.db)
+    assert promotion is not None
+    await pricing_edit.change_promotion(runtime, root, token=promotion.updated_at, values={"price_idr": 2500})
+    failure = await runtime.db.fetchval(
+        "SELECT id::text FROM pairing_failures WHERE superseded_at IS NULL AND cause_tag = 'customer_cancelled'"
+    )
+    await operator_work.act_on_failure(runtime, root, failure_id=failure, action=OperatorAction.REFUNDED)
+    call = await runtime.db.fetchval("SELECT id::text FROM webhook_logs ORDER BY id LIMIT 1")
+    await webhook_receive.replay(runtime, root, webhook_log_id=call)
+
+
+async def _join(life: Life) -> None:
+    """A guest signs into an account that she has, and asked for a code before."""
+    runtime = life.runtime
+    phone = Identity(kind=IdentityKind.PHONE, value="+6281299990001")
+    async with runtime.transaction() as tx:
+        await accounts.sign_in(runtime, tx, identity=phone, caller=None, device={})
+    tokens, guest = await login_anonymous.sign_in_anonymously(runtime, device={})
+    claims = runtime.tokens.check(tokens.access_token, audience="public", now=runtime.now())
+    caller = Actor(
+        user_type=UserType.CUSTOMER, user_id=guest.id, auth_session_id=claims.auth_session_id, expires_at=2**40, ids=(guest.id,)
+    )  # fmt: skip
+    async with runtime.transaction() as tx:
+        await accounts.sign_in(runtime, tx, identity=phone, caller=caller, device={})
+
+
+@pytest.fixture(scope="module")
+def life() -> Iterator[Life]:
+    """The database, and a runtime over it that does nothing by itself."""
+    stack, loop = Stack(only_database=True), asyncio.new_event_loop()
+    try:
+        settings = read(
+            {
+                "ENVIRONMENT": "test",
+                "DATABASE_URL": stack.database_url,
+                "REDIS_URL": stack.redis_url,
+                "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+            }
+        )
+        stage = Stage(runtime=loop.run_until_complete(open_runtime(settings)), loop=loop)
+        root = stage.run(stage.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", EMAIL))
+        operator = Actor(
+            user_type=UserType.OPERATOR, user_id=root, auth_session_id=ids.new_id(), expires_at=2**40, ids=(root,)
+        )
+        made = Life(stage=stage, root=operator)
+        stage.run(_live(made))
+        yield made
+        stage.run(stage.runtime.close())
+    finally:
+        stack.close()
+        loop.close()
+
+
+def test_right_life_has_no_violation(life: Life) -> None:
+    books = life.stage.run(ledger.audit(life.runtime))
+    assert books.violations == []
+    states = life.stage.run(life.runtime.db.fetch("SELECT status FROM chat_sessions"))
+    assert {row["status"] for row in states} == {
+        "searching", "active", "expired", "closing", "completed", "cancelled", "failed",
+    }  # fmt: skip
+    assert (books.sessions, books.payments) == (len(states), 11)
+
+
+COPY = "INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid(), {1}))).* FROM {0} t WHERE {2} LIMIT 1"
+ONE = "id = (SELECT id FROM {} WHERE {} ORDER BY id LIMIT 1)"
+RUNNING = "(SELECT payment_request_id FROM chat_sessions WHERE status = 'active')"
+HOUR = "interval '1 hour'"
+# (rule, what breaks it). Triggers and foreign keys are off meanwhile; what a check or an index refuses is no rule of the books.
+BROKEN: tuple[tuple[str, str], ...] = (
+    (
+        "a paid request is in exactly one place",
+        """UPDATE pairing_failures SET amount = amount + CASE cause_tag WHEN 'customer_cancelled' THEN 1 ELSE -1 END
+           WHERE cause_tag IN ('customer_cancelled', 'all_mitras_rejected')""",
+    ),
+    (
+        "what came in is earned, failed or in flight",
+        COPY.format("pairing_failures", "'payment_request_id', gen_random_uuid()", "true"),
+    ),
+    (
+        "a transaction names who paid and what was had for it",
+        "UPDATE customer_transactions SET type = 'extension' WHERE type = 'session'",
+    ),
+    ("a session is what was paid for", "UPDATE chat_sessions SET price = price + 1 WHERE status = 'completed'"),
+    (
+        "only a paid request is searched for",
+        "UPDATE chat_sessions SET payment_request_id = NULL WHERE status = 'searching'",
+    ),
+    (
+        "a search that ended has its failure",
+        COPY.format("chat_sessions", "'round_number', 0", "status = 'cancelled'"),
+    ),
+    (
+        "a failure fits its request",
+        "UPDATE pairing_failures SET cause_tag = 'targeted_mitra_offline' WHERE cause_tag = 'customer_cancelled'",
+    ),
+    (
+        "an extension is what was paid for",
+        "UPDATE session_extensions SET requested_price = requested_price + 1 WHERE status = 'pending'",
+    ),
+    (
+        "an extension's money follows its answer",
+        "UPDATE pairing_failures SET cause_tag = 'extension_safeguard_tripped' WHERE cause_tag = 'extension_rejected'",
+    ),
+    (
+        "an extension waits only while its session can be extended",
+        COPY.format(
+            "payment_requests",
+            "'status', 'pending', 'confirmed_at', null, 'consumed_at', null, 'gateway_invoice_id', null",
+            "is_extension AND status = 'consumed'",
+        ),
+    ),
+    (
+        "approved minutes are in their session",
+        "UPDATE chat_sessions SET extended_minutes = extended_minutes + 1 WHERE status = 'completed'",
+    ),
+    (
+        "paid time is given whole, and no more",
+        "UPDATE chat_sessions SET expires_at = expires_at - interval '1 second' WHERE status = 'active'",
+    ),
+    (
+        "paid time is given whole, and no more",
+        "UPDATE chat_sessions SET expires_at = expires_at + interval '1 second' WHERE status = 'active'",
+    ),
+    (
+        "what was earned was on the price list",
+        f"""UPDATE payment_requests SET amount = 7 WHERE id = {RUNNING};
+            UPDATE customer_transactions SET amount = 7 WHERE payment_request_id = {RUNNING};
+            UPDATE chat_sessions SET price = 7 WHERE payment_request_id = {RUNNING}""",
+    ),
+    (
+        "the discount is for the first session",
+        f"""UPDATE payment_requests SET amount = 2000, is_first_session_discount = true WHERE id = {RUNNING};
+            UPDATE customer_transactions SET amount = 2000 WHERE payment_request_id = {RUNNING};
+            UPDATE chat_sessions SET price = 2000, is_first_session_discount = true WHERE payment_request_id = {RUNNING}""",
+    ),
+    (
+        "one winner, and everybody else is told",
+        """UPDATE chat_request_notifications SET response = 'MISSED' WHERE response = 'REJECTED'""",
+    ),
+    (
+        "an open request is of the running round, and ends with it",
+        "UPDATE chat_request_notifications SET answer_by = answer_by + interval '1 second' WHERE response IS NULL",
+    ),
+    (
+        "who has rejected a request is not asked again",
+        COPY.format("chat_request_notifications", "'round_number', 2, 'response', 'IGNORED'", "response = 'REJECTED'"),
+    ),
+    (
+        "a targeted request is its mitra's alone",
+        """UPDATE chat_sessions s SET targeted_mitra_id = (SELECT id FROM mitras WHERE id <> s.targeted_mitra_id LIMIT 1)
+           WHERE targeted_mitra_id IS NOT NULL""",
+    ),
+    (
+        "no mitra has more sessions than was ever allowed",
+        """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at, duration_minutes)
+           SELECT gen_random_uuid(), gen_random_uuid(), (SELECT id FROM mitras LIMIT 1), 'active', now(), now(), now() + interval '12 minutes', 12
+           FROM generate_series(1, 4)""",
+    ),
+    ("each state of a session has its stamps", "UPDATE chat_sessions SET ended_by = NULL WHERE status = 'completed'"),
+    (
+        "goodbyes close a session, and two complete it",
+        """INSERT INTO session_closures (id, session_id, user_type, user_id, message)
+           SELECT gen_random_uuid(), id, 'mitra', mitra_id, 'bye' FROM chat_sessions WHERE status = 'closing'""",
+    ),
+    (
+        "a goodbye is a party's",
+        "UPDATE session_closures SET user_id = gen_random_uuid() WHERE user_type = 'mitra'",
+    ),
+    (
+        "the topic flag is what its log says",
+        "UPDATE chat_sessions SET topic_sensitivity = 'regular' WHERE status = 'completed'",
+    ),
+    ("seq is 1..n without holes", "UPDATE chat_sessions SET last_seq = last_seq + 1 WHERE status = 'completed'"),
+    (
+        "seq is 1..n without holes",
+        """DELETE FROM chat_messages m USING chat_sessions s
+           WHERE s.id = m.session_id AND s.status = 'completed' AND m.seq = 1""",
+    ),
+    (
+        "a session knows each side's newest message",
+        "UPDATE chat_sessions SET mitra_sent_seq = 0 WHERE status = 'completed'",
+    ),
+    ("a message is a party's", "UPDATE chat_messages SET sender_id = gen_random_uuid() WHERE seq = 1"),
+    (
+        "no message outside the paid time",
+        """UPDATE chat_messages m SET created_at = s.expires_at + interval '1 second' FROM chat_sessions s
+           WHERE s.id = m.session_id AND s.status = 'completed' AND m.seq = s.last_seq""",
+    ),
+    (
+        "messages are in the order of their time",
+        """UPDATE chat_messages m SET created_at = n.created_at + interval '1 microsecond' FROM chat_messages n
+           WHERE n.session_id = m.session_id AND m.seq = 1 AND n.seq = 2""",
+    ),
+    (
+        "marks never pass the messages, and read never passes delivered",
+        "UPDATE chat_sessions SET customer_read_seq = customer_delivered_seq + 1 WHERE status = 'completed'",
+    ),
+    (
+        "a message's status is not ahead of its session's marks",
+        "UPDATE chat_messages SET status = 'delivered' WHERE status = 'read'",
+    ),
+    (
+        "who joined an account is a guest, signed out, and the account is nobody's guest",
+        "UPDATE auth_sessions SET revoked_at = NULL WHERE revoked_at IS NOT NULL",
+    ),
+    (
+        "a device is somebody's, and a revoked one gets no push",
+        "UPDATE auth_sessions SET push_token = 'kept' WHERE revoked_at IS NOT NULL",
+    ),
+    (
+        "a code is tried no more often than was ever allowed",
+        """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, attempts, expires_at)
+           VALUES (gen_random_uuid(), '+6281299990001', '127.0.0.1', 'customer', 'sms', 6, now())""",
+    ),
+    (
+        "every mitra has her presence, and an inactive one is offline",
+        "UPDATE mitras SET is_active = false WHERE id = (SELECT mitra_id FROM mitra_online_status WHERE is_online)",
+    ),
+    ("each change of presence has its log row", "DELETE FROM mitra_online_logs WHERE status = 'offline'"),
+    (
+        "a delivery is somebody's",
+        f"UPDATE deliveries SET recipient_id = gen_random_uuid() WHERE {ONE.format('deliveries', 'true')}",
+    ),
+    (
+        "a key has its answer, or names what is being made",
+        f"UPDATE idempotency_keys SET answer = NULL, http_status = NULL WHERE {ONE.format('idempotency_keys', 'true')}",
+    ),
+    (
+        "a call's stamp is whole, and one without a token moved nothing",
+        "UPDATE webhook_logs SET processing_result = NULL WHERE processing_result = 'duplicate'",
+    ),
+    (
+        "money is taken by one call, and the call that says so has taken it",
+        "UPDATE webhook_logs SET processing_result = 'confirmed' WHERE processing_result = 'duplicate'",
+    ),
+    (
+        "an operator's action on a failure has one audit row",
+        "DELETE FROM operator_audit_log WHERE action = 'failed_pairing.actioned'",
+    ),
+    ("an operator's setting has its audit row", "DELETE FROM operator_audit_log WHERE action = 'config.set'"),
+    ("an operator's price has its audit row", "DELETE FROM operator_audit_log WHERE action = 'tier.reordered'"),
+    ("a price's history is whole, and ends with the price", "UPDATE pricing_promotions SET price_idr = price_idr + 1"),
+    (
+        "a price's history is whole, and ends with the price",
+        """DELETE FROM pricing_tiers_history WHERE change_kind = 'created' AND pricing_tier_id IN
+             (SELECT pricing_tier_id FROM pricing_tiers_history WHERE change_kind = 'updated')""",
+    ),
+    (
+        "a replay is of a call with a token, and has its audit row",
+        "DELETE FROM operator_audit_log WHERE action = 'webhook.replayed'",
+    ),
+    (
+        "nothing is searched for beyond its round and its limit",
+        f"UPDATE chat_sessions SET search_ends_at = now() - {HOUR} WHERE status = 'searching'",
+    ),
+    (
+        "a paid request has its search or its question",
+        f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() - {HOUR} WHERE status = 'pending'",
+    ),
+    ("an unpaid request expires", f"UPDATE payment_requests SET expires_at = now() - {HOUR} WHERE status = 'pending'"),
+    (
+        "a session ends with its paid time",
+        f"UPDATE chat_sessions SET paired_at = paired_at - {HOUR}, expires_at = expires_at - {HOUR} WHERE status = 'active'",
+    ),
+    (
+        "an extension is answered in time, or by silence",
+        f"UPDATE session_extensions SET answer_by = now() - {HOUR} WHERE status = 'pending'",
+    ),
+    (
+        "a session is over with its grace",
+        f"UPDATE chat_sessions SET grace_ends_at = now() - {HOUR} WHERE status IN ('expired', 'closing')",
+    ),
+    (
+        "a silent mitra is taken offline",
+        f"""UPDATE mitra_online_status SET last_heartbeat_at = now() - {HOUR} WHERE is_online;
+            UPDATE app_config SET updated_at = now() - {HOUR} WHERE updated_by IS NULL""",
+    ),
+    (
+        "every call is stamped",
+        f"""UPDATE webhook_logs SET http_status = NULL, processing_result = NULL, received_at = now() - {HOUR}
+            WHERE processing_result = 'duplicate'""",
+    ),
+    (
+        "what nobody acknowledged becomes a push",
+        f"UPDATE deliveries SET created_at = now() - {HOUR} WHERE {ONE.format('deliveries', 'true')}",
+    ),
+)
+
+
+def test_each_rule_is_broken_here_at_least_once() -> None:
+    assert {rule for rule, _ in BROKEN} == {rule.name for rule in ledger.RULES}
+    assert len({rule.name for rule in ledger.RULES}) == len(ledger.RULES)
+
+
+@pytest.mark.parametrize(("rule", "breaks"), BROKEN, ids=lambda value: value[:40].replace(" ", "_"))
+def test_a_broken_rule_is_named_and_no_other(life: Life, rule: str, breaks: str) -> None:
+    async def broken() -> list[ledger.Violation]:
+        async with life.runtime.db.pool.acquire() as connection:
+            transaction: Any = connection.transaction()
+            await transaction.start()
+            try:
+                await connection.execute("SET LOCAL session_replication_role = replica")
+                await connection.execute(breaks)
+                return (await ledger.check(life.runtime, connection, overdue=True)).violations
+            finally:
+                await transaction.rollback()
+
+    found = life.stage.run(broken())
+    assert {one.rule for one in found} == {rule}
+    assert all(one.id and one.detail for one in found)
