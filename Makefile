@@ -5,8 +5,10 @@ SESI := $(VENV)/bin/sesi
 STAMP := $(VENV)/.installed
 FUZZ := .venv-fuzz
 FUZZ_STAMP := $(FUZZ)/.installed
+BENCH := .venv-bench
+BENCH_STAMP := $(BENCH)/.installed
 
-.PHONY: help install up demo test check pages fuzz client-proof lock clean
+.PHONY: help install up demo test check pages fuzz client-proof chaos bench-install lock clean
 help:            ## this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -44,16 +46,30 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
 
+bench-install: install $(BENCH_STAMP) ## what `sesi bench` measures against, and its profiler, in an environment of their own
+
+$(BENCH_STAMP): requirements-bench.lock
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $(BENCH_STAMP)
+
 pages: install    ## write the pages in docs that are made from the code: proofs, configuration
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
+	$(VENV)/bin/python -m tests.faults.table
 
-lock:             ## write requirements.lock and requirements-fuzz.lock anew
+MINUTES ?= 3
+chaos: install    ## people use a whole service while it is broken by a schedule: SEED=… MINUTES=… (3; at most 10)
+	$(VENV)/bin/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+lock:             ## write requirements.lock, requirements-fuzz.lock and requirements-bench.lock anew
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header requirements-fuzz.in -o requirements-fuzz.lock
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
 
 clean:            ## forget the environment and the data
-	rm -rf $(VENV) $(FUZZ) .sesi
+	rm -rf $(VENV) $(FUZZ) $(BENCH) .sesi

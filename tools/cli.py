@@ -25,6 +25,7 @@ from core.reactions import react
 from core.reads import ledger, payments
 from core.runtime import Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
+from tools.bench.commands import add_commands
 from tools.embedded import EmbeddedError
 
 console = Console(highlight=False)
@@ -195,7 +196,14 @@ def _webhooks_import(args: argparse.Namespace) -> int:
     return _with_runtime(work)
 
 
-def _audit(_: argparse.Namespace) -> int:
+def _audit(args: argparse.Namespace) -> int:
+    if args.rules:
+        table = Table("rule", "proves")
+        for rule in ledger.RULES:
+            table.add_row(rule.name, rule.proves)
+        console.print(table)
+        return 0
+
     async def work(runtime: Runtime) -> int:
         books = await ledger.audit(runtime)
         for violation in books.violations:
@@ -313,7 +321,9 @@ def parser() -> argparse.ArgumentParser:
     demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
     demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs (60)")
     demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
-    add("audit", _audit, "check money and state invariants over the whole database")
+    add_commands(add)
+    audit = add("audit", _audit, "check money and state invariants over the whole database")
+    audit.add_argument("--rules", action="store_true", help="list the rules, and the invariants behind them, instead")
     add("settings", _settings, "every setting, its default and its effective value, secrets masked")
     listener = add("openapi", _openapi, "print a listener's interface document (OpenAPI 3.1, JSON)")
     listener.add_argument("listener", choices=["public", "internal"], help="apps and gateway, or control center")

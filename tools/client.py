@@ -44,6 +44,10 @@ class Addresses:
     realtime: str
 
 
+# The access token, the refresh token, the user.
+SignedIn = tuple[str | None, str | None, dict[str, Any]]
+
+
 class Client:
     """One device of one user."""
 
@@ -129,6 +133,24 @@ class Client:
         """Sign an operator in, on the internal listener."""
         self._base, self._refresh_path = self.addresses.internal, "/internal/auth/refresh"
         self._keep(await self.post("/internal/auth/login", {"email": email, "password": password}))
+
+    @property
+    def signed_in(self) -> SignedIn:
+        """What another client of the same user needs to go on, while this one does nothing more."""
+        return self.access_token, self.refresh_token, self.user
+
+    async def go_on_as_operator(self, signed_in: SignedIn | None) -> bool:
+        """Go on where another client of an operator stopped; False if there is no such client, or its time is over."""
+        if signed_in is None:
+            return False
+        self._base, self._refresh_path = self.addresses.internal, "/internal/auth/refresh"
+        self.access_token, self.refresh_token, self.user = signed_in
+        try:
+            await self.get("/internal/auth/me")
+        except Refused:
+            self.access_token = self.refresh_token = None
+            return False
+        return True
 
     async def open(self, path: str, *, ack: bool = True) -> "Socket":
         """Open a socket (`chat` or `pairing`) and authenticate it."""

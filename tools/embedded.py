@@ -179,6 +179,11 @@ class Embedded:
             self._lock.close()
             self._lock = None
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes that run now, by name ("postgres", "valkey")."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def watch(self) -> list[str]:
         """Restart what died, over its data and at its port, and answer its names ("postgres", "valkey").
 

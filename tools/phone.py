@@ -17,8 +17,10 @@ from core.base import ids
 from tools.client import Client, Closed, Refused, Socket
 
 RECONNECT_S = (0.1, 5.0)  # the first pause and the longest one, before jitter
+SYNC_AGAIN_S = 1.0  # after a `sync` that the service could not answer
 LATE_S = 3.0  # an event may come so long after what it tells of is true
 GOING_AWAY, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 4401, 4403, 4409
+SYNC = "sync "  # its ref says of which session
 Frame = dict[str, Any]
 
 
@@ -44,6 +46,7 @@ class Phone:
         self._token: str | None = None
         self._socket: Socket | None = None
         self._life: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[None]] = set()
 
     # -- life
 
@@ -58,6 +61,8 @@ class Phone:
             self._life.cancel()
             with contextlib.suppress(asyncio.CancelledError, SignedOut):
                 await self._life
+        for task in self._asking:
+            task.cancel()
         if self._socket is not None:
             await self._socket.close()
 
@@ -134,17 +139,23 @@ class Phone:
                 await self._ask(socket, frame["session_id"])
         elif kind in ("message_ack", "error") and frame.get("ref") in self._acks:
             self._answer(frame)
+        elif kind == "error" and str(frame.get("ref")).startswith(SYNC):
+            self._ask_again(socket, frame["ref"].removeprefix(SYNC))
         elif kind == "auth_expiring":
             await self._new_token()
             self._token = self.client.access_token
             await socket.send({"type": "auth", "token": self._token})
         elif "event_id" in frame and frame["event_id"] not in self._seen:
-            self._seen.add(frame["event_id"])
-            self.events.append(frame)
-            if "session" in frame:
-                self.sessions[frame["session"]["id"]] = frame["session"]
-                if self.path == "chat":
-                    await self._ask(socket, frame["session"]["id"])
+            await self._keep_event(socket, frame)
+
+    async def _keep_event(self, socket: Socket, frame: Frame) -> None:
+        """Keep an event that is new here."""
+        self._seen.add(frame["event_id"])
+        self.events.append(frame)
+        if "session" in frame:
+            self.sessions[frame["session"]["id"]] = frame["session"]
+            if self.path == "chat":
+                await self._ask(socket, frame["session"]["id"])
 
     async def _catch_up(self, socket: Socket, frame: Frame) -> None:
         """What happened while we were away: ask for missed messages, send again what was not acknowledged."""
@@ -168,7 +179,20 @@ class Phone:
 
     async def _ask(self, socket: Socket, session_id: str) -> None:
         with contextlib.suppress(ConnectionError):
-            await socket.send({"type": "sync", "session_id": session_id, "after": self._whole(session_id)})
+            after = self._whole(session_id)
+            await socket.send({"type": "sync", "ref": SYNC + session_id, "session_id": session_id, "after": after})
+
+    def _ask_again(self, socket: Socket, session_id: str) -> None:
+        """The service could not answer: the hole stays until somebody asks again."""
+
+        async def later() -> None:
+            await asyncio.sleep(SYNC_AGAIN_S * (0.5 + random.random()))
+            if socket is self._socket and not socket.closed:
+                await self._ask(socket, session_id)
+
+        task = asyncio.create_task(later())
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
 
     async def _keep(self, socket: Socket, session_id: str, messages: list[Frame]) -> None:
         known = self._messages.setdefault(session_id, {})

@@ -1,0 +1,216 @@
+"""Persisted chat messages: stored, acknowledged after the commit, delivered to the other party, in order (hot path)."""
+
+import asyncio
+
+import asyncpg
+import attrs
+
+from tools.bench import people
+from tools.bench.figures import Goal, percentile
+from tools.bench.machine import cpu_seconds
+from tools.bench.running import BenchFailed, until
+from tools.bench.wire import ChatWire, Tally, clock
+from tools.service import Service
+
+WARM_S = 1.5
+CONNECT_AT_ONCE = 100
+TICK_S = 0.001
+
+
+@attrs.frozen(kw_only=True)
+class Load:
+    """Who talks how much. `paced` is the rate at which latency is measured, in messages a second."""
+
+    name: str
+    words: str
+    pairs: int
+    in_flight: int
+    both: bool
+    hubs: int = 1
+    paced: int
+    goals: tuple[Goal, ...]
+
+
+LOADS = (
+    Load(
+        name="chat-a",
+        words="one direction, 200 pairs, 8 in flight a pair",
+        pairs=200,
+        in_flight=8,
+        both=False,
+        paced=3_700,
+        goals=(
+            Goal(figure="stored/s", at_least=20_000),
+            Goal(figure="CPU s per 1,000", at_most=0.065),
+            Goal(figure="delivered p99 ms at 3,700/s", at_most=10),
+        ),
+    ),
+    Load(
+        name="chat-b",
+        words="both directions, 200 pairs, 8 in flight a socket, all marked delivered and read",
+        pairs=200,
+        in_flight=8,
+        both=True,
+        paced=10_000,
+        goals=(
+            Goal(figure="stored/s", at_least=25_000),
+            Goal(figure="CPU s per 1,000", at_most=0.045),
+            Goal(figure="delivered p99 ms at 10,000/s", at_most=40),
+        ),
+    ),
+    Load(
+        name="chat-c",
+        words="both directions, 2,000 pairs, 1 in flight a socket, all marked delivered and read",
+        pairs=2_000,
+        in_flight=1,
+        both=True,
+        paced=2_500,
+        goals=(
+            Goal(figure="stored/s", at_least=10_000),
+            Goal(figure="CPU s per 1,000", at_most=0.13),
+            Goal(figure="delivered p99 ms at 2,500/s", at_most=15),
+        ),
+    ),
+    Load(
+        name="chat-d",
+        words="as chat-b, two realtime processes, every message crossing them",
+        pairs=200,
+        in_flight=8,
+        both=True,
+        hubs=2,
+        paced=10_000,
+        goals=(Goal(figure="stored/s", at_least=20_000), Goal(figure="CPU s per 1,000", at_most=0.06)),
+    ),
+)
+ALWAYS = (Goal(figure="out of order", at_most=0), Goal(figure="acknowledged and not stored", at_most=0))
+
+
+@attrs.define(kw_only=True)
+class Used:
+    """Processor seconds so far."""
+
+    hub: float
+    postgres: float
+    redis: float
+
+    @classmethod
+    def now(cls, service: Service) -> "Used":
+        """Read what the service's processes have used."""
+        hubs = [process.pid for key, process in service.processes.items() if key.startswith("realtime")]
+        return cls(
+            hub=sum(cpu_seconds(pid) for pid in hubs),
+            postgres=cpu_seconds(service.servers.pids["postgres"], children=True),
+            redis=cpu_seconds(service.servers.pids["valkey"]),
+        )
+
+
+async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
+    """Put the load on the service once, as fast as it goes and then paced. Raises BenchFailed."""
+    connection = await asyncpg.connect(service.database_url)
+    try:
+        pairs = await people.pairs(connection, service, load.pairs)
+        tally = Tally()
+        wires = await connect_pairs(load, service, pairs, tally)
+        try:
+            figures = await _closed(load, service, wires, tally, seconds)
+            figures |= await paced(load, wires, tally, seconds)
+        finally:
+            for wire in wires:
+                wire.close()
+        if tally.errors:
+            raise BenchFailed(f"{len(tally.errors)} errors, the first: {tally.errors[0].decode(errors='replace')}")
+        ids = [pair.session_id for pair in pairs]
+        stored = await connection.fetchval("SELECT count(*) FROM chat_messages WHERE session_id = ANY($1::uuid[])", ids)
+        holes = await connection.fetchval(
+            """SELECT count(*) FROM chat_sessions s WHERE id = ANY($1::uuid[])
+                 AND last_seq <> (SELECT count(*) FROM chat_messages m WHERE m.session_id = s.id)""",
+            ids,
+        )
+    finally:
+        await connection.close()
+    return figures | {
+        "out of order": float(tally.disordered + holes),
+        "acknowledged and not stored": float(max(0, tally.acked - stored)),
+    }
+
+
+async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], tally: Tally) -> list[ChatWire]:
+    """Open both sockets of each pair; returns those that send."""
+    loop = asyncio.get_running_loop()
+    customer_port = service.ports["REALTIME"]
+    mitra_port = service.ports.get("REALTIME2", customer_port) if load.hubs > 1 else customer_port
+    made: list[ChatWire] = []
+    for start in range(0, len(pairs), CONNECT_AT_ONCE):
+        for pair in pairs[start : start + CONNECT_AT_ONCE]:
+            sides = [
+                ChatWire(person.token, pair.session_id, tally, window=load.in_flight, marks=load.both)
+                for person in (pair.customer, pair.mitra)
+            ]
+            sides[0].other, sides[1].other = sides[1], sides[0]
+            for side, port in zip(sides, (customer_port, mitra_port), strict=True):
+                await loop.create_connection(lambda side=side: side, "127.0.0.1", port)
+            made += sides
+        count = len(made)
+        await until(lambda count=count: tally.ready == count, f"{count} sockets are ready")
+    return made if load.both else made[::2]
+
+
+async def _closed(
+    load: Load, service: Service, wires: list[ChatWire], tally: Tally, seconds: float
+) -> dict[str, float]:
+    """As fast as it goes: each ack is followed by the next message."""
+    for wire in wires:
+        wire.begin()
+    await asyncio.sleep(WARM_S)
+    tally.ack_s.clear()
+    tally.delivered_s.clear()
+    acked, used, began = tally.acked, Used.now(service), clock()
+    await asyncio.sleep(seconds)
+    count, after, took = tally.acked - acked, Used.now(service), clock() - began
+    ack_s, delivered_s = list(tally.ack_s), list(tally.delivered_s)
+    for wire in wires:
+        wire.running = False
+    await _settle(wires, tally)
+    cost = {
+        name: (getattr(after, name) - getattr(used, name)) / max(1, count) * 1000
+        for name in ("hub", "postgres", "redis")
+    }
+    return {
+        "stored/s": count / took,
+        "CPU s per 1,000": sum(cost.values()),
+        "of it hub": cost["hub"],
+        "of it PostgreSQL": cost["postgres"],
+        "of it Redis": cost["redis"],
+        "ack p50 ms": percentile(ack_s, 0.5) * 1000,
+        "ack p99 ms": percentile(ack_s, 0.99) * 1000,
+        "delivered p50 ms": percentile(delivered_s, 0.5) * 1000,
+        "delivered p99 ms": percentile(delivered_s, 0.99) * 1000,
+    }
+
+
+async def _settle(wires: list[ChatWire], tally: Tally) -> None:
+    await until(lambda: not any(wire.in_flight for wire in wires), "every message is acknowledged")
+    await until(lambda: tally.delivered >= tally.acked, "every message is delivered")
+
+
+async def paced(load: Load, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
+    """At a rate that leaves room: what people feel. What was in flight before is over; the first second is not judged."""
+    await _settle(wires, tally)
+    began, sent, size, warm = clock(), 0, len(wires), True
+    while (passed := clock() - began) < WARM_S + seconds:
+        if warm and passed >= WARM_S:
+            warm = False
+            tally.ack_s.clear()
+            tally.delivered_s.clear()
+        due = int(passed * load.paced)
+        while sent < due:
+            wires[sent % size].fire(1)
+            sent += 1
+        await asyncio.sleep(TICK_S)
+    await _settle(wires, tally)
+    at = f"at {load.paced:,}/s"
+    return {
+        f"delivered p50 ms {at}": percentile(tally.delivered_s, 0.5) * 1000,
+        f"delivered p99 ms {at}": percentile(tally.delivered_s, 0.99) * 1000,
+        f"ack p99 ms {at}": percentile(tally.ack_s, 0.99) * 1000,
+    }

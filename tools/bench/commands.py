@@ -1,0 +1,104 @@
+"""`sesi bench` and `sesi grow` on the command line; what they run is loaded when it is asked for."""
+
+import argparse
+import asyncio
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tools import environment, migrate
+from tools.bench.names import NAMES
+
+console = Console(highlight=False)
+
+
+def _few(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 100:
+        raise argparse.ArgumentTypeError("from 1 to 100")
+    return number
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from tools.bench import main
+
+    wish = main.Wish(
+        names=tuple(args.names),
+        runs=args.runs,
+        seconds=args.seconds,
+        template=args.template,
+        json=args.json,
+        compare=args.compare,
+        page=args.page,
+        profile=args.profile,
+        peers=not args.no_peers,
+    )
+    return main.bench(wish, console)
+
+
+def _grow(args: argparse.Namespace) -> int:
+    from tools.bench import grow, plans
+
+    settings = environment.read()
+    if settings.environment == "production":
+        raise RuntimeError("a past is made up only where there is none: not in production")
+    if args.plans:
+        return _plans(plans, settings)
+    if missing := asyncio.run(migrate.pending(settings.database_url)):
+        raise RuntimeError(f"{len(missing)} migrations to run first: `sesi migrate`")
+    wish = grow.Wish(
+        sessions=args.sessions, messages=args.messages, notifications=args.notifications, seed=args.seed, more=args.more
+    )
+    try:
+        sizes = asyncio.run(grow.grow(settings.database_url, wish, console.print))
+    except grow.NotGrown as error:
+        raise RuntimeError(str(error)) from error
+    table = Table("table", "rows", "MB", "MB of indexes")
+    for size in sizes:
+        table.add_row(size.name, f"{size.rows:,}", f"{size.heap / 1e6:,.0f}", f"{size.indexes / 1e6:,.0f}")
+    console.print(table)
+    console.print("The past is there. `sesi audit` checks it, `sesi grow --plans` what statements cost on it.")
+    return 0
+
+
+def _plans(plans: Any, settings: Any) -> int:
+    try:
+        found = asyncio.run(plans.look(settings))
+    except plans.NotWatched as error:
+        raise RuntimeError(str(error)) from error
+    console.print(plans.table(found))
+    bad = [one for one in found if one.fault is not None and one.reason is None]
+    for one in bad:
+        console.print(f"[red]{one.seen.case}[/]: {one.seen.home} {one.fault}: {one.seen.sql}")
+    console.print(f"{len(found)} statements, {len(bad)} that read too much")
+    return 1 if bad else 0
+
+
+def add_commands(add: Callable[..., Any]) -> None:
+    """Add `bench` and `grow` to the command line."""
+    made = add("bench", _bench, "measure the hot paths on this machine, several runs each, peers beside us")
+    made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
+    made.add_argument("--runs", type=_few, metavar="N", help="runs of each (3 to 5)")
+    made.add_argument("--seconds", type=float, metavar="S", help="how long each load is measured (6)")
+    made.add_argument("--template", type=pathlib.Path, metavar="DIR", help="a stopped PostgreSQL cluster to begin with")
+    made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every run's figures")
+    made.add_argument(
+        "--compare", type=pathlib.Path, metavar="FILE", help="set the medians beside those of a JSON file"
+    )
+    made.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write the tables in Markdown")
+    made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="sample the hottest process in the last run")
+    made.add_argument("--no-peers", action="store_true", help="leave the peers out")
+    grown = add("grow", _grow, "fill the database with a year of made-up sessions, or show what statements cost on it")
+    grown.add_argument("--sessions", type=int, default=1_000_000, metavar="N", help="1,000,000")
+    grown.add_argument("--messages", type=int, default=20_000_000, metavar="N", help="about so many; 20,000,000")
+    grown.add_argument("--notifications", type=int, default=5_000_000, metavar="N", help="about so many; 5,000,000")
+    grown.add_argument("--seed", type=int, default=1, metavar="N", help="another one makes another past (1)")
+    grown.add_argument("--more", action="store_true", help="add to the sessions that are there")
+    grown.add_argument(
+        "--plans",
+        action="store_true",
+        help="change nothing: show the plan of every statement; exit 1 if one reads too much",
+    )

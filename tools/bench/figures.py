@@ -1,0 +1,147 @@
+"""What a bench measured: figures of several runs, what they must reach, and how people and programs read them."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from rich.table import Table
+
+
+@attrs.frozen(kw_only=True)
+class Goal:
+    """What the median of a figure must reach."""
+
+    figure: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Whether a value reaches it."""
+        if self.at_least is not None and value < self.at_least:
+            return False
+        return self.at_most is None or value <= self.at_most
+
+    @property
+    def text(self) -> str:
+        """The goal in words."""
+        if self.at_least is not None:
+            return f"≥ {number(self.at_least)}"
+        assert self.at_most is not None
+        return f"≤ {number(self.at_most)}"
+
+
+@attrs.frozen(kw_only=True)
+class Spread:
+    """A figure over the runs."""
+
+    least: float
+    median: float
+    most: float
+
+
+def spread(values: list[float]) -> Spread:
+    """Return minimum, median and maximum; an even number of runs has the lower of the two middles."""
+    ordered = sorted(values)
+    return Spread(least=ordered[0], median=ordered[(len(ordered) - 1) // 2], most=ordered[-1])
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Return the value below which this share of the values lies; 0 of none."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def number(value: float) -> str:
+    """Write a figure with the digits that mean something."""
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+
+
+@attrs.define(kw_only=True)
+class Outcome:
+    """The runs of one bench."""
+
+    name: str
+    load: str
+    goals: tuple[Goal, ...]
+    runs: list[dict[str, float]] = attrs.field(factory=list)
+
+    def figures(self) -> dict[str, Spread]:
+        """Each figure over the runs, in the order of the first run."""
+        return {figure: spread([run[figure] for run in self.runs if figure in run]) for figure in self.runs[0]}
+
+    def goal_of(self, figure: str) -> Goal | None:
+        """What a figure must reach, if anything."""
+        return next((goal for goal in self.goals if goal.figure == figure), None)
+
+    def missed(self) -> list[str]:
+        """The goals that the medians do not reach, in words."""
+        found = self.figures()
+        return [
+            f"{self.name}: {goal.figure} {number(found[goal.figure].median)}, must be {goal.text}"
+            for goal in self.goals
+            if goal.figure in found and not goal.met(found[goal.figure].median)
+        ]
+
+
+def table(outcome: Outcome) -> Table:
+    """The table for people."""
+    made = Table(title=f"{outcome.name}: {outcome.load}", title_justify="left", title_style="bold")
+    made.add_column("figure")
+    for column in ("min", "median", "max", "goal", ""):
+        made.add_column(column, justify="right")
+    for figure, values in outcome.figures().items():
+        goal = outcome.goal_of(figure)
+        verdict = "" if goal is None else "met" if goal.met(values.median) else "[red]missed[/]"
+        made.add_row(
+            figure,
+            *(number(value) for value in (values.least, values.median, values.most)),
+            "" if goal is None else goal.text,
+            verdict,
+        )
+    return made
+
+
+def as_json(outcomes: list[Outcome], machine: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that was measured, for comparing runs."""
+    return {
+        "machine": dict(machine),
+        "benches": {
+            outcome.name: {
+                "load": outcome.load,
+                "goals": [attrs.asdict(goal) for goal in outcome.goals],
+                "runs": outcome.runs,
+            }
+            for outcome in outcomes
+        },
+    }
+
+
+def load_json(path: pathlib.Path) -> tuple[list[Outcome], dict[str, str]]:
+    """Read what `as_json` wrote. Raises OSError, ValueError, KeyError or TypeError for anything else."""
+    data = json.loads(path.read_text())
+    outcomes = [
+        Outcome(name=name, load=bench["load"], goals=tuple(Goal(**goal) for goal in bench["goals"]), runs=bench["runs"])
+        for name, bench in data["benches"].items()
+    ]
+    return outcomes, data["machine"]
+
+
+def compared(now: list[Outcome], before: list[Outcome]) -> Table:
+    """Medians beside those of another run, as ratios."""
+    made = Table(title="compared", title_justify="left")
+    for column in ("bench", "figure", "before", "now", "ratio"):
+        made.add_column(column, justify="left" if column in ("bench", "figure") else "right")
+    old = {outcome.name: outcome.figures() for outcome in before}
+    for outcome in now:
+        for figure, values in outcome.figures().items():
+            was = old.get(outcome.name, {}).get(figure)
+            if was is not None:
+                ratio = f"{values.median / was.median:.2f}" if was.median else ""
+                made.add_row(outcome.name, figure, number(was.median), number(values.median), ratio)
+    return made

@@ -1,0 +1,172 @@
+"""`sesi grow`: fills a database with a plausible past, so that what is measured is measured on a service of some age.
+
+Everything happens inside PostgreSQL and in one transaction: indexes, foreign keys and triggers of the tables that get
+many rows are put aside, the rows are made by the statements of grow_sql, and all of it is put back and compared with how
+it was. Foreign keys and unique indexes are thereby checked over all rows; what the triggers would have refused is what
+`sesi audit` looks for.
+"""
+
+import datetime as dt
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import attrs
+
+from tools.bench import grow_sql
+
+HANDFUL = 20  # sessions that somebody may have tried things out with
+# What is live has its deadlines so far ahead: a large past takes long, and can be audited before any timer runs.
+AHEAD = dt.timedelta(minutes=50)
+# Tables that get many rows. Their indexes and foreign keys are made anew, which is quicker than keeping them.
+LARGE = (
+    "customers", "auth_sessions", "otp_requests", "mitra_online_logs", "payment_requests", "chat_sessions", "session_extensions",
+    "customer_transactions", "pairing_failures", "operator_audit_log", "chat_request_notifications", "chat_messages", "session_closures",
+    "session_sensitivity_log", "webhook_logs",
+)  # fmt: skip
+# For this one transaction only. One worker beside us: more would only take turns on a small machine.
+TUNING = """SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL work_mem = '128MB';
+  SET LOCAL maintenance_work_mem = '512MB'; SET LOCAL max_parallel_maintenance_workers = 1; SET LOCAL timezone = 'UTC'"""
+# What is put aside, as (statement that drops it, statement that makes it); the order of making is the order of rows. An
+# index over `varchar IN (…)` stays: PostgreSQL writes such a condition down in a way that reads back as another one.
+ASIDE = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS away,
+    format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS back,
+    CASE contype WHEN 'f' THEN 3 ELSE 1 END AS place FROM pg_constraint
+  WHERE contype IN ('p', 'u') AND conrelid = ANY($1::text[]::regclass[])
+    OR contype = 'f' AND (conrelid = ANY($1::text[]::regclass[]) OR confrelid = ANY($1::text[]::regclass[]))
+  UNION ALL
+  SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid), 2 FROM pg_index
+  WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = indexrelid AND c.contype IN ('p', 'u'))
+    AND coalesce(pg_get_expr(indpred, indrelid), '') NOT LIKE '%::text[])%'
+  ORDER BY place, back"""
+# The whole schema as text: what is put back must be what was put aside.
+SHAPE = """SELECT array_agg(line ORDER BY line) FROM (
+    SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS line FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL SELECT format('%s %s', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger WHERE NOT tgisinternal) x"""
+# At the very end: whoever is online has just been heard of.
+HEARD = """UPDATE mitra_online_status SET last_heartbeat_at = clock_timestamp(), updated_at = clock_timestamp()
+  WHERE is_online AND mitra_id IN (SELECT id FROM mitras WHERE phone LIKE '+6290%')"""
+SIZES = """SELECT c.relname AS name, c.reltuples::bigint AS rows, pg_table_size(c.oid) AS heap, pg_indexes_size(c.oid) AS indexes
+  FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.reltuples > 0 ORDER BY pg_total_relation_size(c.oid) DESC"""
+
+
+class NotGrown(Exception):
+    """This database can't be filled; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """How much of a past."""
+
+    sessions: int = 1_000_000
+    messages: int = 20_000_000
+    notifications: int = 5_000_000
+    seed: int = 1
+    more: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Size:
+    """How large a table is: rows, and bytes of itself and of its indexes."""
+
+    name: str
+    rows: int
+    heap: int
+    indexes: int
+
+
+def mitras_for(sessions: int) -> int:
+    """A mitra for each 400 sessions of the year, a prime number: steps through them then meet each one once."""
+    number = max(23, sessions // 400)
+    while any(number % part == 0 for part in range(2, int(number**0.5) + 1)):
+        number += 1
+    return number
+
+
+def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions: int) -> dict[str, str]:
+    """Return what stands for the words in braces; the last three are the rows that are there already."""
+    crew = mitras_for(wish.sessions)
+    live = min(max(HANDFUL, wish.sessions // 500), crew)
+    past = wish.sessions - live
+    blocks, rest = divmod(past - 1, 5)
+    return {
+        "seed": str(wish.seed),
+        "now": now.isoformat(),
+        "ahead": (now + AHEAD).isoformat(),
+        "begin": (now - dt.timedelta(days=365)).isoformat(),
+        "sessions": str(wish.sessions),
+        "live": str(live),
+        "past": str(past),
+        "mitras": str(crew),
+        "customers": str(2 * blocks + (1 if rest < 2 else 2)),
+        "messages": str(wish.messages),
+        "notifications": str(wish.notifications),
+        "customers_base": str(customers),
+        "mitras_base": str(mitras),
+        "sessions_base": str(sessions),
+    }
+
+
+async def grow(url: str, wish: Wish, say: Callable[[str], None]) -> list[Size]:
+    """Fill the database, telling each step; return its tables, the largest first. Raises NotGrown."""
+    connection = await asyncpg.connect(url, timeout=5)
+    try:
+        there = await connection.fetchrow(
+            "SELECT (SELECT count(*) FROM customers) AS customers, (SELECT count(*) FROM mitras) AS mitras, (SELECT count(*) FROM chat_sessions) AS sessions"
+        )
+        if there["sessions"] > HANDFUL and not wish.more:
+            raise NotGrown(f"there are {there['sessions']} sessions in this database: add to them with --more")
+        if wish.sessions < 10 * HANDFUL:
+            raise NotGrown(f"a past has at least {10 * HANDFUL} sessions")
+        now = await connection.fetchval("SELECT clock_timestamp()")
+        await connection.execute("SET temp_buffers = '256MB'")
+        async with connection.transaction():
+            await _fill(connection, words(wish, now=now, **dict(there)), say)
+        for table in (*LARGE, "mitras", "mitra_online_status", "control_center_users", "roles"):
+            await _timed(connection, f"VACUUM (ANALYZE) {table}", f"vacuum {table}", say, from_s=1)
+        await connection.execute(HEARD)
+        return [Size(**dict(row)) for row in await connection.fetch(SIZES)]
+    finally:
+        await connection.close()
+
+
+async def _fill(connection: Any, known: dict[str, str], say: Callable[[str], None]) -> None:
+    def filled(sql: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda word: known.get(word[1], word[0]), sql)
+
+    await connection.execute(TUNING)
+    await connection.execute(filled(grow_sql.FUNCTIONS))
+    before = await connection.fetchval(SHAPE)
+    aside = await connection.fetch(ASIDE, list(LARGE))
+    for row in reversed(aside):
+        await connection.execute(row["away"])
+    for table in LARGE:
+        await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    for what, sql in (*grow_sql.PLANS, *grow_sql.ROWS):
+        await _timed(connection, filled(sql), what, say)
+    for row in aside:
+        await _timed(
+            connection, row["back"], row["back"].removeprefix("ALTER TABLE ").removeprefix("CREATE "), say, from_s=1
+        )
+    for table in LARGE:
+        await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+    lost, odd = _difference(before, await connection.fetchval(SHAPE))
+    if lost or odd:
+        raise NotGrown(f"the schema would not be what it was, so nothing was changed; missing: {lost}; new: {odd}")
+
+
+def _difference(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+    return sorted(set(before) - set(after)), sorted(set(after) - set(before))
+
+
+async def _timed(connection: Any, sql: str, what: str, say: Callable[[str], None], *, from_s: float = 0) -> None:
+    """Run a statement and tell how long it took, if it took `from_s` seconds or more."""
+    started = time.monotonic()
+    done = str(await connection.execute(sql)).rpartition(" ")[2]
+    rows = f"{int(done):,} rows" if done.isdigit() else ""
+    seconds = time.monotonic() - started
+    if seconds >= from_s:
+        say(f"{seconds:8.1f} s  {what[:100]}  {rows}".rstrip())

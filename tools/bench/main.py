@@ -1,0 +1,224 @@
+"""`sesi bench`: runs the benches in turn, shows and keeps what they found."""
+
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import attrs
+import uvloop
+from rich.console import Console
+
+from tools.bench import chat, deadlines, rest, sockets
+from tools.bench.figures import Goal, Outcome, as_json, compared, load_json, number, table
+from tools.bench.machine import describe, yardstick
+from tools.bench.peers import beside
+from tools.bench.running import BenchFailed, start_service
+from tools.service import Service
+
+PROFILE_S = 5
+Run = Callable[[Service, float], Coroutine[Any, Any, dict[str, float]]]
+
+
+@attrs.frozen(kw_only=True)
+class Bench:
+    """One thing that is measured: its load in words, what it needs to run, what it must reach."""
+
+    name: str
+    load: str
+    run: Run
+    goals: tuple[Goal, ...]
+    apis: int = 1
+    hubs: int = 1
+    seconds: float = 6.0
+    runs: int = 5
+    hot: str = "realtime"  # whose profile is taken
+    peer: str | None = None  # measured in turn, in the same run
+    in_all: bool = True
+
+
+def _chat(load: chat.Load) -> Bench:
+    async def run(service: Service, seconds: float) -> dict[str, float]:
+        return await chat.run(load, service, seconds)
+
+    peer = "socketio" if load.name == "chat-a" else None
+    goals = (*load.goals, *chat.ALWAYS)
+    if peer is not None:
+        goals = (*goals, Goal(figure="times the peer's stored/s", at_least=8))
+    return Bench(name=load.name, load=load.words, run=run, goals=goals, hubs=load.hubs, peer=peer)
+
+
+def _pairing(count: int, limit_ms: float) -> Bench:
+    async def run(service: Service, _: float) -> dict[str, float]:
+        return await rest.pairing(service, count)
+
+    return Bench(
+        name=f"pairing-{count}",
+        load=f"a paid request, {count:,} mitras online: the gateway's call to the first `chat_request` frame",
+        run=run,
+        goals=(Goal(figure="first frame p99 ms", at_most=limit_ms),),
+        runs=3,
+        hot="api",
+    )
+
+
+BENCHES = (
+    *map(_chat, chat.LOADS),
+    Bench(
+        name="session",
+        load="GET of a session by its parties, 32 connections, one api process",
+        run=rest.session_view,
+        goals=(Goal(figure="times the peer's answers/s", at_least=3),),
+        peer="fastapi",
+        hot="api",
+    ),
+    Bench(
+        name="availability",
+        load="GET of the availability, 2,000 customers over 32 connections, two api processes",
+        run=rest.availability,
+        goals=(Goal(figure="answers/s", at_least=8_000),),
+        apis=2,
+        hot="api",
+    ),
+    _pairing(20, 100),
+    _pairing(1_000, 500),
+    Bench(
+        name="deadlines",
+        load="10,000 chats end within one minute",
+        run=deadlines.expiries,
+        goals=(Goal(figure="late p99 ms", at_most=100), Goal(figure="early max ms", at_most=50)),
+        runs=3,
+        hot="jobs",
+    ),
+    Bench(
+        name="idle",
+        load="10,000 sockets, authenticated and subscribed, that say nothing",
+        run=sockets.idle,
+        goals=(Goal(figure="connects/s", at_least=2_000), Goal(figure="KiB a socket", at_most=20)),
+        runs=3,
+    ),
+    Bench(
+        name="soak",
+        load="200 pairs talk at 2,000 messages a second for 10 minutes, all marked",
+        run=sockets.soak,
+        goals=(
+            Goal(figure="realtime growth %", at_most=5),
+            Goal(figure="api growth %", at_most=5),
+            Goal(figure="jobs growth %", at_most=5),
+        ),
+        runs=1,
+        seconds=600,
+        in_all=False,
+    ),
+)
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What was asked for on the command line."""
+
+    names: tuple[str, ...] = ()
+    runs: int | None = None
+    seconds: float | None = None
+    template: pathlib.Path | None = None
+    json: pathlib.Path | None = None
+    compare: pathlib.Path | None = None
+    page: pathlib.Path | None = None
+    profile: pathlib.Path | None = None
+    peers: bool = True
+
+
+def bench(wish: Wish, console: Console) -> int:
+    """Run what was asked for; 1 when a goal was missed or a load did not run."""
+    sockets.allow_files(65_536)
+    chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
+    outcomes: list[Outcome] = []
+    failed = False
+    for one in chosen:
+        outcome = Outcome(name=one.name, load=one.load, goals=one.goals)
+        try:
+            _measure(one, wish, outcome, console)
+        except BenchFailed as error:
+            console.print(f"[red]{one.name}: {error}[/]")
+            failed = True
+        if outcome.runs:
+            outcomes.append(outcome)
+            console.print(table(outcome))
+            _keep(outcomes, wish)
+    if wish.compare is not None:
+        console.print(compared(outcomes, load_json(wish.compare)[0]))
+    missed = [line for outcome in outcomes for line in outcome.missed()]
+    for line in missed:
+        console.print(f"[red]missed[/] {line}")
+    return 1 if failed or missed else 0
+
+
+def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None:
+    """Run one bench so often as asked, in turn with its peer. Raises BenchFailed."""
+    seconds, runs = wish.seconds or one.seconds, wish.runs or one.runs
+    service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
+    peer = beside.start(one.peer, service) if one.peer is not None and wish.peers else None
+    try:
+        for turn in range(1, runs + 1):
+            console.print(f"{one.name}: run {turn} of {runs}", style="dim")
+            profiler = _profile(one, wish, service) if wish.profile is not None and turn == runs else None
+            before = yardstick()
+            figures = uvloop.run(one.run(service, seconds))
+            figures["yardstick ms"] = (before + yardstick()) / 2
+            if profiler is not None:
+                profiler.wait()
+            if peer is not None:
+                theirs = uvloop.run(peer.run(seconds))
+                rate = next(iter(figures))
+                figures[f"times the peer's {rate}"] = figures[rate] / theirs[next(iter(theirs))]
+                figures |= {f"{peer.name}: {name}": value for name, value in theirs.items()}
+            outcome.runs.append(figures)
+    finally:
+        if peer is not None:
+            peer.close()
+        service.close()
+
+
+def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes]:
+    """Sample the hottest process in the last run, for https://www.speedscope.app."""
+    assert wish.profile is not None
+    wish.profile.mkdir(parents=True, exist_ok=True)
+    target = wish.profile / f"{one.name}.speedscope.json"
+    command = [
+        str(beside.program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
+        "--duration", str(PROFILE_S), "--format", "speedscope", "--output", str(target),
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _keep(outcomes: list[Outcome], wish: Wish) -> None:
+    """Write what there is so far: a bench that fails later must not lose it."""
+    machine = describe()
+    if wish.json is not None:
+        wish.json.write_text(json.dumps(as_json(outcomes, machine), indent=1) + "\n")
+    if wish.page is not None:
+        wish.page.write_text(page(outcomes, machine))
+
+
+def page(outcomes: list[Outcome], machine: dict[str, str]) -> str:
+    """Write the page of the docs."""
+    lines = [
+        "# What was measured",
+        "",
+        "Written by `sesi bench --page`. Load generator, PostgreSQL (fsync on), Valkey and the service share the machine.",
+        "Each figure is minimum / **median** / maximum of the runs; a goal is held by the median.",
+        "",
+        *(f"- {name}: {value}" for name, value in machine.items()),
+    ]
+    for outcome in outcomes:
+        lines += ["", f"## {outcome.name}", "", f"{outcome.load}; {len(outcome.runs)} runs.", ""]
+        lines += ["| figure | min | median | max | goal | |", "|---|---|---|---|---|---|"]
+        for figure, values in outcome.figures().items():
+            goal = outcome.goal_of(figure)
+            verdict = "" if goal is None else "met" if goal.met(values.median) else "missed"
+            lines.append(
+                f"| {figure} | {number(values.least)} | **{number(values.median)}** | {number(values.most)} "
+                f"| {'' if goal is None else goal.text} | {verdict} |"
+            )
+    return "\n".join(lines) + "\n"

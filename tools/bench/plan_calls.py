@@ -1,0 +1,407 @@
+"""Calls every read and every store function of core, with arguments such as the product gives them.
+
+A function is called by its signature: each argument's value comes from its name (`TYPICAL`, read from the database) or,
+where the name says nothing, from its type. So a new function is watched without a word here, unless its arguments need
+one: then the call fails and says which. What one call does not show, another form of it does: see FORMS.
+"""
+
+import datetime as dt
+import enum
+import importlib
+import inspect
+import pathlib
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.base.actor import Actor, UserType
+from core.base.pages import Page
+from core.config.keys import KEYS
+from core.customers.rules import Identity, IdentityKind
+from core.extensions.states import ExtensionStatus
+from core.flows import payment_request
+from core.idempotency.rules import Once
+from core.messages.rules import Draft, Mark
+from core.reads.activity import ActivityFilter
+from core.reads.payments import FailureFilter, WebhookFilter
+from core.reads.support import LookUp
+from core.runtime import Runtime
+from core.sessions.states import SessionStatus
+from core.sessions.store import Session
+from core.steps import announce, logins
+from core.steps.freedom import freedom
+from core.storage.database import Database, Tx
+from core.storage.reads import Reader
+from tools.bench.plan_watch import WatchedDatabase
+
+CORE = pathlib.Path(__file__).parents[2] / "core"
+# Modules whose functions ask the database; flows and steps ask through them, but for what EXTRA names.
+ASKING = ("store", "desk", "views")
+EXTRA = (
+    payment_request._check_target,
+    announce.chat_requests,
+    logins.refresh_push_token,
+    Runtime.look,
+)
+# Not called, each for a reason.
+LEFT_OUT = {
+    "core.reads.ledger.audit": "reads everything, once, on purpose: it is the audit",
+    "core.reads.ledger.check": "the audit itself, in a transaction of its caller's",
+    "core.reads.people.authenticate": "needs a signed token; what it asks is operators.get and customers.ids_of",
+}
+# Who asks, where it is not the customer.
+MITRA = {"chat_requests", "mitra_status", "mitra_history"}
+OPERATOR = {"customers", "customer_for_operator"}
+# What is typical, from the database itself: a customer with many sessions and her latest one, the busiest mitra, and so on.
+TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
+      SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) ORDER BY created_at DESC LIMIT 1),
+    live AS ((SELECT * FROM chat_sessions WHERE status = 'active' ORDER BY created_at DESC LIMIT 1)
+      UNION ALL (SELECT * FROM chat_sessions WHERE mitra_id IS NOT NULL ORDER BY created_at DESC LIMIT 1) LIMIT 1)
+  SELECT s.id AS session_id, s.customer_id, s.payment_request_id, live.id AS active_id, live.customer_id AS active_customer_id, live.mitra_id AS active_mitra_id,
+    coalesce((SELECT id FROM chat_sessions WHERE status = 'searching' ORDER BY created_at LIMIT 1), s.id) AS searching_id,
+    (SELECT mitra_id FROM chat_sessions WHERE mitra_id IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) AS mitra_id,
+    (SELECT id FROM chat_messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1) AS message_id,
+    (SELECT id FROM session_extensions ORDER BY id DESC LIMIT 1) AS extension_id,
+    (SELECT id FROM pairing_failures ORDER BY operator_action NULLS FIRST, created_at LIMIT 1) AS failure_id,
+    (SELECT id FROM control_center_users ORDER BY created_at LIMIT 1) AS operator_id, (SELECT id FROM roles LIMIT 1) AS role_id,
+    (SELECT id FROM webhook_logs ORDER BY received_at DESC LIMIT 1) AS log_id,
+    (SELECT id FROM otp_requests ORDER BY id DESC LIMIT 1) AS otp_request_id, (SELECT phone FROM otp_requests ORDER BY id DESC LIMIT 1) AS phone,
+    (SELECT id FROM auth_sessions WHERE revoked_at IS NULL AND push_token IS NOT NULL ORDER BY id DESC LIMIT 1) AS auth_session_id,
+    (SELECT push_token FROM auth_sessions WHERE revoked_at IS NULL AND push_token IS NOT NULL ORDER BY id DESC LIMIT 1) AS push_token,
+    (SELECT id FROM pricing_tiers LIMIT 1) AS tier_id, (SELECT id FROM pricing_promotions LIMIT 1) AS promotion_id,
+    (SELECT gateway_invoice_id FROM payment_requests WHERE id = s.payment_request_id) AS invoice_id,
+    (SELECT id FROM customers WHERE is_anonymous AND account_belongs_to IS NULL ORDER BY id DESC LIMIT 1) AS anonymous_id,
+    ARRAY(SELECT customer_id::text FROM chat_sessions WHERE customer_id IS NOT NULL ORDER BY created_at DESC LIMIT 200) AS many_customers,
+    ARRAY(SELECT mitra_id::text FROM mitra_online_status WHERE is_online ORDER BY mitra_id LIMIT 200) AS many_mitras
+  FROM s, live"""
+
+
+class NoArgument(Exception):
+    """Nobody has said what this argument typically is; the message names it."""
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """One form of one function; `with_` replaces the usual arguments."""
+
+    function: Callable[..., Any]
+    form: str = ""
+    with_: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The function with its module, and the form."""
+        plain = f"{self.function.__module__}.{self.function.__name__}"
+        return f"{plain} ({self.form})" if self.form else plain
+
+
+class Caller:
+    """Knows what is typical in a database."""
+
+    def __init__(self, runtime: Runtime, database: WatchedDatabase, tx: Tx, found: dict[str, Any]) -> None:
+        now = runtime.now()
+        self.many: dict[UserType, list[str]] = {
+            UserType.CUSTOMER: found.pop("many_customers"),
+            UserType.MITRA: found.pop("many_mitras"),
+        }
+        text = {name: str(value) for name, value in found.items() if value is not None}
+        self.now = now
+        self.by_type = {Runtime: runtime, Database: database, Tx: tx, Reader: database}
+        self.customer = self._actor(UserType.CUSTOMER, text["customer_id"])
+        self.mitra = self._actor(UserType.MITRA, text["mitra_id"])
+        self.operator = self._actor(UserType.OPERATOR, text["operator_id"])
+        self.text = text
+        self.by_name: dict[str, Any] = {
+            **text,
+            "user_id": text["customer_id"],
+            "account_id": text["active_customer_id"],
+            "targeted_mitra_id": text["mitra_id"],
+            "resource_id": text["session_id"],
+            "push_id": ids.new_id(),
+            "customer_ids": [text["customer_id"]],
+            "party_ids": [text["customer_id"]],
+            "recipient_ids": [text["customer_id"]],
+            "session_ids": [text["session_id"], text["active_id"]],
+            "mitra_ids": [text["mitra_id"], text["active_mitra_id"]],
+            "account": [text["customer_id"]],
+            "event_ids": [ids.new_id()],
+            "tier_ids": [text["tier_id"]],
+            "statuses": ["active", "expired", "closing"],
+            "freedom": freedom(runtime.config),
+            "identity": Identity(kind=IdentityKind.PHONE, value=text["phone"]),
+            "key": KEYS["max_customers_per_mitra"],
+            "name": "Dewi",
+            "connection": database.watch,
+            "runner": database.watch,
+            "once": Once(user_id=text["customer_id"], key="a-key", fingerprint="a-body"),
+            "object_id": text["failure_id"],
+            "but": text["session_id"],
+            "ip_address": "10.1.2.9",
+            "email": "grown-1@example.test",
+            "mode": "chat",
+            "user_type": "customer",
+            "kind": "updated",
+            "ended_by": "customer",
+            "cause_tag": "no_mitra_available",
+            "channel": "sms",
+            "limit": 500,
+            "older_than_s": 30.0,
+            "within_s": 3600.0,
+            "real_seconds": 10.0,
+            "scale": 1.0,
+            "back_s": 60.0,
+            "timeout": 30.0,
+            "page": Page(),
+            "value": 3,
+            "since": now - dt.timedelta(hours=1),
+            "until": None,
+        }
+
+    def _actor(self, kind: UserType, user_id: str) -> Actor:
+        return Actor(
+            user_type=kind, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**31, ids=(user_id,), permissions={"*": "write"}
+        )  # fmt: skip
+
+    def forms(self) -> dict[str, list[Call]]:
+        """Return what more than the usual form is worth watching: filters, searches, the next page, another side."""
+        from core.reads import activity, chats, payments, people, support
+        from core.sessions import views
+
+        since, until = self.now - dt.timedelta(days=60), self.now - dt.timedelta(days=30)
+        deep = Page(before_at=self.now - dt.timedelta(days=180), before_id=self.text["session_id"])
+        made: list[Call] = []
+
+        def add(function: Callable[..., Any], form: str, **with_: Any) -> None:
+            made.append(Call(function=function, form=form, with_=with_))
+
+        for look in (support.customers, support.sessions, support.payments):
+            add(look, "a name", which=LookUp(q="Indra"))
+            add(look, "a name nobody has", which=LookUp(q="Zebulon"))
+            add(look, "an id", which=LookUp(q=self.text["customer_id"]))
+            add(look, "an unknown id", which=LookUp(q=ids.new_id()))
+            add(look, "deep", page=deep)
+        add(support.customers, "a number", which=LookUp(q=self.text["phone"][-8:]))
+        add(support.payments, "an invoice", which=LookUp(q=self.text["invoice_id"]))
+        long_ago = self.now - dt.timedelta(days=400)
+        add(
+            support.sessions,
+            "nobody of a state",
+            which=LookUp(status="searching", until=self.now - dt.timedelta(days=1)),
+        )
+        add(
+            support.payments,
+            "nobody of a state",
+            which=LookUp(status="confirmed", until=self.now - dt.timedelta(days=1)),
+        )
+        add(support.sessions, "before all", which=LookUp(until=long_ago))
+        add(support.sessions, "a mitra", which=LookUp(q=self.text["mitra_id"]))
+        add(support.sessions, "a name of a state", which=LookUp(q="Indra", status="closing"))
+        add(payments.webhook_calls, "unknown", which=WebhookFilter(q=ids.new_id()))
+        for look, states in ((support.sessions, ("completed", "closing")), (support.payments, ("consumed", "pending"))):
+            for state in states:
+                add(look, state, which=LookUp(status=state))
+            add(look, "a month", which=LookUp(since=since, until=until))
+        for tag in ("no_mitra_available", "payment_session_expired"):
+            add(payments.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
+        add(payments.failed_pairings, "open", which=FailureFilter(operator_action="none"))
+        add(payments.failed_pairings, "nobody", which=FailureFilter(cause_tag="targeted_mitra_offline"))
+        add(payments.failed_pairings, "refunded", which=FailureFilter(operator_action="refunded"))
+        add(payments.failed_pairings, "superseded", which=FailureFilter(superseded=True))
+        add(payments.failed_pairings, "deep", page=deep)
+        for result in ("confirmed", "late_payment_recorded", "error"):
+            add(payments.webhook_calls, result, which=WebhookFilter(processing_result=result))
+        add(payments.webhook_calls, "of one request", which=WebhookFilter(q=self.text["payment_request_id"]))
+        add(payments.webhook_calls, "a month", which=WebhookFilter(since=since, until=until))
+        add(activity.log, "a mitra", which=ActivityFilter(mitra_id=self.text["mitra_id"]))
+        add(activity.log, "a month", which=ActivityFilter(since=since, until=until))
+        add(activity.log, "deep", page=deep)
+        add(activity.summary, "a day", since=self.now - dt.timedelta(days=1))
+        add(activity.summary, "30 days", since=None)
+        add(people.mitras_for_operator, "a name", q="Indra")
+        add(chats.messages, "behind", after=3)
+        for read in (chats.session, chats.open_sessions):
+            add(read, "mitra", actor=self.mitra)
+        for read in (chats.snapshots, chats.places_of):
+            add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
+        add(chats.mitra_history, "deep", page=deep)
+        add(views.one_of, "mitra", side=UserType.MITRA)
+        for read in (views.open_of, views.open_of_all):
+            add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
+        return self._more([*made, *self._together()])
+
+    def _together(self) -> Iterator[Call]:
+        """Return what a hub asks at once for everybody who comes back after an outage."""
+        from core.customers import store as customers
+        from core.deliveries import store as deliveries
+        from core.reads import chats
+        from core.sessions import views
+
+        for side, party_ids in self.many.items():
+            form = f"{len(party_ids)} {side.value}s"
+            for read in (chats.snapshots, chats.places_of, views.open_of_all):
+                yield Call(function=read, form=form, with_={"side": side, "party_ids": party_ids})
+            yield Call(function=deliveries.unheard, form=form, with_={"recipient_ids": party_ids})
+        together = self.many[UserType.CUSTOMER]
+        yield Call(function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together})
+
+    def _more(self, made: list[Call]) -> dict[str, list[Call]]:
+        """Add the forms of writes that the usual one does not reach."""
+        from core.customers import store as customers
+        from core.deliveries import store as deliveries
+        from core.events.notices import Notice
+        from core.extensions import store as extensions
+        from core.logins import store as logins_store
+        from core.messages import store as messages
+        from core.pairing import store as pairing
+        from core.pushes import store as pushes
+        from core.reads import configuration
+        from core.sessions import store as sessions
+
+        text, searching = self.text, self.text["searching_id"]
+        draft = Draft(
+            id=ids.new_id(), session_id=text["active_id"], sender_id=text["active_customer_id"], client_message_id=ids.new_id(),
+            type="text", content="Halo", metadata=None,
+        )  # fmt: skip
+        new = {**self.session_fields(), "id": ids.new_id(), "status": SessionStatus.SEARCHING}
+        notice = Notice(
+            event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
+            session_id=text["session_id"], payload="{}",
+        )  # fmt: skip
+        stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
+        planned = pushes.Planned(
+            auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
+        )  # fmt: skip
+        usual: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+            (
+                messages.commit,
+                {"drafts": [draft], "marks": {text["active_id"]: Mark(customer_read=1)}, "anchor": self.now},
+            ),
+            (messages.fill, {"after": {text["active_id"]: 0}}),
+            (deliveries.add, {"notices": [notice]}),
+            (pushes.add, {"planned": [planned]}),
+            (configuration.row, {"name": "max_customers_per_mitra"}),
+            (sessions.create, {"session": Session(**new)}),
+            (sessions.pair, {"session_id": searching}),
+            (sessions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
+            (extensions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
+            (pairing.invite, {"session_id": searching}),
+            (pairing.close_open, {"session_id": searching}),
+            (pairing.tally, {"session_id": searching}),
+            (announce.chat_requests, {"session_id": searching}),
+            (customers.create_anonymous, {"customer_id": ids.new_id()}),
+            (customers.create_known, {"customer_id": ids.new_id(), "identity": stranger}),
+            (customers.upgrade, {"customer_id": text["anonymous_id"], "identity": stranger}),
+            (
+                sessions.create_completed,
+                {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
+            ),
+            (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
+            (extensions.resolve, {"status": ExtensionStatus.REJECTED}),
+            (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
+            (logins_store.create_otp, {"otp_request_id": ids.new_id()}),
+            (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
+        )
+        forms: dict[str, list[Call]] = {}
+        for function, with_ in usual:
+            call = Call(function=function, with_=with_)
+            forms.setdefault(call.name, []).append(call)
+        for call in made:
+            forms.setdefault(f"{call.function.__module__}.{call.function.__name__}", []).append(call)
+        return forms
+
+    def session_fields(self) -> dict[str, Any]:
+        """Return a session's attributes as they typically are."""
+        return {field.name: self.value(field.name, hint) for field, hint in _fields(Session)}
+
+    def calls(self) -> Iterator[Call]:
+        """Go through every function, each in its usual form and in those worth watching beside it."""
+        forms = self.forms()
+        for function in (*functions(), *EXTRA):
+            name = f"{function.__module__}.{function.__name__}"
+            if name in LEFT_OUT:
+                continue
+            found = forms.get(name, [])
+            if not any(call.form == "" for call in found):
+                yield Call(function=function)
+            yield from found
+
+    async def make(self, call: Call) -> None:
+        """Make a call. Raises NoArgument."""
+        hints = typing.get_type_hints(call.function)
+        positional, named = [], {}
+        for parameter in inspect.signature(call.function).parameters.values():
+            if parameter.name in call.with_:
+                value = call.with_[parameter.name]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                named |= {"enabled": True} if "promotion" in call.name else {"tag": "new"}
+                continue
+            elif parameter.name == "self":
+                value = self.by_type[Runtime]
+            elif parameter.name == "actor":
+                value = self.who(call.function)
+            elif parameter.default is not parameter.empty and parameter.name not in self.by_name:
+                value = parameter.default
+            else:
+                value = self.value(parameter.name, hints.get(parameter.name, Any))
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+        await call.function(*positional, **named)
+
+    def who(self, function: Callable[..., Any]) -> Actor:
+        """Return who asks this."""
+        if function.__name__ in MITRA:
+            return self.mitra
+        return self.operator if function.__name__ in OPERATOR else self.customer
+
+    def value(self, name: str, hint: Any) -> Any:
+        """Return what an argument typically is. Raises NoArgument."""
+        if name in self.by_name:
+            return self.by_name[name]
+        if isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint):
+            return None
+        if hint in self.by_type:
+            return self.by_type[hint]
+        plain = {
+            str: "x",
+            int: 5,
+            float: 1.0,
+            bool: False,
+            bytes: b"{}",
+            dt.datetime: self.now,
+            dt.timedelta: dt.timedelta(minutes=5),
+            Any: {},
+        }
+        if hint in plain and not name.endswith(("_id", "_ids")):
+            return plain[hint]
+        if typing.get_origin(hint) in (dict, list):
+            return {} if typing.get_origin(hint) is dict else []
+        if isinstance(hint, type) and issubclass(hint, enum.Enum):
+            return next(iter(hint))
+        if isinstance(hint, type) and attrs.has(hint):
+            given = {field.name: self.value(field.name, of) for field, of in _fields(hint)}
+            return hint(**({**given, "id": ids.new_id()} if "id" in given else given))
+        raise NoArgument(f"{name}: {hint}: say in tools.bench.plan_calls what it typically is")
+
+
+def _fields(cls: type) -> Iterator[tuple[Any, Any]]:
+    hints = typing.get_type_hints(cls)
+    for field in attrs.fields(cls):
+        if field.init and field.default is attrs.NOTHING:
+            yield field, str if field.name == "id" else hints[field.name]
+
+
+def functions() -> Iterator[Callable[..., Any]]:
+    """Find every public function that asks the database: of the reads, and of what tables' concepts own."""
+    for path in sorted(CORE.rglob("*.py")):
+        if path.parent.name != "reads" and path.stem not in ASKING:
+            continue
+        module = importlib.import_module(".".join(path.relative_to(CORE.parent).with_suffix("").parts))
+        for name, function in vars(module).items():
+            if inspect.iscoroutinefunction(function) and function.__module__ == module.__name__ and name[0] != "_":
+                yield function

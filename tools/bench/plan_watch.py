@@ -1,0 +1,212 @@
+"""Watches what the product asks of the database: each statement is planned, tried eight times, and then really run.
+
+How this works. One connection, one transaction, rolled back at the end: nothing that is watched stays. Everything that
+core runs on it, as `Tx` or as `Database`, comes through `Watch`. asyncpg keeps statements prepared, and from the sixth
+run on PostgreSQL may use a plan that no longer looks at the parameters; so a statement is tried eight times, and what is
+told is the quickest of the last three. Scans are counted by PostgreSQL itself, so those inside functions and triggers count;
+an index that is gone through from end to end, for all its rows, is a scan too, and is found in the plan.
+"""
+
+import contextlib
+import datetime as dt
+import json
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import attrs
+
+from core.storage.database import Database, Tx
+
+BIG = 100_000  # rows; a table that is smaller may be read as a whole
+TRIES = 8
+TOLD = 3  # of them; the first five are planned anew each time
+# Rows read so far in this transaction, by scans and by index.
+READ = """SELECT relname, seq_scan, seq_tup_read, coalesce(idx_tup_fetch, 0) AS fetched FROM pg_stat_xact_user_tables
+  WHERE seq_scan > 0 OR idx_tup_fetch > 0"""
+LARGE_TABLES = (
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND reltuples > $1"
+)
+# Indexes over all rows of a big table.
+WHOLE = """SELECT indexrelid::regclass::text AS name, t.relname AS of FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+  WHERE i.indpred IS NULL AND t.relkind = 'r' AND t.relnamespace = 'public'::regnamespace AND t.reltuples > $1"""
+GATHERS = ("Sort", "Aggregate", "Hash", "WindowAgg", "ModifyTable")  # take all rows below them, whatever is above
+
+
+@attrs.define(kw_only=True)
+class Seen:
+    """A statement of the product. `scans`: the big tables that it reads as a whole; `read`: rows that one run reads.
+
+    `ms` is the time of a run, with its round trip; None when the database refused what was tried (a second row of a kind).
+    """
+
+    home: str
+    case: str
+    sql: str
+    nodes: str
+    cost: float
+    rows: int = 0
+    read: int = 0
+    ms: float | None = None
+    generic: bool = False
+    scans: tuple[str, ...] = ()
+
+
+class Watch:
+    """A connection that plans before it runs."""
+
+    def __init__(self, connection: Any, large: frozenset[str], whole: dict[str, str]) -> None:
+        self.connection = connection
+        self.large = large
+        self.whole = whole
+        self.seen: dict[tuple[str, str], Seen] = {}
+        self.case = ""
+
+    @classmethod
+    async def open(cls, connection: Any, *, big: int = BIG) -> "Watch":
+        """Watch a connection that is in a transaction; tables of more rows than `big` are not to be read as a whole."""
+        large = frozenset(row["relname"] for row in await connection.fetch(LARGE_TABLES, big))
+        return cls(connection, large, {row["name"]: row["of"] for row in await connection.fetch(WHOLE, big)})
+
+    async def fetch(self, sql: str, *args: Any, timeout: float | None = None) -> list[Any]:
+        """Run a statement and return its rows."""
+        await self._look(sql, args)
+        return await self.connection.fetch(sql, *args, timeout=timeout)
+
+    async def fetchrow(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
+        """Run a statement and return its first row, or None."""
+        await self._look(sql, args)
+        return await self.connection.fetchrow(sql, *args, timeout=timeout)
+
+    async def fetchval(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
+        """Run a statement and return the first column of its first row, or None."""
+        await self._look(sql, args)
+        return await self.connection.fetchval(sql, *args, timeout=timeout)
+
+    async def execute(self, sql: str, *args: Any, timeout: float | None = None) -> str:
+        """Run a statement and return its status."""
+        await self._look(sql, args)
+        return await self.connection.execute(sql, *args, timeout=timeout)
+
+    async def _look(self, sql: str, args: tuple[Any, ...]) -> None:
+        key = (self.case, " ".join(sql.split()))
+        if key in self.seen:
+            return
+        found = self.seen[key] = Seen(home=_home(), case=self.case, sql=key[1], nodes="", cost=0)
+        plan = await self._explain(sql, args)
+        found.nodes, found.cost = " · ".join(_nodes(plan)), plan["Total Cost"]
+        with contextlib.suppress(asyncpg.PostgresError):
+            await self._try(found, sql, args)
+        if found.generic:
+            plan = await self._generic(sql, len(args))
+            found.nodes, found.cost = " · ".join(_nodes(plan)), plan["Total Cost"]
+        walked = {self.whole[index] for index in _walked(plan) if index in self.whole}
+        found.scans = tuple(sorted({*found.scans, *walked}))
+
+    async def _explain(self, sql: str, args: tuple[Any, ...]) -> dict[str, Any]:
+        answer = await self.connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *args)
+        return json.loads(answer)[0]["Plan"]
+
+    async def _generic(self, sql: str, count: int) -> dict[str, Any]:
+        """Return the plan that does not look at the parameters."""
+        connection = self.connection
+        await connection.execute(f"PREPARE watched AS {sql}")
+        await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        try:
+            values = f"({', '.join(['NULL'] * count)})" if count else ""
+            return json.loads(await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE watched{values}"))[0]["Plan"]
+        finally:
+            await connection.execute("SET LOCAL plan_cache_mode = auto")
+            await connection.execute("DEALLOCATE watched")
+
+    async def _try(self, found: Seen, sql: str, args: tuple[Any, ...]) -> None:
+        async with kept_out(self.connection):
+            before = await self._read()
+            prepared = await self.connection.prepare(sql)
+            rows: list[Any] = []
+            spent: list[float] = []
+            for _ in range(TRIES):
+                async with kept_out(self.connection):
+                    started = time.perf_counter()
+                    rows = await prepared.fetch(*args)
+                    spent.append((time.perf_counter() - started) * 1000)
+            after = await self._read()
+            found.generic = bool(
+                await self.connection.fetchval(
+                    "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = $1", prepared.get_name()
+                )
+            )
+        found.ms, found.rows = min(spent[-TOLD:]), len(rows)
+        found.read = sum(sum(after[name][1:]) - sum(before.get(name, (0, 0, 0))[1:]) for name in after) // TRIES
+        found.scans = tuple(
+            sorted(name for name in after if name in self.large and after[name][0] > before.get(name, (0, 0, 0))[0])
+        )
+
+    async def _read(self) -> dict[str, tuple[int, int, int]]:
+        return {row[0]: (row[1], row[2], row[3]) for row in await self.connection.fetch(READ)}
+
+
+@contextlib.asynccontextmanager
+async def kept_out(connection: Any) -> AsyncIterator[None]:
+    """Undo what the block does, however it ends."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+
+
+class WatchedDatabase(Database):
+    """The product's database, all on one watched connection; what is written in a transaction is undone with its call."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        """Read rows."""
+        return await self.watch.fetch(sql, *args)
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Lend the one connection."""
+        yield self.watch
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, now: dt.datetime) -> AsyncIterator[Tx]:
+        """Open a transaction inside the one that is undone."""
+        yield Tx(self.watch, now)
+
+
+def _home() -> str:
+    """Name the function of core that runs the statement, below what only passes it on."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("core.") and not module.startswith("core.storage"):
+            return f"{module}.{frame.f_code.co_name}"
+        frame = frame.f_back
+    return "?"
+
+
+def _nodes(plan: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    """Name the nodes that say how a plan finds its rows, from the top."""
+    where = plan.get("Index Name") or plan.get("Relation Name") or plan.get("Function Name")
+    if where or depth == 0:
+        kind = re.sub(r"(\w+ )?(Scan|Only Scan)$", r"\1\2", plan["Node Type"])
+        yield f"{kind} {where}" if where else kind
+    for part in plan.get("Plans", []):
+        yield from _nodes(part, depth + 1)
+
+
+def _walked(plan: dict[str, Any], *, limited: bool = False) -> Iterator[str]:
+    """Name the indexes of a plan that are gone through without a bound, where nothing above stops after the first rows."""
+    kind = plan["Node Type"]
+    if kind in ("Index Scan", "Index Only Scan") and "Index Cond" not in plan and not limited:
+        yield plan["Index Name"]
+    limited = kind == "Limit" or (limited and kind not in GATHERS and "Subplan Name" not in plan)
+    for part in plan.get("Plans", []):
+        yield from _walked(part, limited=limited)

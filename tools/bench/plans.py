@@ -1,0 +1,124 @@
+"""`sesi grow --plans`: how the database answers each statement of the product, and which of them read too much.
+
+The list is the product's own: tools.bench.plan_calls calls every store function and every read. What may read a big table
+as a whole, or much of it, is named here with its reason; everything else fails.
+"""
+
+import contextlib
+
+import asyncpg
+import attrs
+from rich.table import Table
+
+from core.base.errors import DomainError
+from core.base.settings import Settings
+from core.runtime import open_runtime
+from core.storage.database import SERVER_SETTINGS, Tx, set_up
+from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
+from tools.bench.plan_watch import BIG, Seen, Watch, WatchedDatabase, kept_out
+
+SLOW_MS = 250.0
+SMALL = 500  # rows: what counts as a big table in a small database
+ONLY_WHERE_NEEDED = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
+MUCH = 20_000  # rows that one run reads
+# (home, form) -> why it may read much or take long.
+EXCEPTIONS = {
+    (
+        "core.reads.activity.summary",
+        "30 days",
+    ): "sums up all that happened in 30 days; docs/growth.md says when it needs sums of days",
+}
+
+
+class NotWatched(Exception):
+    """The plans can't be looked at; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """A statement, and what is wrong with it; `reason` is why that is allowed."""
+
+    seen: Seen
+    fault: str | None
+    reason: str | None
+
+
+def judge(seen: Seen) -> Judged:
+    """Say whether a statement reads too much."""
+    fault = None
+    if seen.scans:
+        fault = f"reads all of {', '.join(seen.scans)}"
+    elif seen.read > MUCH:
+        fault = f"reads {seen.read:,} rows"
+    elif seen.ms is not None and seen.ms > SLOW_MS:
+        fault = f"takes {seen.ms:.0f} ms"
+    form = seen.case.partition(" (")[2].rstrip(")")
+    return Judged(seen=seen, fault=fault, reason=EXCEPTIONS.get((seen.home, form)) if fault else None)
+
+
+def table(found: list[Judged]) -> Table:
+    """Show statements, the costliest first."""
+    made = Table("statement", "plan", "cost", "rows", "read", "ms", "")
+    for one in sorted(found, key=lambda judged: -(judged.seen.ms or 0)):
+        seen = one.seen
+        mark = "" if one.fault is None else one.reason or f"[red]{one.fault}[/]"
+        form = seen.case.partition(" (")[2].rstrip(")")
+        made.add_row(
+            seen.home.removeprefix("core.") + (f" ({form})" if form else ""), seen.nodes + (" (for all parameters)" if seen.generic else ""),
+            f"{seen.cost:,.0f}", f"{seen.rows:,}", f"{seen.read:,}", "-" if seen.ms is None else f"{seen.ms:.1f}", mark,
+        )  # fmt: skip
+    return made
+
+
+async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
+    """Make every call of the product on this database, undo it, and judge its statements.
+
+    On a `small` database a scan is often the quickest way; there it is only used, and told, where no index helps.
+    Raises NotWatched.
+    """
+    runtime = await open_runtime(settings, pool_size=2)
+    connection = await asyncpg.connect(
+        settings.database_url, timeout=5, server_settings={**SERVER_SETTINGS, "statement_timeout": "60000"}
+    )
+    await set_up(connection)
+    product = runtime.db
+    try:
+        async with kept_out(connection):
+            found = await connection.fetchrow(TYPICAL)
+            if found is None:
+                raise NotWatched("there is nobody in this database: fill it with `sesi grow`")
+            if small:
+                await connection.execute(ONLY_WHERE_NEEDED)
+            watch = await Watch.open(connection, big=SMALL if small else BIG)
+            runtime.db = WatchedDatabase(watch)
+            caller = Caller(runtime, runtime.db, Tx(watch, runtime.now()), dict(found))
+            wrong = [told for call in caller.calls() if (told := await _make(caller, call, watch)) is not None]
+            if wrong:
+                raise NotWatched("tools.bench.plan_calls does not know how to call:\n" + "\n".join(wrong))
+            return [judge(seen) for seen in watch.seen.values()]
+    finally:
+        runtime.db = product
+        await connection.close()
+        await runtime.close()
+
+
+async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
+    """Make a call and undo it; return what is wrong with the call itself. The product's own refusals are none of ours."""
+    watch.case = call.name
+    before = len(watch.seen)
+    try:
+        async with kept_out(watch.connection):
+            with contextlib.suppress(DomainError, asyncpg.IntegrityConstraintViolationError):
+                await caller.make(call)
+    except (
+        NoArgument,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        AssertionError,
+    ) as error:
+        return f"{call.name}: {type(error).__name__}: {error}"
+    return f"{call.name}: it asks nothing" if len(watch.seen) == before else None

@@ -1,0 +1,54 @@
+"""A service for a bench: whole, durable, with the limits raised that a load from one address would meet."""
+
+import asyncio
+import pathlib
+from collections.abc import Callable
+
+from tools.service import Service
+from tools.throwaway import free_port
+
+CALLBACK_TOKEN = "the-callback-token-of-the-bench"
+SETTLE_S = 30.0
+
+
+class BenchFailed(Exception):
+    """The load did not run as it should; the message says what was seen."""
+
+
+def start_service(*, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None) -> Service:
+    """Start it with so many api and realtime processes; `template`: a database that is there already (`sesi grow`)."""
+    service = Service(
+        durable=True, template=template, prefix="sesi-bench-", GATEWAY_CALLBACK_TOKEN=CALLBACK_TOKEN,
+        WS_FRAMES_PER_SECOND="1000000", WS_FRAMES_BURST="1000000", ACCESS_TOKEN_SECONDS="7200",
+    )  # fmt: skip
+    try:
+        service.command("migrate")
+        service.command("seed", "tiers")
+        service.start_all()
+        for number in range(2, apis + 1):
+            _another(service, "api", number, ("PUBLIC", "INTERNAL"))
+        for number in range(2, hubs + 1):
+            _another(service, "realtime", number, ("REALTIME",))
+    except BaseException:
+        service.close()
+        raise
+    return service
+
+
+def _another(service: Service, name: str, number: int, ports: tuple[str, ...]) -> None:
+    own = {port: free_port() for port in ports}
+    env = {f"{port}_PORT": str(value) for port, value in own.items()}
+    service.start(name, key=f"{name}{number}", **env)  # type: ignore[arg-type]  # no setting is called `wait`
+    service.wait_ready(name, port=own[ports[-1]])
+    for port, value in own.items():
+        service.ports[f"{port}{number}"] = value
+
+
+async def until(good: Callable[[], bool], what: str, *, seconds: float = SETTLE_S) -> None:
+    """Wait for something. Raises BenchFailed when it does not come."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not good():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise BenchFailed(f"never seen: {what}") from None

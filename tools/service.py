@@ -1,0 +1,142 @@
+"""A whole service of its own, process by process: servers, data and ports that are nobody else's. Tests and the bench use it."""
+
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from tools.client import Addresses
+from tools.embedded import Embedded
+from tools.throwaway import free_port
+
+PROCESSES = ("api", "realtime", "jobs")
+PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # where each answers its probe
+READY_S = 30.0
+STOP_S = 20.0
+
+
+class Service:
+    """One service, not started yet: `start` its processes. `env` are settings."""
+
+    def __init__(
+        self,
+        *,
+        durable: bool,
+        scale: float = 1,
+        template: pathlib.Path | None = None,
+        prefix: str = "sesi-service-",
+        **env: str,
+    ) -> None:
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
+        self.servers = Embedded(self.root, durable=durable, template=template)
+        started = self.servers.start()
+        self.database_url, self.redis_url = started.database_url, started.redis_url
+        self.ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
+        self.scale = scale
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SESI_")},
+            "ENVIRONMENT": "test",
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "SESI_DATA_DIR": str(self.root),
+            "SESI_TIME_SCALE": str(scale),
+            "JWT_SECRETS": "test:" + secrets.token_hex(32),
+            "SHUTDOWN_GRACE_SECONDS": "5",
+            "PASSWORD_ROUNDS": "4",  # nobody guesses here
+            # Everybody here comes from one address; whoever looks at the limit sets it.
+            "RATE_LIMIT_PER_MINUTE": "1000000",
+            "RATE_LIMIT_BURST": "1000000",
+            **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
+            **env,
+        }
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where it is."""
+        return Addresses(
+            public=f"http://127.0.0.1:{self.ports['PUBLIC']}",
+            internal=f"http://127.0.0.1:{self.ports['INTERNAL']}",
+            realtime=f"ws://127.0.0.1:{self.ports['REALTIME']}",
+        )
+
+    def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a `sesi` command against this service. Raises AssertionError when it fails, unless told not to check."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.cli", *args],
+            input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        if check and done.returncode != 0:
+            raise AssertionError(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def start_all(self) -> None:
+        """Start one process of each kind and wait until they are ready."""
+        for name in PROCESSES:
+            self.start(name, wait=False)
+        for name in PROCESSES:
+            self.wait_ready(name)
+
+    def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
+        """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
+        log = open(self.root / f"{key or name}.log", "ab")  # noqa: SIM115 - it is the child's
+        self.processes[key or name] = subprocess.Popen(
+            [sys.executable, "-m", "tools.cli", name], env={**self.env, **env}, stdout=log, stderr=log
+        )
+        log.close()
+        if wait and key is None:
+            self.wait_ready(name)
+
+    def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None) -> None:
+        """Wait until a process answers its probe. Raises AssertionError with its log when it does not."""
+        url = f"http://127.0.0.1:{port or self.ports[PORT_OF[name]]}/readyz"
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(url, timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                time.sleep(0.03)
+        raise AssertionError(f"{name} is not ready:\n{self.log(key or name)[-3000:]}")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL a process."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM a process; return its exit code."""
+        self.processes[name].send_signal(signal.SIGTERM)
+        return self.processes[name].wait(timeout=STOP_S)
+
+    def restart(self, name: str) -> None:
+        """SIGKILL a process and start it again."""
+        self.kill(name)
+        self.start(name)
+
+    def log(self, name: str) -> str:
+        """A process's log."""
+        return (self.root / f"{name}.log").read_text(errors="replace")
+
+    def close(self) -> None:
+        """Stop everything and forget its data."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.servers.stop()
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self.servers.postgres_dir is not None:
+            shutil.rmtree(self.servers.postgres_dir, ignore_errors=True)
