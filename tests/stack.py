@@ -1,15 +1,9 @@
 """A whole service for the tests: embedded servers and real processes, which can be killed and started one by one."""
 
 import asyncio
-import os
 import pathlib
 import secrets
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 import urllib.request
 from collections.abc import Awaitable
 from typing import Any
@@ -18,12 +12,10 @@ import asyncpg
 import pytest
 
 from core.base import ids
-from tools.client import Addresses, Client, Refused
-from tools.embedded import Embedded
+from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
-from tools.throwaway import free_port
+from tools.service import Service
 
-PROCESSES = ("api", "realtime", "jobs")
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
@@ -78,44 +70,27 @@ def make_template(folder: pathlib.Path) -> None:
     made.close()
 
 
-class Stack:
+class Stack(Service):
     """One service. `scale` is SESI_TIME_SCALE; more settings come as `env`."""
 
     template: pathlib.Path | None = None
 
     def __init__(self, *, scale: float = 1, only_database: bool = False, **env: str) -> None:
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="sesi-test-"))
         self.inbox = CodeInbox()
-        self.servers = Embedded(self.root, durable=False, template=self.template)
-        started = self.servers.start()
-        self.database_url, self.redis_url = started.database_url, started.redis_url
-        self.ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
-        self.scale = scale
-        self.env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("SESI_")},
-            **self.inbox.environment,
-            "ENVIRONMENT": "test",
-            "DATABASE_URL": self.database_url,
-            "REDIS_URL": self.redis_url,
-            "SESI_DATA_DIR": str(self.root),
-            "SESI_TIME_SCALE": str(scale),
-            "JWT_SECRETS": "test:" + secrets.token_hex(32),
-            "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
-            "SHUTDOWN_GRACE_SECONDS": "5",
-            # Everybody here comes from one address; the tests of the limit have services of their own.
-            "RATE_LIMIT_PER_MINUTE": "1000000",
-            "RATE_LIMIT_BURST": "1000000",
-            **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
-            **env,
-        }
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        if self.template is None:
-            self._fill_database()
-        if not only_database:
-            for name in PROCESSES:
-                self.start(name, wait=False)
-            for name in PROCESSES:
-                self.wait_ready(name)
+        # Hashing a password costs more than most tests: the administrator's signing in is passed on from test to test.
+        self.signed_in: SignedIn | None = None
+        super().__init__(
+            durable=False, scale=scale, template=self.template, prefix="sesi-test-",
+            **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
+        )  # fmt: skip
+        try:
+            if self.template is None:
+                self._fill_database()
+            if not only_database:
+                self.start_all()
+        except BaseException:  # nobody else could stop what runs already
+            self._stop_all()
+            raise
 
     def _fill_database(self) -> None:
         self.command("migrate")
@@ -124,68 +99,6 @@ class Stack:
             "operator", "create", "--email", EMAIL, "--display-name", "Root", "--role", "administrator",
             "--password-stdin", stdin=PASSWORD,
         )  # fmt: skip
-
-    @property
-    def addresses(self) -> Addresses:
-        """Where it is."""
-        return Addresses(
-            public=f"http://127.0.0.1:{self.ports['PUBLIC']}",
-            internal=f"http://127.0.0.1:{self.ports['INTERNAL']}",
-            realtime=f"ws://127.0.0.1:{self.ports['REALTIME']}",
-        )
-
-    def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a `sesi` command against this service."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tools.cli", *args],
-            input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        if check and done.returncode != 0:
-            raise AssertionError(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
-        """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
-        log = open(self.root / f"{key or name}.log", "ab")  # noqa: SIM115 - it is the child's
-        self.processes[key or name] = subprocess.Popen(
-            [sys.executable, "-m", "tools.cli", name], env={**self.env, **env}, stdout=log, stderr=log
-        )
-        log.close()
-        if wait and key is None:
-            self.wait_ready(name)
-
-    def wait_ready(self, name: str, *, port: int | None = None) -> None:
-        """Wait until a process answers its probe."""
-        known = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}
-        url = f"http://127.0.0.1:{port or self.ports[known[name]]}/readyz"
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(url, timeout=2) as answer:
-                    if answer.status == 200:
-                        return
-            except OSError:
-                time.sleep(0.03)
-        raise AssertionError(f"{name} is not ready:\n{self.log(name)[-3000:]}")
-
-    def kill(self, name: str) -> None:
-        """SIGKILL a process."""
-        self.processes[name].kill()
-        self.processes[name].wait()
-
-    def stop(self, name: str) -> int:
-        """SIGTERM a process; return its exit code."""
-        self.processes[name].send_signal(signal.SIGTERM)
-        return self.processes[name].wait(timeout=20)
-
-    def restart(self, name: str) -> None:
-        """SIGKILL a process and start it again."""
-        self.kill(name)
-        self.start(name)
-
-    def log(self, name: str) -> str:
-        """A process's log."""
-        return (self.root / f"{name}.log").read_text(errors="replace")
 
     async def sql(self, statement: str, *args: Any) -> list[Any]:
         """Look into the database."""
@@ -211,20 +124,8 @@ class Stack:
         assert undocumented == [], "\n".join(["answers that no interface document knows:", *undocumented])
 
     def _stop_all(self) -> None:
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self.servers.stop()
+        super().close()
         self.inbox.close()
-        shutil.rmtree(self.root, ignore_errors=True)
-        if self.servers.postgres_dir is not None:
-            shutil.rmtree(self.servers.postgres_dir, ignore_errors=True)
 
 
 class World:
@@ -249,10 +150,11 @@ class World:
         return made
 
     async def operator(self) -> Client:
-        """The administrator, signed in once for the test."""
+        """The administrator, signed in once for all tests of the service, unless one ended that."""
         if self._operator is None:
             self._operator = self.client()
-            await self._operator.sign_in_as_operator(EMAIL, PASSWORD)
+            if not await self._operator.go_on_as_operator(self.stack.signed_in):
+                await self._operator.sign_in_as_operator(EMAIL, PASSWORD)
         return self._operator
 
     async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
@@ -342,8 +244,10 @@ class World:
                 operator = await self.operator()
                 await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
             books = await self.audit()
-            assert books["violations"] == []
+            assert books["violations"] == [], books["violations"]
         finally:
+            if self._operator is not None:
+                self.stack.signed_in = self._operator.signed_in
             for client in self.clients:
                 await client.close()
 

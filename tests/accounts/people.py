@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 
 from tests.accounts.outside import IdentityServer
-from tests.stack import Stack, World, free_port
+from tests.stack import Stack, World
 from tools.client import Client, Refused
+from tools.throwaway import free_port
 
 ASK, VERIFY = "/api/client/auth/otp/request", "/api/client/auth/otp/verify"
 MITRA_ASK, MITRA_VERIFY = "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify"

@@ -23,9 +23,10 @@ from tests.accounts.people import (
     raw,
 )
 from tests.realtime.bare import Bare, at, bare_and_known
-from tests.stack import Stack, World, free_port, refused
+from tests.stack import Stack, World, refused
 from tools.client import Client, Refused
 from tools.embedded import running
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.access.routes import ROUTES, named
 from tests.access.wire import Answer, ask, check_error, check_headers
-from tests.stack import CALLBACK_TOKEN, Stack, World, free_port, new_id
+from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.client import Client
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

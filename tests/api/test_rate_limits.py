@@ -20,8 +20,9 @@ from core.bus.rate_limit import TAKE, Limit
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
 from tests.rules.test_rate_limit_rules import NOW, Bucket
-from tests.stack import CALLBACK_TOKEN, Stack, World, free_port
+from tests.stack import CALLBACK_TOKEN, Stack, World
 from tools.embedded import running
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

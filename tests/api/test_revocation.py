@@ -13,9 +13,10 @@ import jwt
 import pytest
 
 from tests.realtime.bare import Bare, at, bare, bare_and_known
-from tests.stack import Stack, World, free_port
+from tests.stack import Stack, World
 from tools.client import Client
 from tools.embedded import running
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.stack import CALLBACK_TOKEN, World, free_port, new_id, payment_call
+from tests.stack import CALLBACK_TOKEN, World, new_id, payment_call
 from tools.client import Addresses, Client
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

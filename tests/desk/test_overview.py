@@ -86,7 +86,8 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     own.stop("jobs")
     for statement, one in (
         (
-            "UPDATE chat_sessions SET expires_at = now() - interval '100 s', warn_at = now() - interval '280 s' WHERE id = $1",
+            """UPDATE chat_sessions SET expires_at = now() - interval '100 s', warn_at = now() - interval '280 s',
+                 paired_at = paired_at + (now() - interval '100 s' - expires_at) WHERE id = $1""",
             active,
         ),
         ("UPDATE chat_sessions SET grace_ends_at = now() - interval '100 s' WHERE id = $1", closing),

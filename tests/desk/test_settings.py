@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.desk.steps import at_once, audits
-from tests.stack import World, free_port, refused
+from tests.stack import World, refused
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,8 @@ pytestmark = pytest.mark.anyio
 async def grace_is_over(world: World, *session_ids: str) -> None:
     """The five minutes behind the end are over, for sessions that have expired."""
     await world.stack.sql(
-        f"""UPDATE chat_sessions SET paired_at = paired_at - interval '1 hour', created_at = created_at - interval '1 hour',
+        f"""UPDATE chat_sessions SET paired_at = paired_at + ({now_in(world)} - interval '5 minutes' - expires_at),
+              created_at = created_at - interval '1 hour',
               expires_at = {now_in(world)} - interval '5 minutes', grace_ends_at = {now_in(world)}
             WHERE id = ANY($1::uuid[]) AND status = 'expired'""",
         list(session_ids),

@@ -15,6 +15,7 @@ from tests.pairing.steps import (
     now_in,
     run_out,
     seen,
+    session_of,
     time_is_up,
 )
 from tests.stack import World, at_once, new_id, refused
@@ -100,11 +101,12 @@ async def test_the_end_of_paid_time_and_of_its_grace_need_nobody_to_notice_them(
     payment = await wanting(customer, session_id)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
     await world.stack.sql(
-        f"""UPDATE chat_sessions SET paired_at = paired_at - interval '1 hour', expires_at = {now_in(world)} - interval '5 minutes'
-            WHERE id = $1""",
+        f"""UPDATE chat_sessions SET paired_at = paired_at + ({now_in(world)} - interval '5 minutes' - expires_at),
+              expires_at = {now_in(world)} - interval '5 minutes' WHERE id = $1""",
         session_id,
     )
     await refused(wanting(customer, session_id), 409, "SESSION_NOT_EXTENDABLE")
+    await world.until(lambda: session_of(customer, session_id), lambda view: view["status"] != "active")
 
 
 async def test_there_is_one_extension_at_a_time(world: World) -> None:

@@ -10,12 +10,12 @@ from tests.pairing.steps import (
     asked,
     falling_back,
     friends,
-    now_in,
     rejecting,
     returning,
     run_out,
     session_of,
     setting,
+    time_is_up,
 )
 from tests.stack import World, new_id, refused
 from tools.client import Client
@@ -149,12 +149,15 @@ async def test_pairing_frames_and_requests_carry_the_flag(world: World) -> None:
     assert paired["topic_sensitivity"] == "sensitive"
     closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == view["session_id"])
     assert (closed["reason"], closed["topic_sensitivity"]) == ("accepted", "sensitive")
+    await world.stack.sql(  # a flag without its log row must not stay
+        "UPDATE chat_sessions SET topic_sensitivity = 'regular' WHERE id = $1", view["session_id"]
+    )
 
 
 async def test_a_next_session_begins_regular(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     await marking(mitra, session_id, "sensitive")
-    await world.stack.sql(f"UPDATE chat_sessions SET expires_at = {now_in(world)} WHERE id = $1", session_id)
+    await time_is_up(world, session_id)
     await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
     other = await world.session(customer, mitra, targeted_mitra_id=mitra.user["id"])
     assert (await session_of(mitra, other))["topic_sensitivity"] == "regular"

@@ -12,8 +12,9 @@ pytestmark = pytest.mark.anyio
 async def three_minutes_left(world: World, session_id: str) -> None:
     """Let time pass until the warning is due."""
     await world.stack.sql(
-        f"UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '180 seconds', warn_at = {now_in(world)} "
-        "WHERE id = $1 AND warn_at IS NOT NULL",
+        f"""UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '180 seconds', warn_at = {now_in(world)},
+              paired_at = paired_at + ({now_in(world)} + interval '180 seconds' - expires_at)
+            WHERE id = $1 AND warn_at IS NOT NULL""",
         session_id,
     )
 
@@ -42,8 +43,9 @@ async def test_a_warning_that_an_extension_has_put_off_is_not_given(world: World
     phone = await customer.open("chat")
     # Four minutes to go: the warning is due in one of them.
     await world.stack.sql(
-        f"UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '4 minutes', "
-        f"warn_at = {now_in(world)} + interval '1 minute' WHERE id = $1",
+        f"""UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '4 minutes',
+              paired_at = paired_at + ({now_in(world)} + interval '4 minutes' - expires_at),
+              warn_at = {now_in(world)} + interval '1 minute' WHERE id = $1""",
         session_id,
     )
     _, extension = await put_to_her(world, customer, session_id)

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 
 from core.base import ids
@@ -165,7 +166,7 @@ def test_the_same_client_id_of_the_other_party_is_another_message(chat: Chat) ->
 def test_a_stranger_in_a_batch_is_refused_and_the_others_are_stored(chat: Chat) -> None:
     async def play() -> None:
         stranger = await chat.stage.customer()
-        unknown = attrs.evolve(chat.draft(chat.customer), session_id=ids.new_id())
+        unknown = msgspec.structs.replace(chat.draft(chat.customer), session_id=ids.new_id())
         answers = await chat.commit(
             chat.draft(chat.customer), chat.draft(stranger), unknown, chat.draft(chat.mitra), chat.draft(stranger)
         )
@@ -197,7 +198,11 @@ async def _expire_soon(chat: Chat) -> None:
     """Give the session 0.1 s; a job records its end a little later."""
     runtime = chat.stage.runtime
     ends_at = runtime.now() + dt.timedelta(seconds=0.1)
-    await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, ends_at)
+    await runtime.db.fetch(
+        "UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1",
+        chat.id,
+        ends_at,
+    )
     await runtime.clock.sleep(0.15)
     await session_timers.expire(runtime)
 
@@ -304,3 +309,44 @@ def test_a_stranger_cannot_move_a_mark(chat: Chat) -> None:
         assert (await chat.row(MARKS))["customer_read_seq"] == 0
 
     chat.stage.run(play())
+
+
+def test_single_messages_are_filled_up_to_the_stored_marks_and_no_further(chat: Chat) -> None:
+    async def play() -> list[dict[str, int]]:
+        senders = (chat.customer, chat.mitra) * 2
+        await chat.commit(*(chat.draft(sender) for sender in senders))
+        final = [await message_send.fill_marks(chat.stage.runtime, {chat.id: 0})]  # nobody has taken anything
+        await chat.commit(mark=Mark(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
+        final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 0}))
+        final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 2}))
+        return final
+
+    assert chat.stage.run(play()) == [{}, {chat.id: 2}, {chat.id: 2}]
+    log = chat.stage.run(chat.log())
+    assert [row["status"] for row in log] == ["read", "read", "read", "delivered"]
+    assert [row["read_at"] is None for row in log] == [False, False, False, True]
+
+
+async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
+    """What the version before sent to the database for a batch without marks."""
+    return await chat.stage.runtime.db.fetchrow(
+        """SELECT * FROM chat_commit($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[],
+             $8::uuid[], $9::int[], $9::int[], $9::int[], $9::int[], now(), 1)""",
+        *(
+            [getattr(one, name) for one in drafts]
+            for name in ("id", "session_id", "sender_id", "client_message_id", "type", "content", "metadata")
+        ),
+        [chat.id],
+        [0],
+    )
+
+
+def test_a_process_of_the_version_before_stores_messages_as_before(chat: Chat) -> None:
+    chat.stage.run(chat.commit(kept := chat.draft(chat.mitra, "kept")))
+    assert chat.stage.run(chat.is_whole()) == 1
+    answer = chat.stage.run(_as_before(chat, [chat.draft(chat.mitra), chat.draft(chat.customer), kept]))
+    assert answer["seqs"] == [2, 3, -1]
+    assert [str(one) for one in answer["kept_ids"]] == [kept.id]
+    assert chat.stage.run(chat.is_whole()) == 3
+    sent = chat.stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq FROM chat_sessions WHERE id = $1"))
+    assert tuple(sent) == (3, 2)

@@ -234,7 +234,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert list(made.values()) == ["pending"] * new
         assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
         self._check_sessions(before, after)
-        audit = self.run(ledger.audit(self.stage.runtime))
+        audit = self.run(ledger.audit(self.stage.runtime, overdue=False))  # the timers are steps of the walk
         assert audit.violations == []
         assert (audit.payments, audit.sessions) == (len(after.payments), len(after.sessions))
         return result
@@ -879,7 +879,7 @@ def test_money_is_conserved_whatever_the_order_of_events(stage: Stage) -> None:
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=30,
+                max_examples=20,
                 stateful_step_count=20,
                 deadline=None,
                 database=None,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.gateway.played import FIND, READ, VOID, Cut, PlayedGateway, Said, no
-from tests.stack import Stack, World, free_port, new_id
+from tests.stack import Stack, World, new_id
 from tools.client import Client
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"
@@ -201,7 +202,9 @@ async def test_a_gateway_that_does_not_answer_holds_up_no_deadline(people: World
     await overdue(people, *payments)
     assert await asyncio.to_thread(asked.wait, 10)
     (row,) = await people.stack.sql(
-        "UPDATE chat_sessions SET expires_at = created_at, warn_at = NULL WHERE id = $1::uuid RETURNING id", session_id
+        """UPDATE chat_sessions SET expires_at = created_at, paired_at = paired_at + (created_at - expires_at), warn_at = NULL
+           WHERE id = $1::uuid RETURNING id""",
+        session_id,
     )
     assert row
     at = time.monotonic()

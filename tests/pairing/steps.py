@@ -11,7 +11,7 @@ from tools.client import Client, Socket
 
 def now_in(world: World) -> str:
     """Service time, in SQL."""
-    return f"(SELECT anchor + (clock_timestamp() - anchor) * {world.stack.scale} FROM service_clock)"
+    return f"(SELECT anchor + (statement_timestamp() - anchor) * {world.stack.scale} FROM service_clock)"
 
 
 @contextlib.asynccontextmanager
@@ -143,7 +143,8 @@ async def closed(desk: Socket, session_id: str) -> str:
 async def time_is_up(world: World, session_id: str) -> None:
     """The paid time ends now; the jobs have not noticed it yet."""
     await world.stack.sql(
-        f"UPDATE chat_sessions SET expires_at = {now_in(world)}, warn_at = NULL WHERE id = $1 AND status = 'active'",
+        f"""UPDATE chat_sessions SET expires_at = {now_in(world)}, warn_at = NULL,
+              paired_at = paired_at + ({now_in(world)} - expires_at) WHERE id = $1 AND status = 'active'""",
         session_id,
     )
 

@@ -10,6 +10,7 @@ from tests.pairing.steps import (
     accepting,
     cancelling,
     closed,
+    end_now,
     failed,
     failures,
     friends,
@@ -198,8 +199,7 @@ async def test_two_returning_customers_are_asked_for_side_by_side(world: World) 
     customer, mitra = await friends(world)
     other = await world.customer("Eka")
     other_session = await world.session(other, mitra)
-    await world.stack.sql("UPDATE chat_sessions SET expires_at = clock_timestamp() WHERE id = $1", other_session)
-    await other.post(f"/api/shared/chat/sessions/{other_session}/end")
+    await end_now(world, other, other_session)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(returning(world, one, mitra)) for one in (customer, other)]
     first, second = (task.result()["session_id"] for task in tasks)

@@ -10,10 +10,11 @@ import pytest
 
 from tests.phones.devices import second_device, shown, stored
 from tests.realtime.bare import at
-from tests.stack import Stack, World, free_port
+from tests.stack import Stack, World
 from tools.client import Client
 from tools.embedded import running
 from tools.phone import Phone
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 EACH = 40  # messages of each side

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.realtime.bare import bare_and_known, end_early, moment
@@ -23,6 +24,12 @@ async def test_a_frame_of_16_kib_is_taken_and_a_longer_one_closes_with_1009(worl
     assert (await socket.hear())["type"] == "pong"
     await socket.ws.send_str(padded(16_385))
     assert await socket.code() == 1009
+
+
+async def test_a_text_frame_that_is_not_utf_8_closes_with_1007(world: World) -> None:
+    socket, _ = await bare_and_known(await world.customer())
+    await socket.ws._writer.send_frame(b'{"type": "p\xffng"}', aiohttp.WSMsgType.TEXT)
+    assert await socket.code() == 1007
 
 
 async def test_a_burst_of_200_frames_is_answered_and_going_on_like_that_closes_with_4429(world: World) -> None:

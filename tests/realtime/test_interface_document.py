@@ -155,7 +155,7 @@ def test_every_client_example_is_read_as_its_frame(path: str) -> None:
     seen = client_examples(path)
     assert sorted(example["type"] for example in seen) == sorted(frames.TYPES[path])
     for example in seen:
-        frame = frames.read(path, json.dumps(example))
+        frame = frames.read(path, json.dumps(example).encode())
         assert frame in CLIENT
 
 
@@ -227,8 +227,10 @@ async def test_every_chat_example_runs_on_a_real_service(world: World) -> None:
         answers = await run(client, "chat", set(frames.TYPES["chat"]), session_id)
         assert (answers["auth"]["type"], answers["sync"]["type"]) == ("auth_ok", "sync")
         assert answers["ping"]["type"] == "pong"
-        stored = await client.get(f"/api/shared/chat/sessions/{session_id}/messages")
-        assert stored["items"][-1]["metadata"] == {"reply_to": 3}
+        await world.until(  # the answer to the ping may come before the message is stored
+            lambda client=client: client.get(f"/api/shared/chat/sessions/{session_id}/messages"),
+            lambda stored: bool(stored["items"]) and stored["items"][-1]["metadata"] == {"reply_to": 3},
+        )
 
 
 async def test_every_pairing_example_runs_on_a_real_service(world: World) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.realtime.bare import at, end_early
-from tests.stack import Stack, World, free_port, new_id
+from tests.stack import Stack, World, new_id
 from tools.client import Socket
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime import frames
-from realtime.frames import TYPES, Unreadable, read
+from realtime.frames import TYPES, NotText, Unreadable
 
 ID = "01900000-0000-7000-8000-000000000007"
 GOOD: dict[str, dict[str, dict[str, Any]]] = {
@@ -52,6 +52,11 @@ NEAR = st.builds(
     st.sampled_from(sorted(TYPES["chat"] | TYPES["pairing"])),
     st.dictionaries(st.sampled_from(NAMES), st.one_of(st.just(ID), st.integers(-1, 5), JSON), max_size=6),
 )
+
+
+def read(path: str, text: str) -> Any:
+    """Read what came as text; half a character may be among it."""
+    return frames.read(path, text.encode(errors="surrogatepass"))
 
 
 def refused(path: str, frame: Any) -> Unreadable:
@@ -165,6 +170,17 @@ def test_a_ref_of_200_characters_is_taken():
 @given(PATHS, st.text(st.characters(exclude_categories=()), max_size=60))
 def test_any_text_is_a_frame_or_unreadable(path: str, text: str):
     attempt(path, text)
+
+
+@given(PATHS, st.binary(max_size=60))
+def test_any_bytes_are_a_frame_or_unreadable_and_those_that_are_no_text_are_told_apart(path: str, data: bytes):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        with pytest.raises(NotText):
+            frames.read(path, data)
+    else:
+        attempt(path, data.decode())
 
 
 @given(PATHS, JSON)

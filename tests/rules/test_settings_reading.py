@@ -123,6 +123,7 @@ def test_production_starts_with_secrets_of_its_own():
         ({"JWT_SECRETS": ""}, "JWT_SECRETS"),
         ({"JWT_SECRETS": f"{SECRET},{settings.DEVELOPMENT_JWT_SECRETS}"}, "JWT_SECRETS"),
         ({"GATEWAY_CALLBACK_TOKEN": settings.DEVELOPMENT_CALLBACK_TOKEN}, "GATEWAY_CALLBACK_TOKEN"),
+        ({"PASSWORD_ROUNDS": "9"}, "PASSWORD_ROUNDS"),
         ({"SESI_TIME_SCALE": "60"}, "SESI_TIME_SCALE"),
         ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
     ],

@@ -62,7 +62,12 @@ def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stac
     ],
 )
 def test_production_refuses_development_secrets_and_scaled_time(stack: Stack, env: dict[str, str]) -> None:
-    good = {"ENVIRONMENT": "production", "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, "SESI_TIME_SCALE": "1"}
+    good = {
+        "ENVIRONMENT": "production",
+        "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+        "PASSWORD_ROUNDS": "11",
+        "SESI_TIME_SCALE": "1",
+    }
     done = stack.command("settings", check=False, **{**good, **env})
     assert done.returncode == 1
     assert "production" in done.stderr

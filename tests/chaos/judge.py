@@ -1,0 +1,106 @@
+"""What must be true when everything has settled (reliability, Invariants)."""
+
+import asyncio
+import base64
+import json
+import pathlib
+from typing import Any
+
+from tests.chaos.lives import OVER, Ack, Crowd
+from tests.faults import people as app
+
+SETTLE_S = 60.0  # sessions of 12 minutes at the scale of a run, one extension, the grace, and a machine that is busy
+STAMP_S = 75.0  # real seconds in which the sweep stamps calls whose process died
+
+
+async def settled(crowd: Crowd) -> None:
+    """Wait until no session is open and no payment waits. What still does then is a violation."""
+    rest: list[Any] = []
+    deadline = asyncio.get_running_loop().time() + SETTLE_S
+    while asyncio.get_running_loop().time() < deadline:
+        rest = await crowd.stack.sql(
+            """SELECT 'session ' || id || ' is ' || status FROM chat_sessions WHERE NOT status = ANY($1::text[])
+               UNION ALL SELECT 'payment ' || id || ' is ' || status FROM payment_requests WHERE status = 'confirmed'""",
+            list(OVER),
+        )
+        if not rest:
+            return
+        await asyncio.sleep(0.25)
+    for row in rest:
+        crowd.notes.violation(f"never settled: {row[0]}")
+
+
+async def judge(crowd: Crowd) -> None:
+    """Note every violation."""
+    audit = await asyncio.to_thread(crowd.stack.command, "audit", check=False)
+    crowd.notes.counts["audited"] = 1
+    if audit.returncode != 0:
+        crowd.notes.violation(f"sesi audit: {audit.stdout}{audit.stderr}")
+    await _messages(crowd)
+    await _transcripts(crowd)
+    await _calls(crowd)
+
+
+async def _messages(crowd: Crowd) -> None:
+    rows = await crowd.stack.sql(
+        "SELECT session_id::text, sender_id::text, client_message_id::text, id::text, seq, content FROM chat_messages"
+    )
+    crowd.notes.counts["messages"] = len(rows)
+    names = ("session_id", "sender_id", "client_message_id", "id", "seq", "content")
+    stored = {row["client_message_id"]: Ack(**{name: row[name] for name in names}) for row in rows}
+    contents = [row["content"] for row in rows if "/" in row["content"]]
+    if len(contents) != len(set(contents)):
+        crowd.notes.violation("a message is stored twice")
+    for ack in crowd.notes.acks:
+        if stored.get(ack.client_message_id) != ack:
+            crowd.notes.violation(f"acknowledged {ack}, stored {stored.get(ack.client_message_id)}")
+
+
+async def _transcripts(crowd: Crowd) -> None:
+    mine = "SELECT id::text FROM chat_sessions WHERE paired_at IS NOT NULL AND $1::uuid IN (customer_id, mitra_id)"
+    for phone in crowd.notes.phones:
+        if phone.path != "chat":
+            continue
+        for row in await crowd.stack.sql(mine, phone.client.user["id"]):
+            crowd.notes.counts["transcripts"] += 1
+            try:
+                await app.shows(crowd, phone, row["id"], timeout=10)
+            except AssertionError:
+                shown, stored = phone.transcript(row["id"]), await app.stored(crowd, row["id"])
+                crowd.notes.violation(
+                    f"a phone of {phone.client.user['display_name']} shows {len(shown)} of {len(stored)} messages of {row['id']}"
+                )
+        told = [frame["session"]["id"] for frame in phone.events if frame["type"] == "session_completed"]
+        if len(told) != len(set(told)):  # the same event twice is one here: these are two events
+            crowd.notes.violation(f"{phone.client.user['display_name']} was told twice that a session is completed")
+
+
+def _lines(folder: pathlib.Path) -> list[str]:
+    return [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+
+async def _calls(crowd: Crowd) -> None:
+    """Every call that was answered is kept once, in the log or in the file, and what is kept was sent."""
+    kept: dict[str, str] = {}
+    for row in await crowd.stack.sql("SELECT id::text, convert_from(raw_body, 'UTF8') AS body FROM webhook_logs"):
+        kept[row["id"]] = json.loads(row["body"]).get("mark", "")
+    for line in _lines(pathlib.Path(crowd.stack.env["WEBHOOK_FALLBACK_DIR"])):
+        call = json.loads(line)
+        kept[call["id"]] = json.loads(base64.b64decode(call["raw_body"])).get("mark", "")
+        crowd.notes.counts["calls in the file"] += 1
+    marks = list(kept.values())
+    crowd.notes.counts["calls"] = len(crowd.notes.calls_sent)
+    if len(marks) != len(set(marks)):
+        crowd.notes.violation("a call of the gateway is kept under two ids")
+    for mark in crowd.notes.calls_answered - set(marks):
+        crowd.notes.violation(f"a call was answered and not kept: {mark}")
+    for mark in set(marks) - crowd.notes.calls_sent:
+        crowd.notes.violation(f"a call was kept that nobody sent: {mark}")
+    late = await crowd.stack.sql(
+        f"""SELECT id::text FROM webhook_logs WHERE processing_result IS NULL
+              AND received_at < {app.NOW} - make_interval(secs => $2)""",
+        crowd.stack.scale,
+        STAMP_S * crowd.stack.scale,
+    )
+    for row in late:
+        crowd.notes.violation(f"a call has no stamp: {row['id']}")

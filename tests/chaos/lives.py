@@ -1,0 +1,302 @@
+"""Customers and mitras who live whole paid sessions while the service breaks, and remember what they were promised."""
+
+import asyncio
+import collections
+import contextlib
+import random
+from typing import Any
+
+import aiohttp
+import attrs
+
+from core.base import ids
+from tests.faults import people as app
+from tests.faults.service import Service
+from tests.stack import CALLBACK_TOKEN, World
+from tools.client import Client, Refused
+from tools.phone import Phone
+
+WEBHOOK = "/api/shared/payment/webhooks/gateway"
+RUNNING = "/api/mitra/chat-requests/sessions/active-with-unread"
+OVER = ("completed", "cancelled", "failed")
+ENDED = ("SESSION_NOT_ACTIVE", "NOT_FOUND", "SESSION_NOT_CLOSABLE", "SESSION_NOT_EXTENDABLE", "EXTENSION_PENDING")
+
+
+@attrs.frozen(kw_only=True)
+class Ack:
+    """A message that the service has acknowledged."""
+
+    session_id: str
+    sender_id: str
+    client_message_id: str
+    id: str
+    seq: int
+    content: str
+
+
+@attrs.define
+class Notes:
+    """What everybody has seen."""
+
+    acks: list[Ack] = attrs.field(factory=list)
+    counts: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    violations: list[str] = attrs.field(factory=list)
+    phones: list[Phone] = attrs.field(factory=list)
+    calls_sent: set[str] = attrs.field(factory=set)
+    calls_answered: set[str] = attrs.field(factory=set)
+    recess: bool = False  # mitras take no requests for a moment
+
+    def violation(self, what: str) -> None:
+        """Something must not be."""
+        self.violations.append(what)
+
+
+class Watched(Client):
+    """A client that knows which answers must never come (reliability I11)."""
+
+    notes: Notes
+
+    async def _once(self, method: str, path: str, body: Any, **more: Any) -> tuple[int, Any]:
+        status, answer = await super()._once(method, path, body, **more)
+        if status >= 500 and status != 503:
+            self.notes.violation(f"{status} for {method} {path}: {answer}")
+        return status, answer
+
+
+class Crowd(World):
+    """The people of a run, spread over the processes."""
+
+    def __init__(self, service: Service, notes: Notes) -> None:
+        super().__init__(service)
+        self.service = service
+        self.notes = notes
+        self._http: aiohttp.ClientSession | None = None
+
+    def client(self) -> Client:
+        """A device without a user."""
+        made = Watched(self.service.at(len(self.clients)))
+        made.notes = self.notes
+        self.clients.append(made)
+        return made
+
+    async def phone(self, client: Client, path: str = "chat") -> Phone:
+        """A phone of a client, which lives until the end of the run."""
+        made = await Phone(client, path).start()
+        self.notes.phones.append(made)
+        return made
+
+    async def raw_webhook(self, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, Any]:
+        """One call of the gateway to one of the api processes; it is marked, and remembered."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10))
+        mark = ids.new_id()
+        self.notes.calls_sent.add(mark)
+        url = self.service.at(len(self.notes.calls_sent)).public + WEBHOOK
+        headers = {"X-Callback-Token": token or ""}
+        async with self._http.post(url, headers=headers, json={**body, "mark": mark}) as answer:
+            found = answer.status, await answer.json(content_type=None)
+        self.notes.calls_answered.add(mark)
+        return found
+
+    async def close(self) -> None:
+        """Put all phones away and close all connections."""
+        for phone in self.notes.phones:
+            await phone.stop()
+        if self._http is not None:
+            await self._http.close()
+        for client in self.clients:
+            await client.close()
+
+
+class Life:
+    """What customers and mitras have in common: they talk, and never forget what was acknowledged."""
+
+    def __init__(self, crowd: Crowd, dice: random.Random, name: str) -> None:
+        self.crowd = crowd
+        self.notes = crowd.notes
+        self.dice = dice
+        self.name = name
+        self._said = 0
+
+    async def pause(self, low: float, high: float) -> None:
+        """Do nothing for a while (real seconds)."""
+        await asyncio.sleep(self.dice.uniform(low, high))
+
+    async def talk(self, phone: Phone, session_id: str, count: int) -> None:
+        """Say so many things one after the other, as long as the session is active."""
+        last = 0
+        for _ in range(count):
+            self._said += 1
+            content = f"{self.name}/{self._said}"
+            try:
+                ack = await phone.say(session_id, content, timeout=app.INSIST_S)
+            except Refused as refused:
+                if refused.code not in ENDED:
+                    self.notes.violation(f"{self.name} could not say a word: {refused.code}")
+                return
+            found = Ack(
+                session_id=session_id,
+                sender_id=phone.client.user["id"],
+                client_message_id=ack["client_message_id"],
+                id=ack["id"],
+                seq=ack["seq"],
+                content=content,
+            )
+            self.notes.acks.append(found)
+            if found.seq <= last:
+                self.notes.violation(f"{self.name} was acknowledged {found.seq} after {last} in {session_id}")
+            last = found.seq
+            if self.dice.random() < 0.5:
+                await phone.read(session_id)
+            await self.pause(0.0, 0.3)
+
+    async def guarded(self, work: Any) -> None:
+        """Live; what ends a life otherwise than by the end of the run is a violation."""
+        try:
+            await work
+        except Exception as error:  # whatever it is, it has no place in the life of an app
+            self.notes.violation(f"{self.name}: {error!r}")
+
+
+class Customer(Life):
+    """Pays, searches, talks, says goodbye, and comes again."""
+
+    async def live(self, stop: asyncio.Event) -> None:
+        """One session after the other until it is time to stop; the last one is lived to its end."""
+        client = await app.insist(lambda: self.crowd.customer(self.name))
+        phone = await self.crowd.phone(client)
+        while not stop.is_set():
+            await self.session(client, phone)
+            self.notes.counts["lives"] += 1
+            await self.pause(0.0, 0.5)
+
+    async def session(self, client: Client, phone: Phone) -> None:
+        """From a payment request to the end of what became of it."""
+        wish = {"topics": ["kerja"]} if self.dice.random() < 0.3 else {}
+        payment = await app.request(client, **wish)
+        path = f"{app.CREATE}/{payment['payment_request_id']}"
+        if self.dice.random() < 0.05:
+            await app.insist(lambda: client.post(f"{path}/abandon"))
+            self.notes.counts["abandoned"] += 1
+            return
+        await self.paid(payment)
+        if self.dice.random() < 0.08:
+            wanted = {"payment_request_id": payment["payment_request_id"]}
+            await app.insist(lambda: client.post("/api/client/chat/cancel", wanted), done=("SESSION_NOT_SEARCHING",))
+        session_id = await self.search(client, path)
+        if session_id is None:
+            self.notes.counts["not paired"] += 1
+            return
+        await self.chat(client, phone, session_id)
+        self.notes.counts["sessions"] += 1
+
+    async def paid(self, payment: dict[str, Any]) -> None:
+        """The gateway calls: once, many times at once, late, with an old state after the new one."""
+        if self.dice.random() < 0.2:
+            await self.pause(0.2, 1.0)
+        if self.dice.random() < 0.2:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.dice.randint(2, 6)):
+                    group.create_task(app.pay(self.crowd, payment))
+        else:
+            await app.pay(self.crowd, payment)
+        if self.dice.random() < 0.2:
+            await app.pay(self.crowd, payment, status=self.dice.choice(["EXPIRED", "PENDING", "SETTLED"]))
+
+    async def search(self, client: Client, path: str) -> str | None:
+        """Wait for a mitra; return the session, or None when there was none."""
+        while True:
+            seen = await app.insist(lambda: client.get(path))
+            if seen["status"] == "consumed":
+                return seen["session_id"]
+            if seen["status"] != "confirmed":
+                if seen["status"] == "failed_pairing" and seen["failure"] is None:
+                    self.notes.violation(f"a failed payment without its cause: {path}")
+                return None
+            await asyncio.sleep(0.15)
+
+    async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
+        """Talk until the time is up, perhaps buy more of it, then say goodbye or leave without."""
+        about = f"/api/shared/chat/sessions/{session_id}"
+        wants_more = self.dice.random() < 0.25
+        while True:
+            session = await app.insist(lambda: client.get(about))
+            if session["status"] != "active":
+                break
+            await self.talk(phone, session_id, self.dice.randint(1, 4))
+            if wants_more:
+                wants_more = False
+                await self.extend(client, session_id)
+        if self.dice.random() < 0.8:
+            await app.goodbye(client, session_id)
+        while session["status"] not in OVER:
+            await asyncio.sleep(0.2)
+            session = await app.insist(lambda: client.get(about))
+
+    async def extend(self, client: Client, session_id: str) -> None:
+        """Buy more minutes; the mitra answers, or the time-out does."""
+        try:
+            payment = await app.request(client, is_extension=True, session_id=session_id)
+        except Refused as refused:
+            if refused.code not in ENDED:
+                raise
+            return
+        await self.paid(payment)
+        self.notes.counts["extensions"] += 1
+
+
+class Mitra(Life):
+    """Takes requests, talks with everybody, says yes to more time, says goodbye."""
+
+    async def live(self, stop: asyncio.Event) -> None:
+        """Until the run ends: the customers stop first."""
+        client = await app.insist(lambda: self.crowd.mitra(self.name))
+        phone = await self.crowd.phone(client)
+        await self.crowd.phone(client, "pairing")
+        chats: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while not stop.is_set():
+                await self.look_at_requests(client)
+                await self.answer_extensions(client, phone)
+                for item in (await app.insist(lambda: client.get(RUNNING)))["items"]:
+                    if item["id"] not in chats:
+                        chats[item["id"]] = group.create_task(self.guarded(self.chat(client, phone, item["id"])))
+                if self.dice.random() < 0.02:
+                    await app.insist(lambda: client.post("/api/mitra/status/offline"))
+                    await self.pause(0.1, 0.5)
+                    await app.insist(lambda: client.post("/api/mitra/status/online"))
+                await self.pause(0.1, 0.4)
+
+    async def look_at_requests(self, client: Client) -> None:
+        """Take most requests, refuse some, overlook some."""
+        refusals = ("REQUEST_TAKEN", "REQUEST_CLOSED", "MITRA_AT_CAPACITY", "MITRA_OFFLINE", "NOT_FOUND")
+        for item in (await app.insist(lambda: client.get("/api/mitra/chat-requests"), timeout=60))["items"]:
+            luck = self.dice.random()
+            if luck < 0.1 or self.notes.recess:
+                continue
+            answer = "reject" if luck < 0.15 else "accept"
+            path = f"/api/mitra/chat-requests/{item['session_id']}/{answer}"
+            await app.insist(lambda path=path: client.post(path), done=refusals)
+
+    async def answer_extensions(self, client: Client, phone: Phone) -> None:
+        """Say yes or no to those who want more time; leave some to the time-out."""
+        while (found := phone._take_event(("extension_requested",), lambda _: True)) is not None:
+            if self.dice.random() < 0.3:
+                continue
+            extension = found["extension"]
+            path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
+            body = {"accept": self.dice.random() < 0.7}
+            await app.insist(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
+
+    async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
+        """Talk in one session until it ends."""
+        about = f"/api/shared/chat/sessions/{session_id}"
+        while True:
+            session = await app.insist(lambda: client.get(about))
+            if session["status"] != "active":
+                break
+            await self.talk(phone, session_id, self.dice.randint(1, 3))
+            await self.pause(0.0, 0.6)
+        if self.dice.random() < 0.8:
+            with contextlib.suppress(Refused):
+                await app.goodbye(client, session_id)

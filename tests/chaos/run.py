@@ -1,0 +1,178 @@
+"""Breaks a whole service by a schedule made from a seed while people use it, and says what did not hold.
+
+`make chaos SEED=… MINUTES=…`, or `python -m tests.chaos.run --seed 7 --minutes 3`. Prints the seed, the schedule, the
+counts and the violations; exit code 1 if there are any.
+"""
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import attrs
+
+from tests.chaos.acts import Acts
+from tests.chaos.judge import judge, settled
+from tests.chaos.lives import Crowd, Customer, Mitra, Notes
+from tests.chaos.loads import SCENARIOS
+from tests.chaos.schedule import Fault, schedule
+from tests.faults import people as app
+from tests.faults.service import Service
+from tools.client import Refused
+
+MOST_MINUTES = 10.0
+WORKS_AGAIN_S, AFTER_RESTART_S = 5.0, 10.0  # I12
+SEARCH_MINUTES = 30
+LIVES_END_S = 90.0  # a search, a session with an extension, the grace, and what the machine takes
+OWN_TIME_S = 10.0  # what a whole session may take by itself on a busy machine
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """How large a run is."""
+
+    seed: int
+    seconds: float
+    scale: float = 60
+    customers: int = 24
+    mitras: int = 10
+    pace: float = 2.0
+    api: int = 3
+    realtime: int = 2
+    jobs: int = 3
+
+
+async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
+    """Make a run; return what everybody has seen."""
+    faults = schedule(plan.seed, seconds=plan.seconds, pace=plan.pace)
+    say(f"seed {plan.seed}, {plan.seconds:.0f} s, {len(faults)} faults:")
+    for fault in faults:
+        say(str(fault))
+    with tempfile.TemporaryDirectory(prefix="sesi-calls-") as folder:
+        service = await asyncio.to_thread(_service, plan, folder)
+        notes = Notes()
+        crowd = Crowd(service, notes)
+        acts = Acts(service, notes)
+        keeper = asyncio.create_task(acts.supervise())
+        try:
+            await _run(plan, crowd, acts, faults, say)
+        finally:
+            keeper.cancel()
+            await crowd.close()
+            try:
+                await asyncio.to_thread(service.close)
+            except AssertionError as undocumented:
+                notes.violation(str(undocumented))
+    return notes
+
+
+def _service(plan: Plan, folder: str) -> Service:
+    return Service(
+        scale=plan.scale,
+        counts={"api": plan.api, "realtime": plan.realtime, "jobs": plan.jobs},
+        ACCESS_TOKEN_SECONDS="86400",
+        WEBHOOK_FALLBACK_ENABLED="true",
+        WEBHOOK_FALLBACK_DIR=folder,
+    )
+
+
+async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: Callable[[str], None]) -> None:
+    notes = crowd.notes
+    await crowd.config("require_mitra_ping", False)
+    await crowd.config("pairing_blast_timeout_seconds", 600)
+    await crowd.config("searching_timeout_minutes", SEARCH_MINUTES)
+    customers_stop, mitras_stop = asyncio.Event(), asyncio.Event()
+    dice = random.Random(plan.seed)
+    async with asyncio.TaskGroup() as group:
+        for n in range(plan.mitras):
+            mitra = Mitra(crowd, random.Random(dice.random()), f"m{n}")
+            group.create_task(mitra.guarded(mitra.live(mitras_stop)))
+        lives = []
+        for n in range(plan.customers):
+            customer = Customer(crowd, random.Random(dice.random()), f"c{n}")
+            lives.append(group.create_task(customer.guarded(customer.live(customers_stop))))
+        await acts.play(faults)
+        await acts.lift()
+        await _works_again(crowd, acts, say)
+        customers_stop.set()
+        hurry = group.create_task(_hurry(crowd))
+        _, stuck = await asyncio.wait(lives, timeout=LIVES_END_S)
+        for life in stuck:
+            notes.violation("a customer waits for something that never comes")
+            life.cancel()
+        await settled(crowd)
+        hurry.cancel()
+        mitras_stop.set()
+    await judge(crowd)
+    say("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(acts.counts.items())))
+    say("seen: " + ", ".join(f"{count} {what}" for what, count in sorted(notes.counts.items())))
+    say(f"acknowledged messages: {len(notes.acks)}")
+
+
+async def _hurry(crowd: Crowd) -> None:
+    """The run is over: the paid time of whoever still chats ends soon, so that nobody has to wait for it."""
+    while True:
+        rows = await crowd.stack.sql("SELECT id::text FROM chat_sessions WHERE status = 'active'")
+        await app.end_now(crowd, [row["id"] for row in rows], in_s=0.5 * crowd.stack.scale)
+        await asyncio.sleep(2)
+
+
+async def _new_session(crowd: Crowd) -> bool:
+    """A whole session; False when a mitra who was about to accept anyway took it."""
+    try:
+        await app.whole_session(crowd)
+    except Refused as refused:
+        if refused.code != "REQUEST_TAKEN":
+            raise AssertionError(str(refused)) from refused
+        return False
+    return True
+
+
+async def _works_again(crowd: Crowd, acts: Acts, say: Callable[[str], None]) -> None:
+    """A new paid session works soon after the last fault (I12)."""
+    began = time.monotonic()
+    limit = AFTER_RESTART_S if began - acts.database_died_at < AFTER_RESTART_S else WORKS_AGAIN_S
+    crowd.notes.recess = True  # the new customer's request is for the new mitra
+    try:
+        async with asyncio.timeout(limit + OWN_TIME_S):
+            while not await _new_session(crowd):
+                continue
+    except (TimeoutError, AssertionError) as error:
+        crowd.notes.violation(f"no new session works {limit:.0f} s after the last fault: {error!r}")
+        return
+    finally:
+        crowd.notes.recess = False
+    say(f"a new paid session, from payment to goodbye, was over {time.monotonic() - began:.1f} s after the last fault")
+
+
+def main() -> int:
+    """Read the arguments, run, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of faults; at most 10")
+    parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="one of the loads instead of faults")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops the run leaves nothing running
+    if args.scenario is not None:
+        notes = Notes()
+        asyncio.run(SCENARIOS[args.scenario](notes, print))
+        return _verdict(args.scenario, notes)
+    seed = args.seed if args.seed is not None else time.time_ns() // 1_000_000_000 % 100_000
+    plan = Plan(seed=seed, seconds=60 * min(args.minutes, MOST_MINUTES), pace=args.pace)
+    return _verdict(f"seed {seed}", asyncio.run(chaos(plan)))
+
+
+def _verdict(name: str, notes: Notes) -> int:
+    for violation in notes.violations:
+        print("VIOLATION", violation)
+    print(f"{name}: {len(notes.violations)} violations")
+    return 1 if notes.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

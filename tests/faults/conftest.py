@@ -1,0 +1,33 @@
+"""A service at real speed behind bad networks: two jobs processes, one of each other kind."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.faults.proxy import Mode
+from tests.faults.service import Service
+from tests.stack import World
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service; its file for webhook calls is in a folder of its own."""
+    made = Service(
+        counts={"jobs": 2},
+        WEBHOOK_FALLBACK_ENABLED="true",
+        WEBHOOK_FALLBACK_DIR=str(tmp_path_factory.mktemp("calls")),
+        WEBHOOK_FALLBACK_NAME="kept",
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def people(calm: Service) -> AsyncIterator[World]:
+    """The people of a test; in the end the networks are well again, and the books are right."""
+    made = World(calm)
+    await made.config("require_mitra_ping", False)
+    yield made
+    for server in ("postgres", "redis"):
+        await calm.network(server, Mode.PASS)
+    await made.close()

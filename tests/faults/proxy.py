@@ -1,0 +1,329 @@
+"""A bad network on demand: a TCP proxy in front of PostgreSQL or Redis whose behaviour a test switches while it runs.
+
+It lives in a thread with a loop of its own, so that a test that blocks its own loop does not stop the service. In front of
+PostgreSQL it also knows the statements: `park` holds the connection of whoever sends a certain one, either before the server
+sees it or after the server has done it, so that a process can be killed at exactly that point of its work.
+"""
+
+import asyncio
+import concurrent.futures
+import enum
+import re
+import socket
+import struct
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tests.faults.statements import Message, Statements, has_ready, written
+
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close by a reset, at once
+
+
+class Mode(enum.Enum):
+    """What happens to bytes."""
+
+    PASS = "pass"
+    HANG = "hang"  # nothing goes through, nothing is closed; new connections are accepted and hang, too
+    CUT = "cut"  # all connections are reset, new ones at once
+    SWALLOW = "swallow"  # requests go through, answers are lost
+
+
+class When(enum.Enum):
+    """On which side of the server's work a connection is held."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@attrs.define(eq=False)
+class Parked:
+    """A place in somebody's work where a connection is, or will be, held."""
+
+    proxy: "Proxy"
+    pattern: re.Pattern[str]
+    when: When
+    skip: int
+    within: re.Pattern[str] | None
+    link: "Link | None" = None
+    _reached: concurrent.futures.Future[list[str]] = attrs.field(factory=concurrent.futures.Future)
+
+    def wants(self, message: Message, transaction: list[str]) -> bool:
+        """Whether this is the statement to stop at; counts those to be skipped."""
+        if self.link is not None or message.statement is None or not self.pattern.search(message.statement):
+            return False
+        if self.within is not None and not any(self.within.search(sql) for sql in transaction):
+            return False
+        self.skip -= 1
+        return self.skip < 0
+
+    def arrived(self) -> None:
+        """The connection is held now."""
+        assert self.link is not None
+        if not self._reached.done():
+            self._reached.set_result(list(self.link.statements.transaction))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a connection is held here, and neither side has given up."""
+        return self._reached.done() and self.link in self.proxy.links
+
+    async def reached(self, timeout: float = 20) -> list[str]:
+        """Wait until a connection is held here; return the statements of its transaction."""
+        async with asyncio.timeout(timeout):
+            return await asyncio.shield(asyncio.wrap_future(self._reached))
+
+    def release(self) -> None:
+        """Let the connection go on as if nothing had happened."""
+        self.proxy.run(lambda: self.link and self.link.go_on())
+
+    def drop(self) -> None:
+        """Reset the connection: what was held is lost."""
+        self.proxy.run(lambda: self.link and self.link.reset())
+
+
+class End(asyncio.Protocol):
+    """One side of a link: `client` or `server`."""
+
+    def __init__(self, link: "Link", *, server: bool) -> None:
+        self._link = link
+        self._server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._link.made(transport, server=self._server)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes to the link."""
+        if self._server:
+            self._link.answered(data)
+        else:
+            self._link.asked(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Either side's end is the other's, too."""
+        self._link.reset()
+
+
+class Link:
+    """One client's connection through the proxy."""
+
+    def __init__(self, proxy: "Proxy") -> None:
+        self.proxy = proxy
+        self.statements = Statements()
+        self.client: asyncio.Transport | None = None
+        self.server: asyncio.Transport | None = None
+        self.lossy = False  # an answer was swallowed: what follows would make no sense to the client
+        self._early = bytearray()  # what the client said before the server was there
+        self._held = bytearray()
+        self._parked: Parked | None = None
+
+    def made(self, transport: asyncio.Transport, *, server: bool) -> None:
+        """One side is there."""
+        if server:
+            self.server = transport
+            if self.client is None or self.client.is_closing():
+                self.reset()
+                return
+            transport.write(bytes(self._early))
+        else:
+            self.client = transport
+            self.proxy.links.add(self)
+            if self.proxy.mode is Mode.CUT:
+                self.reset()
+                return
+            self.proxy.spawn(self._connect())
+        if self.proxy.mode is Mode.HANG:
+            transport.pause_reading()
+
+    async def _connect(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: End(self, server=True), *self.proxy.target)
+        except OSError:
+            self.reset()
+
+    # -- bytes
+
+    def asked(self, data: bytes) -> None:
+        """The client has said something."""
+        if self._parked is not None and self._parked.when is When.BEFORE:
+            self._held += data
+            return
+        if not self.proxy.knows_statements:
+            self._to_server(data)
+            return
+        messages = self.statements.feed(data)
+        for n, message in enumerate(messages):
+            parked = self.proxy.stop_for(self, message)
+            if parked is None:
+                self._to_server(message.raw)
+                continue
+            self._parked, parked.link = parked, self
+            rest = b"".join(each.raw for each in messages[n:])
+            if parked.when is When.BEFORE:
+                self._held += rest
+                parked.arrived()
+            else:
+                self._to_server(rest)
+            return
+
+    def _to_server(self, data: bytes) -> None:
+        if self.server is None:
+            self._early += data
+        else:
+            self.server.write(data)
+
+    def answered(self, data: bytes) -> None:
+        """The server has said something."""
+        if self._parked is not None and self._parked.when is When.AFTER:
+            self._held += data
+            if has_ready(self._held):
+                self._parked.arrived()
+        elif self.proxy.mode is Mode.SWALLOW:
+            self.lossy = True
+        elif self.client is not None:
+            self.client.write(data)
+
+    def go_on(self) -> None:
+        """Let pass what is held."""
+        parked, self._parked = self._parked, None
+        held, self._held = bytes(self._held), bytearray()
+        if parked is not None and parked.when is When.BEFORE:
+            self._to_server(held)
+        elif parked is not None and self.client is not None:
+            self.client.write(held)
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop, or go on with, reading from either side."""
+        for side in (self.client, self.server):
+            if side is not None and not side.is_closing():
+                (side.pause_reading if paused else side.resume_reading)()
+
+    def reset(self) -> None:
+        """End both sides at once, without a word. What is held never arrives."""
+        self.proxy.links.discard(self)
+        for side in (self.client, self.server):
+            if side is not None and not side.is_closing():
+                found = side.get_extra_info("socket")
+                if found is not None:
+                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                side.abort()
+
+
+class Proxy:
+    """In front of the server of a URL. `url` is where its clients find it."""
+
+    def __init__(self, url: str, *, knows_statements: bool = False) -> None:
+        self._parts = urllib.parse.urlsplit(url)
+        assert self._parts.hostname is not None
+        assert self._parts.port is not None
+        self.target = (self._parts.hostname, self._parts.port)
+        self.knows_statements = knows_statements
+        self.mode = Mode.PASS
+        self.links: set[Link] = set()
+        self.log: list[tuple[str, ...]] | None = None
+        self._parks: list[Parked] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _listen(self) -> asyncio.Server:
+        return await self._loop.create_server(lambda: End(Link(self), server=False), "127.0.0.1", 0)
+
+    @property
+    def url(self) -> str:
+        """The address to give to a process."""
+        user = self._parts.netloc.rpartition("@")[0]
+        place = f"127.0.0.1:{self.port}"
+        return self._parts._replace(netloc=f"{user}@{place}" if user else place).geturl()
+
+    def run(self, work: Callable[[], Any]) -> None:
+        """Do something in the proxy's own thread, and wait until it is done."""
+
+        async def turn() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(turn(), self._loop).result(5)
+
+    def spawn(self, work: Any) -> None:
+        """Run something beside, in the proxy's thread."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- what a test switches
+
+    def switch(self, mode: Mode) -> None:
+        """Behave like this from now on. Connections that have lost an answer do not survive a change."""
+        self.run(lambda: self._switch(mode))
+
+    def _switch(self, mode: Mode) -> None:
+        before, self.mode = self.mode, mode
+        for link in list(self.links):
+            if mode is Mode.CUT or (link.lossy and mode is not Mode.SWALLOW):
+                link.reset()
+            elif Mode.HANG in (before, mode):
+                link.pause(paused=mode is Mode.HANG)
+
+    def reset_all(self) -> None:
+        """Reset all connections once; new ones are welcome."""
+        self.run(lambda: [link.reset() for link in list(self.links)])
+
+    def park(self, pattern: str, *, when: When, skip: int = 0, within: str | None = None) -> Parked:
+        """Hold the connection at the next statement like this, of a transaction that has a statement like `within`."""
+        assert self.knows_statements
+        place = Parked(
+            self,
+            re.compile(pattern),
+            when,
+            skip,
+            None if within is None else re.compile(within),
+        )
+        self.run(lambda: self._parks.append(place))
+        return place
+
+    def forget_parks(self) -> None:
+        """Arm nothing any more; connections that are held stay so."""
+        self.run(self._parks.clear)
+
+    def stop_for(self, link: Link, message: Message) -> Parked | None:
+        """Return where a connection is to be held because of this message; note the transactions that end."""
+        if message.statement is None:
+            return None
+        transaction = link.statements.transaction
+        ends = message.statement == "COMMIT" or len(transaction) == 1
+        if self.log is not None and ends and written(transaction):
+            self.log.append(tuple(transaction))
+        for place in self._parks:
+            if place.wants(message, transaction):
+                self._parks.remove(place)
+                return place
+        return None
+
+    def record(self) -> list[tuple[str, ...]]:
+        """Begin a record of the transactions that write: their statements. Returns the growing list."""
+        self.log = []
+        return self.log
+
+    def close(self) -> None:
+        """Reset everything and end the thread."""
+
+        async def end() -> None:
+            self._server.close()
+            for link in list(self.links):
+                link.reset()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()

@@ -1,0 +1,150 @@
+"""Processes that stand still for a while and then go on, many of a kind, and clocks that jump."""
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from core.base.clock import Clock, monotonic
+from tests.faults import people as app
+from tests.faults.proxy import When
+from tests.faults.service import Service
+from tests.stack import World
+from tools.client import Client
+from tools.phone import Phone
+
+pytestmark = pytest.mark.anyio
+JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]
+
+
+@pytest.fixture(scope="module")
+def five() -> Iterator[Service]:
+    """A service at real speed with five jobs processes and two of the others."""
+    made = Service(counts={"api": 2, "realtime": 2, "jobs": 5})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def crowd(five: Service) -> AsyncIterator[World]:
+    """The people of a test; a mitra may have many sessions."""
+    made = World(five)
+    await made.config("require_mitra_ping", False)
+    await made.config("max_customers_per_mitra", 40)
+    yield made
+    for key in five.nodes:
+        five.thaw(key)
+    await made.close()
+
+
+async def sessions(world: World, count: int) -> tuple[list[Client], list[str]]:
+    """Customers with an active session each, all of one mitra."""
+    mitra = await world.mitra()
+    customers = [await world.customer(f"C{n}") for n in range(count)]
+    return customers, [await app.paired(world, customer, mitra) for customer in customers]
+
+
+async def each_once(phones: list[Phone], ids: list[str], event: str, *, within: float) -> None:
+    """Each session's event comes, in time, and one event only."""
+    for phone, session_id in zip(phones, ids, strict=True):
+        assert await phone.wait(event, where=lambda f, wanted=session_id: f["session"]["id"] == wanted, timeout=within)
+    await asyncio.sleep(1.0)  # what came twice would have come by now
+    for phone, session_id in zip(phones, ids, strict=True):
+        mine = [f for f in phone.events if f["type"] == event and f["session"]["id"] == session_id]
+        assert len(mine) == 1
+
+
+async def test_of_five_jobs_processes_three_are_paused_and_each_deadline_has_one_effect(
+    crowd: World, five: Service
+) -> None:
+    customers, ids = await sessions(crowd, 8)
+    async with app.phones(*customers) as phones:
+        for key in JOBS[:3]:
+            five.freeze(key)
+        await app.end_now(crowd, ids, in_s=1.0)
+        await each_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)  # 2 s late, and a busy machine
+        for key in JOBS[:3]:
+            five.thaw(key)  # they wake up with what they knew then
+        await app.end_now(crowd, ids, in_s=0.5, column="grace_ends_at")
+        await each_once(phones, ids, "session_completed", within=5.0)
+
+
+async def test_a_jobs_process_that_is_paused_within_a_transaction_holds_the_others_up_for_some_seconds_only(
+    crowd: World, five: Service
+) -> None:
+    customers, ids = await sessions(crowd, 2)
+    # All look at what is due; the one that finds something tells the parties of it.
+    places = [
+        five.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
+    ]
+    async with app.phones(*customers) as phones:
+        began = time.monotonic()
+        await app.end_now(crowd, ids)
+        await crowd.until(lambda: asyncio.sleep(0, [p for p in places if p.is_held]), bool)
+        (held,) = [place for place in places if place.is_held]
+        for key in JOBS:
+            five.nodes[key].postgres.forget_parks()
+        paused = next(key for key in JOBS if five.nodes[key].postgres is held.proxy)
+        five.freeze(paused)
+        # The database ends a transaction that stands still (idle_in_transaction_session_timeout).
+        await each_once(phones, ids, "session_expired", within=8.0 + 4.0)
+        assert time.monotonic() - began < 14
+        held.release()  # its COMMIT comes after all, to a transaction that is gone
+        five.thaw(paused)
+        await each_once_more(phones, ids)
+
+
+async def each_once_more(phones: list[Phone], ids: list[str]) -> None:
+    """Nothing has come a second time."""
+    await asyncio.sleep(1.0)
+    for phone, session_id in zip(phones, ids, strict=True):
+        assert sum(f["type"] == "session_expired" and f["session"]["id"] == session_id for f in phone.events) == 1
+
+
+async def test_a_frozen_api_process_costs_its_clients_time_and_nothing_else(crowd: World, five: Service) -> None:
+    customer, other = await crowd.customer(), await crowd.customer()
+    other.addresses = five.at(1)
+    other._base = other.addresses.public
+    five.freeze("api")
+    try:
+        asked = asyncio.create_task(app.request(customer))
+        assert (await app.request(other))["status"] == "pending"  # the other process serves
+        await asyncio.sleep(2)
+        assert not asked.done()
+    finally:
+        five.thaw("api")
+    assert (await asked)["status"] == "pending"
+
+
+async def test_a_frozen_realtime_process_loses_nothing(crowd: World, five: Service) -> None:
+    customer, mitra = await crowd.customer(), await crowd.mitra()
+    mitra.addresses = five.at(1)
+    session_id = await app.paired(crowd, customer, mitra)
+    async with app.phones(customer, mitra) as (phone, desk):
+        await phone.say(session_id, "before")
+        five.freeze("realtime")
+        said = asyncio.create_task(phone.say(session_id, "into the ice"))
+        for n in range(5):
+            await desk.say(session_id, f"meanwhile {n}")
+        await asyncio.sleep(2)
+        five.thaw("realtime")
+        await said
+        for one in (phone, desk):
+            await one.until(lambda one=one: len(one.transcript(session_id)) == 7)
+            await app.shows(crowd, one, session_id)
+
+
+def test_the_service_clock_follows_the_databases_and_no_other() -> None:
+    anchor = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+    for scale in (1, 60):
+        clock = Clock(anchor=anchor, scale=scale)
+        clock.set_real(anchor + dt.timedelta(hours=1), at_monotonic=monotonic())
+        deadline = clock.now() + dt.timedelta(minutes=10)
+        for jump in (dt.timedelta(hours=2), dt.timedelta(hours=-2)):  # the database's machine is set right
+            before, left = clock.now(), clock.real_seconds_until(deadline)
+            moved = clock.set_real(clock.real_now() + jump, at_monotonic=monotonic())
+            assert moved == pytest.approx(jump.total_seconds(), abs=0.5)
+            assert (clock.now() - before).total_seconds() == pytest.approx(jump.total_seconds() * scale, abs=scale)
+            assert clock.real_seconds_until(deadline) == pytest.approx(left - jump.total_seconds(), abs=1)

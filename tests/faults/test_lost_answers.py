@@ -1,0 +1,112 @@
+"""The database has committed, and nobody is told: whoever repeats gets one effect (reliability, a lost answer to COMMIT)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.faults import people as app
+from tests.faults.proxy import Parked, When
+from tests.faults.service import Service
+from tests.stack import World, new_id
+
+pytestmark = pytest.mark.anyio
+
+
+async def losing(place: Parked, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Do something whose first try loses its answer on the way from the database."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work())
+        await place.reached()
+        place.drop()
+    return task.result()
+
+
+def answer_to(service: Service, key: str, statement: str, *, commit: bool = True) -> Parked:
+    """Arm a process's way to the database."""
+    proxy = service.nodes[key].postgres
+    if commit:
+        return proxy.park("^COMMIT", when=When.AFTER, within=statement)
+    return proxy.park(statement, when=When.AFTER)
+
+
+async def test_a_payment_request_whose_answer_was_lost_is_made_once(people: World, calm: Service) -> None:
+    customer = await people.customer()
+    place = answer_to(calm, "api", "INSERT INTO payment_requests")
+    payment = await losing(place, lambda: app.request(customer))
+    rows = await people.stack.sql(
+        "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
+    )
+    assert [row["id"] for row in rows] == [payment["payment_request_id"]]
+
+
+async def test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_comes_again(
+    people: World, calm: Service
+) -> None:
+    customer = await people.customer()
+    payment = await app.request(customer)
+    place = answer_to(calm, "api", "UPDATE webhook_logs SET http_status = \\$2")
+    assert await losing(place, lambda: app.pay(people, payment)) == "duplicate"
+    # The signal that would have begun the search was lost with the answer: a sweep begins it a minute after the payment.
+    await people.stack.sql(
+        """UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute', created_at = created_at - interval '1 minute'
+           WHERE id = $1::uuid""",
+        payment["payment_request_id"],
+    )
+    calm.revive("jobs")  # it sweeps as it starts
+    session_id = await app.searched(people, customer, payment)
+    rows = await people.stack.sql(
+        "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1::uuid", payment["payment_request_id"]
+    )
+    assert [row["id"] for row in rows] == [session_id]
+
+
+async def test_a_winner_who_was_not_told_so_asks_again_and_has_won(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    payment = await app.request(customer)
+    await app.pay(people, payment)
+    session_id = await app.searched(people, customer, payment)
+    place = answer_to(calm, "api", "status = 'active', mitra_id")
+    await losing(place, lambda: app.accept(mitra, session_id))
+    seen = await app.view(customer, payment)
+    assert (seen["status"], seen["session_id"]) == ("consumed", session_id)
+    asked = await people.stack.sql(
+        "SELECT response FROM chat_request_notifications WHERE session_id = $1::uuid AND mitra_id = $2::uuid",
+        session_id,
+        mitra.user["id"],
+    )
+    assert [row["response"] for row in asked] == ["ACCEPTED"]
+
+
+async def test_a_refresh_whose_answer_was_lost_gives_the_same_successor_again(people: World, calm: Service) -> None:
+    customer = await people.customer()
+    place = answer_to(calm, "api", "UPDATE auth_sessions SET refresh_token_hash")
+    await losing(place, lambda: app.insist(customer.refresh))
+    await customer.refresh()  # the successor is good, and nothing was revoked
+    assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]
+
+
+async def test_a_batch_of_messages_whose_answer_was_lost_is_stored_once(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    async with app.phones(customer, mitra) as (phone, desk):
+        await phone.say(session_id, "satu")
+        place = answer_to(calm, "realtime", r"chat_commit\(", commit=False)
+        ack = await losing(place, lambda: phone.say(session_id, "dua"))
+        assert ack["seq"] == 2
+        assert [words for _, _, words in await app.stored(people, session_id)] == ["satu", "dua"]
+        for one in (phone, desk):
+            await one.until(lambda one=one: len(one.transcript(session_id)) == 2)
+            await app.shows(people, one, session_id)
+
+
+async def test_a_message_over_rest_whose_answer_was_lost_is_stored_once(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    body = {"client_message_id": new_id(), "content": "sekali"}
+    place = answer_to(calm, "api", r"chat_commit\(", commit=False)
+    path = f"/api/shared/chat/sessions/{session_id}/messages"
+    made = await losing(place, lambda: app.insist(lambda: customer.post(path, body)))
+    assert made["seq"] == 1
+    assert len(await app.stored(people, session_id)) == 1

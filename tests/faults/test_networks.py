@@ -1,0 +1,145 @@
+"""PostgreSQL and Redis frozen, cut off, or with half of their bytes: nothing hangs, nothing is lost, all goes on."""
+
+import asyncio
+import contextlib
+import pathlib
+import time
+
+import pytest
+
+from tests.faults import people as app
+from tests.faults.proxy import Mode, When
+from tests.faults.service import Service
+from tests.stack import World, new_id
+from tools.client import Refused
+
+pytestmark = pytest.mark.anyio
+ANSWER_S = 5.0  # I11
+SLACK_S = 1.5  # a busy machine
+
+
+async def calls_of(customer: object, session_id: str) -> list[tuple[str, str, object]]:
+    """One call of each sort: a read, a write of each kind."""
+    about = f"/api/shared/chat/sessions/{session_id}"
+    return [
+        ("GET", about, None),
+        ("GET", "/api/client/auth/me", None),
+        ("POST", f"{about}/messages", {"client_message_id": new_id(), "content": "x"}),
+        ("POST", f"{about}/read", {"up_to": 1}),
+        ("POST", "/api/client/payment/requests", {"duration_minutes": 12}),
+    ]
+
+
+@pytest.mark.parametrize("mode", [Mode.HANG, Mode.CUT, Mode.SWALLOW], ids=lambda mode: mode.value)
+async def test_while_the_database_is_not_heard_calls_say_so_and_then_all_goes_on(
+    people: World, calm: Service, mode: Mode
+) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    async with app.phones(customer, mitra) as (phone, desk):
+        await phone.say(session_id, "before")
+        await calm.network("postgres", mode)
+
+        async def refused(method: str, path: str, body: object) -> None:
+            began = time.monotonic()
+            with pytest.raises(Refused) as caught:
+                await customer.call(method, path, body)
+            assert (caught.value.status, caught.value.code) == (503, "UNAVAILABLE"), path
+            assert time.monotonic() - began < ANSWER_S + SLACK_S, path
+
+        async with asyncio.TaskGroup() as group:
+            words = [group.create_task(phone.say(session_id, f"during {n}")) for n in range(5)]
+            for call in await calls_of(customer, session_id):
+                group.create_task(refused(*call))
+            lifted = group.create_task(asyncio.sleep(ANSWER_S + SLACK_S))
+            await lifted
+            await calm.network("postgres", Mode.PASS)
+        back = time.monotonic()
+        assert sorted(word.result()["seq"] for word in words) == sorted({word.result()["seq"] for word in words})
+        await app.whole_session(people)
+        assert time.monotonic() - back < 5 + 5  # I12, and the session's own time
+        for one in (phone, desk):
+            await app.shows(people, one, session_id)
+        stored = [content for _, _, content in await app.stored(people, session_id) if content != "x"]
+        assert sorted(stored) == sorted(["before", *(f"during {n}" for n in range(5))])
+
+
+async def test_when_all_connections_to_the_database_are_cut_nobody_notices(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    async with app.phones(customer, mitra) as (phone, desk):
+        for n in range(5):
+            for node in calm.nodes.values():
+                await asyncio.to_thread(node.postgres.reset_all)
+            assert (await customer.get(f"/api/shared/chat/sessions/{session_id}"))["status"] == "active"
+            assert (await phone.say(session_id, str(n)))["seq"] == n + 1
+        await desk.until(lambda: len(desk.transcript(session_id)) == 5)
+        await app.shows(people, phone, session_id)
+
+
+@pytest.mark.parametrize(
+    ("mode", "seconds"), [(Mode.CUT, 0.6), (Mode.CUT, 4.0), (Mode.HANG, 4.0), (Mode.SWALLOW, 2.0)],
+    ids=["cut-0.6", "cut", "frozen", "deaf"],
+)  # fmt: skip
+async def test_without_redis_for_a_while_every_event_and_message_arrives_once(
+    people: World, calm: Service, mode: Mode, seconds: float
+) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    async with app.phones(customer, mitra) as (phone, desk):
+        await calm.network("redis", mode)
+        began = time.monotonic()
+        session_id = await app.paired(people, customer, mitra)  # the api process can tell nobody of it
+        assert time.monotonic() - began < 5
+        for n in range(20):  # some in the fault, some at its end, some behind it
+            await phone.say(session_id, f"c{n}")
+            await asyncio.sleep(max(0.0, (seconds + 1) / 20))
+            if time.monotonic() - began > seconds:
+                await calm.network("redis", Mode.PASS)
+        await calm.network("redis", Mode.PASS)
+        for one in (phone, desk):
+            await one.until(lambda one=one: session_id in one.sessions)
+            await one.until(lambda one=one: len(one.transcript(session_id)) == 20)
+            await app.shows(people, one, session_id)
+            started = [frame for frame in one.events if frame["type"] == "session_started"]
+            assert [frame["session"]["id"] for frame in started] == [session_id]
+
+
+async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_takes_it(
+    people: World, calm: Service
+) -> None:
+    customer = await people.customer()
+    payment = await app.request(customer)
+    folder = pathlib.Path(calm.env["WEBHOOK_FALLBACK_DIR"])
+    (day,) = [row[0] for row in await calm.sql("SELECT to_char(clock_timestamp(), 'YYYY-MM-DD')")]
+    full = folder / f"kept-{day}.jsonl"
+    await calm.sql(
+        """CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room' USING ERRCODE = '53100'; END $$"""
+    )
+    await calm.sql("CREATE TRIGGER no_room BEFORE INSERT ON webhook_logs FOR EACH ROW EXECUTE FUNCTION no_room()")
+    full.symlink_to("/dev/full")  # every write: no space left on device
+    try:
+        status, answer = await people.webhook(payment)
+    finally:
+        full.unlink()
+        await calm.sql("DROP TRIGGER no_room ON webhook_logs")
+        await calm.sql("DROP FUNCTION no_room()")
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    assert await app.searched(people, customer, payment)
+    with contextlib.suppress(Refused):
+        await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+
+
+async def test_a_phone_whose_question_was_not_answered_asks_again(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    async with app.phones(customer) as (phone,):
+        await phone.until(lambda: session_id in phone.sessions)
+        await phone.say(session_id, "satu")
+        await phone.until(lambda: len(phone.transcript(session_id)) == 1)
+        place = calm.nodes["realtime"].postgres.park(r"FROM chat_messages m JOIN chat_sessions", when=When.BEFORE)
+        await phone.say(session_id, "dua")  # acknowledged; what the phone shows comes from the `sync` behind it
+        await place.reached()
+        await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)
+        assert not place.is_held  # the service gave up, and the phone asked again over the same socket
+        await app.shows(people, phone, session_id)

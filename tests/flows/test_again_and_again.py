@@ -1,0 +1,161 @@
+"""What runs again and again costs by what is open, meets others in one order, and misses nothing."""
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor
+from core.flows import login_operator, message_send
+from core.messages.rules import Mark
+from core.operators import store as operators
+from core.sessions import store as sessions
+from core.sessions.store import UNHEARD, WHICH
+from tests.flows.conftest import Stage
+from tests.flows.test_chat_commit import Chat, _a_chat
+
+ACK_S = 5.0
+
+
+@pytest.fixture
+def chat(stage: Stage) -> Chat:
+    """A chat; nobody else's is open."""
+    stage.run(stage.runtime.db.fetch("TRUNCATE chat_sessions, payment_requests CASCADE"))
+    return stage.run(_a_chat(stage))
+
+
+async def _unheard(stage: Stage, *, after_s: float) -> set[str]:
+    """Who has not taken a message, as it is so many seconds from now."""
+    async with stage.runtime.transaction() as tx:
+        tx.now += dt.timedelta(seconds=after_s)
+        found = await sessions.take_unheard(tx, real_seconds=ACK_S, scale=1, limit=200)
+    return {one.user_id for one in found}
+
+
+def test_a_party_is_told_of_the_other_ones_messages_only_and_once_until_she_is_back(chat: Chat) -> None:
+    stage, hers, his = chat.stage, chat.customer, chat.mitra
+
+    def say(sender: Actor) -> None:
+        stage.run(chat.commit(chat.draft(sender)))
+
+    def unheard(after_s: float = 10) -> set[str]:
+        return stage.run(_unheard(stage, after_s=after_s))
+
+    for _ in range(3):
+        say(his)
+    assert unheard(after_s=ACK_S - 2) == set()
+    assert unheard() == {hers.user_id}
+    assert unheard() == set()
+    stage.run(chat.commit(mark=Mark(customer_delivered=3)))
+    for _ in range(3):
+        say(hers)  # what she says herself, behind her mark, is nothing that she has not heard
+    assert unheard() == {his.user_id}
+    assert unheard() == set()
+    say(his)
+    say(hers)  # nor does it hide what came before it
+    assert unheard() == {hers.user_id}
+    row = stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
+    assert tuple(row) == (8, 7, 8)
+
+
+def test_a_senders_own_messages_cost_the_look_for_pushes_nothing(chat: Chat) -> None:
+    stage = chat.stage
+    stage.run(chat.commit(*[chat.draft(chat.customer) for _ in range(500)]))
+    stage.run(chat.commit(mark=Mark(mitra_delivered=500)))
+
+    async def look() -> str:
+        sql = UNHEARD.format(side="customer", other="mitra", which=WHICH[0]).replace("$1", "now()")
+        rows = await stage.runtime.db.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}")
+        return "\n".join(row[0] for row in rows)
+
+    plan = stage.run(look())
+    reads = [line for line in plan.splitlines() if "chat_messages" in line]
+    assert reads
+    assert all("never executed" in line for line in reads), plan
+
+
+def test_two_that_fill_the_marks_of_the_same_sessions_in_any_order_do_not_deadlock(chat: Chat) -> None:
+    stage, runtime = chat.stage, chat.stage.runtime
+    other = stage.run(_a_chat(stage))
+    low, high = sorted((chat, other), key=lambda one: one.id)
+    for one in (low, high):
+        stage.run(one.commit(*[one.draft(one.customer) for _ in range(3)]))
+        stage.run(one.commit(mark=Mark(mitra_delivered=3, mitra_read=2)))
+
+    waiting = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%chat_fill%'"
+
+    async def until_waiting(count: int) -> None:
+        async with asyncio.timeout(5):
+            while True:
+                if await runtime.db.fetchval(waiting) >= count:
+                    return
+                await asyncio.sleep(0.01)
+
+    async def play() -> None:
+        async with runtime.db.pool.acquire() as holder, asyncio.TaskGroup() as group, holder.transaction():
+            await holder.fetch("SELECT 1 FROM chat_messages WHERE session_id = $1 FOR UPDATE", high.id)
+            for n, order in enumerate(((high, low), (low, high)), start=1):
+                group.create_task(message_send.fill_marks(runtime, {one.id: 0 for one in order}))
+                await until_waiting(n)
+
+    stage.run(play())
+    for one in (low, high):
+        assert [row["status"] for row in stage.run(one.log())] == ["read", "read", "delivered"]
+
+
+def test_marks_are_filled_behind_what_is_final_and_for_the_other_side_only(chat: Chat) -> None:
+    stage = chat.stage
+    drafts = [chat.draft(sender) for sender in (chat.customer, chat.mitra) * 3]
+    stage.run(chat.commit(*drafts))
+    stage.run(chat.commit(mark=Mark(customer_delivered=6, customer_read=2, mitra_delivered=3)))
+    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 1}))
+    assert [row["status"] for row in stage.run(chat.log())] == ["sent", "read", "delivered", "delivered", "sent", "delivered"]  # fmt: skip
+    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 0}))
+    stage.run(chat.commit(mark=Mark(customer_read=6, mitra_delivered=6, mitra_read=6)))
+    before = stage.run(chat.log())
+    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 0}))
+    after = stage.run(chat.log())
+    assert {row["status"] for row in after} == {"read"}
+    assert all(b["delivered_at"] in (None, a["delivered_at"]) for a, b in zip(after, before, strict=True))
+
+
+def test_a_setting_that_was_stamped_earlier_and_committed_later_is_seen(stage: Stage) -> None:
+    runtime = stage.runtime
+    set_to = """UPDATE app_config SET value = jsonb_build_object('value', $1::int), updated_at = updated_at - interval '1 hour'
+                WHERE key = 'pairing_blast_timeout_seconds'"""
+    before = runtime.config.number("pairing_blast_timeout_seconds")
+    try:
+        stage.run(runtime.look())
+        version: Any = runtime.config.version
+        stage.run(runtime.db.fetch(set_to, before + 7))
+        stage.run(runtime.look())
+        assert runtime.config.number("pairing_blast_timeout_seconds") == before + 7
+        assert runtime.config.version != version
+    finally:
+        stage.run(runtime.db.fetch(set_to, before))
+        stage.run(runtime.look())
+    assert (runtime.config.number("pairing_blast_timeout_seconds"), runtime.config.version) == (before, version)
+
+
+def test_emails_that_are_nobodys_are_forgotten_unless_they_were_tried_lately_or_are_locked(stage: Stage) -> None:
+    runtime = stage.runtime
+    names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
+    long_ago = runtime.now() - login_operator.KEEP_UNKNOWN - dt.timedelta(days=1)
+
+    async def tried(email: str, at: dt.datetime, lockout_until: dt.datetime | None) -> None:
+        async with runtime.transaction() as tx:
+            tx.now = at
+            await operators.lock_unknown(tx, email)
+            await operators.set_unknown_failures(tx, email, count=3, lockout_until=lockout_until)
+
+    async def counts() -> dict[str, int]:
+        async with runtime.transaction() as tx:
+            return {name: (await operators.lock_unknown(tx, email))[0] for name, email in names.items()}
+
+    stage.run(tried(names["old"], long_ago, long_ago + dt.timedelta(minutes=15)))
+    stage.run(tried(names["new"], runtime.now(), None))
+    stage.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
+    stage.run(login_operator.purge_unknown(runtime))
+    assert stage.run(counts()) == {"old": 0, "new": 3, "locked": 3}

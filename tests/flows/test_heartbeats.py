@@ -1,0 +1,49 @@
+"""Heartbeats of many mitras in one statement: who is noted, who is not, and nobody waits for another's row."""
+
+import asyncio
+
+from core.flows import mitra_status
+from core.storage.database import Tx
+from tests.flows.conftest import Stage
+
+HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1"
+
+
+def test_the_online_are_noted_together_and_the_offline_are_not(stage: Stage) -> None:
+    async def play() -> None:
+        runtime = stage.runtime
+        here, there, away = [await stage.mitra() for _ in range(3)]
+        for mitra in (here, there):
+            await mitra_status.go_online(runtime, mitra)
+        before = {mitra.user_id: await runtime.db.fetchval(HEARD, mitra.user_id) for mitra in (here, there)}
+        told = await mitra_status.heartbeats(runtime, [here.user_id, away.user_id, there.user_id])
+        assert told == {here.user_id: True, there.user_id: True}
+        for mitra_id, at in before.items():
+            assert await runtime.db.fetchval(HEARD, mitra_id) > at
+        assert await runtime.db.fetchval(HEARD, away.user_id) is None
+        for mitra in (here, there):
+            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+
+    stage.run(play())
+
+
+def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
+    async def play() -> None:
+        runtime = stage.runtime
+        free, held = await stage.mitra(), await stage.mitra()
+        for mitra in (free, held):
+            await mitra_status.go_online(runtime, mitra)
+        async with runtime.transaction() as tx:
+            await _hold(tx, held.user_id)
+            async with asyncio.timeout(1):
+                told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
+        assert told == {free.user_id: True}  # the other one is told by herself, when her row is let go
+        await mitra_status.heartbeat(runtime, held)
+        for mitra in (free, held):
+            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+
+    stage.run(play())
+
+
+async def _hold(tx: Tx, mitra_id: str) -> None:
+    await tx.fetchval("SELECT 1 FROM mitra_online_status WHERE mitra_id = $1 FOR UPDATE", mitra_id)

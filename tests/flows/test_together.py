@@ -1,0 +1,93 @@
+"""Reads of many callers in one statement: what is shared, and who is told of a failure."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from core.base.together import AT_ONCE, Together
+
+pytestmark = pytest.mark.anyio
+
+
+class Rows:
+    """Answers each statement when it is let, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.statements: list[list[str]] = []
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def read(self, keys: list[str]) -> Mapping[str, str]:
+        self.statements.append(keys)
+        self.begun.set()
+        await self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+        return {key: key.upper() for key in keys if key != "nobody"}
+
+
+async def asking(rows: Rows, together: Together[str], *keys: str) -> list[asyncio.Task[str]]:
+    """Callers who wait: the first alone in a statement, the others for the next one."""
+    tasks = [asyncio.ensure_future(together.of(keys[0]))]
+    await rows.begun.wait()
+    tasks += [asyncio.ensure_future(together.of(key)) for key in keys[1:]]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_who_asks_while_a_statement_runs_shares_the_next() -> None:
+    rows = Rows()
+    together = Together(rows.read, nothing="-")
+    tasks = await asking(rows, together, "a", "b", "c", "b", "a", "nobody")
+    rows.go_on.set()
+    assert [await task for task in tasks] == ["A", "B", "C", "B", "A", "-"]
+    assert rows.statements == [["a"], ["b", "c", "a", "nobody"]]  # read after it was asked for: "a" twice
+
+
+async def test_a_statement_has_a_bounded_number_of_keys() -> None:
+    rows = Rows()
+    rows.go_on.set()
+    together = Together(rows.read, nothing="-")
+    keys = [f"k{n}" for n in range(AT_ONCE + 3)]
+    assert await together.of_all(keys) == [key.upper() for key in keys]
+    assert [len(keys) for keys in rows.statements] == [AT_ONCE, 3]
+
+
+async def test_a_failure_is_told_to_all_who_wait_and_the_next_caller_asks_anew() -> None:
+    rows = Rows()
+    together = Together(rows.read, nothing="-")
+    tasks = await asking(rows, together, "a", "b", "c")
+    rows.error = ConnectionError("away")
+    rows.go_on.set()
+    for task in tasks:
+        with pytest.raises(ConnectionError):
+            await task
+    assert len(rows.statements) == 1  # nobody waited for a second statement to fail
+    rows.error = None
+    assert await together.of("d") == "D"
+
+
+async def test_who_leaves_takes_nothing_from_the_others() -> None:
+    rows = Rows()
+    together = Together(rows.read, nothing="-")
+    gone, stays, other = await asking(rows, together, "a", "a", "b")
+    whole = asyncio.ensure_future(together.of_all(["a", "b"]))
+    await asyncio.sleep(0)
+    for task in (gone, whole):
+        task.cancel()
+    rows.go_on.set()
+    assert [await stays, await other] == ["A", "B"]
+    assert (gone.cancelled(), whole.cancelled()) == (True, True)
+
+
+async def test_nobody_is_left_waiting_when_the_reader_is_stopped() -> None:
+    rows = Rows()
+    together = Together(rows.read, nothing="-")
+    tasks = await asking(rows, together, "a", "b")
+    reader = together._reader
+    assert reader is not None
+    reader.cancel()
+    await asyncio.wait([reader, *tasks], timeout=5)
+    assert [task.cancelled() for task in tasks] == [True, True]

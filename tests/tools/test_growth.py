@@ -1,0 +1,167 @@
+"""A made-up past: it breaks no rule, leaves the schema as it was, and every statement of the product finds its rows by index."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from core.base import settings as settings_module
+from core.payments.states import PaymentStatus
+from core.reads.support import AT_MOST
+from core.sessions.states import SessionStatus
+from tests.stack import Stack, World
+from tools.bench import grow, plan_calls, plans
+
+pytestmark = pytest.mark.anyio
+SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
+CUSTOMERS, SESSIONS, PAYMENTS = "/internal/customers", "/internal/sessions", "/internal/payment-requests"
+
+
+@pytest.fixture(scope="module")
+def grown() -> Iterator[Stack]:
+    """A database with a past, and an api process."""
+    made = Stack(only_database=True)
+    made.command("grow", *SIZE)
+    made.start("api")
+    yield made
+    made.close()
+
+
+async def judged(stack: Stack) -> list[plans.Judged]:
+    """What `sesi grow --plans` thinks of a small database."""
+    return await plans.look(settings_module.read(stack.env), small=True)
+
+
+async def test_a_grown_past_breaks_no_rule(grown: Stack) -> None:
+    assert grown.command("audit").stdout == f"5000 sessions, {await payments_of(grown)} payments, 0 violations\n"
+    await grown.sql("UPDATE payment_requests SET amount = amount")  # the database checks each one's money again
+    counts = await grown.sql(
+        "SELECT (SELECT count(*) FROM chat_messages) AS messages, (SELECT count(*) FROM chat_request_notifications) AS notifications"
+    )
+    assert 22_000 < counts[0]["messages"] < 28_000
+    assert 14_000 < counts[0]["notifications"] < 16_000
+
+
+async def sessions_of(stack: Stack) -> int:
+    return (await stack.sql("SELECT count(*) AS n FROM chat_sessions"))[0]["n"]
+
+
+async def payments_of(stack: Stack) -> int:
+    return (await stack.sql("SELECT count(*) AS n FROM payment_requests"))[0]["n"]
+
+
+async def test_a_grown_past_has_every_state_and_ids_in_the_order_of_time(grown: Stack) -> None:
+    for table, states in (("chat_sessions", SessionStatus), ("payment_requests", PaymentStatus)):
+        assert {row["status"] for row in await grown.sql(f"SELECT DISTINCT status FROM {table}")} == set(states)
+    for table in ("chat_sessions", "chat_messages", "payment_requests", "customers"):
+        away = await grown.sql(
+            f"""SELECT id FROM {table} WHERE uuid_extract_version(id) <> 7
+                OR abs(extract(epoch FROM uuid_extract_timestamp(id) - created_at)) > 0.002"""
+        )
+        assert away == [], table
+
+
+async def test_the_schema_is_what_the_migrations_build(grown: Stack) -> None:
+    await grown.sql("CREATE DATABASE untouched")
+    url = grown.database_url
+    grown.command("migrate", DATABASE_URL=url.rpartition("/")[0] + "/untouched")
+    shape = await grown.sql(grow.SHAPE)
+    try:
+        grown.database_url = url.rpartition("/")[0] + "/untouched"
+        assert shape == await grown.sql(grow.SHAPE)
+    finally:
+        grown.database_url = url
+
+
+async def test_a_past_is_not_made_twice_unless_wished_and_never_in_production(grown: Stack) -> None:
+    again = grown.command("grow", *SIZE, check=False)
+    assert again.returncode == 1
+    assert "5000 sessions" in again.stderr
+    assert "--more" in again.stderr
+    refused = grown.command(
+        "grow", "--more", check=False, ENVIRONMENT="production", GATEWAY_ENABLED="true", GATEWAY_BASE_URL="https://pay.example.test",
+        GATEWAY_SECRET_KEY="a-secret-of-the-gateway", PUSH_SENDER="log", OTP_SENDER="log",
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert await sessions_of(grown) == 5000
+
+
+async def test_every_statement_of_the_product_finds_its_rows_by_index(grown: Stack) -> None:
+    found = await judged(grown)
+    bad = [f"{one.seen.case}: {one.fault}: {one.seen.sql}" for one in found if one.fault and not one.reason]
+    assert bad == []
+    called = {one.seen.case.partition(" (")[0] for one in found}
+    wanted = {f"{function.__module__}.{function.__name__}" for function in plan_calls.functions()}
+    assert wanted - called == set(plan_calls.LEFT_OUT)
+    done = grown.command("grow", "--plans", check=False)
+    assert f"{len(found)} statements, " in done.stdout
+
+
+async def test_a_missing_index_is_noticed(grown: Stack) -> None:
+    (index,) = await grown.sql("SELECT indexdef FROM pg_indexes WHERE indexname = 'pairing_failures_payment'")
+    await grown.sql("DROP INDEX pairing_failures_payment")
+    try:
+        faults = {(one.seen.home, one.fault) for one in await judged(grown) if one.fault}
+        assert ("core.reads.timeline.timeline", "reads all of pairing_failures") in faults
+    finally:
+        await grown.sql(index["indexdef"])
+
+
+def test_what_nobody_named_a_value_for_is_told() -> None:
+    caller = object.__new__(plan_calls.Caller)
+    caller.by_name, caller.by_type, caller.now = {}, {}, dt.datetime.now(dt.UTC)
+    assert caller.value("answer", str | None) is None
+    with pytest.raises(plan_calls.NoArgument, match="unheard_of_id"):
+        caller.value("unheard_of_id", complex)
+
+
+def test_a_statement_that_reads_much_is_a_fault_unless_it_is_named() -> None:
+    plain = plans.Seen(home="core.reads.activity.summary", case="core.reads.activity.summary", sql="", nodes="", cost=1)
+    assert plans.judge(plain).fault is None
+    much = attrs.evolve(plain, read=plans.MUCH + 1)
+    assert plans.judge(much).reason is None
+    assert plans.judge(attrs.evolve(much, case="core.reads.activity.summary (30 days)")).reason is not None
+    assert plans.judge(attrs.evolve(plain, ms=plans.SLOW_MS + 1)).fault == "takes 251 ms"
+
+
+async def test_look_ups_of_a_common_name_and_of_a_rare_one_are_complete(grown: Stack) -> None:
+    world = World(grown)
+    operator = await world.operator()
+    await grown.sql(
+        "UPDATE customers SET display_name = 'Zebulon' WHERE id = (SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC LIMIT 1)"
+    )
+    everybody = (await grown.sql("SELECT count(*) AS n FROM customers WHERE display_name ILIKE '%a%'"))[0]["n"]
+    assert everybody > AT_MOST
+    for q in ("a", "Zebulon", "zebu", "Indra"):
+        for path, sql in (
+            (CUSTOMERS, "SELECT id::text FROM customers t WHERE (display_name ILIKE $1 OR email ILIKE $1)"),
+            (
+                SESSIONS,
+                """SELECT t.id::text FROM chat_sessions t JOIN customers c ON c.id = t.customer_id LEFT JOIN mitras m ON m.id = t.mitra_id
+                          WHERE (c.display_name ILIKE $1 OR m.display_name ILIKE $1)""",
+            ),
+            (
+                PAYMENTS,
+                "SELECT t.id::text FROM payment_requests t JOIN customers c ON c.id = t.customer_id WHERE c.display_name ILIKE $1",
+            ),
+        ):
+            first = await operator.get(path, q=q, limit=7)
+            items = first["items"]
+            if first["next_cursor"]:
+                items += (await operator.get(path, q=q, limit=7, cursor=first["next_cursor"]))["items"]
+            expected = await grown.sql(f"{sql} ORDER BY t.created_at DESC, t.id DESC LIMIT 14", f"%{q}%")
+            by = "payment_request_id" if path == PAYMENTS else "id"
+            assert [item[by] for item in items] == [row["id"] for row in expected], (path, q)
+    for status in ("completed", "failed", "searching"):
+        rows = (await operator.get(SESSIONS, q="Indra", status=status, limit=5))["items"]
+        assert {row["status"] for row in rows} <= {status}
+        assert rows or status == "searching"
+    await world.close()
+
+
+async def test_more_is_added_to_what_is_there(grown: Stack) -> None:
+    before = await sessions_of(grown)
+    grown.command("grow", "--more", "--sessions", "400", "--messages", "2000", "--notifications", "1200")
+    books = grown.command("audit").stdout
+    assert books == f"{before + 400} sessions, {await payments_of(grown)} payments, 0 violations\n"
