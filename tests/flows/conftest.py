@@ -1,6 +1,7 @@
 """Flows in the test's own process, over real servers: no edges, no jobs, no luck with time."""
 
 import asyncio
+import pathlib
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -56,7 +57,17 @@ def _actor(user_type: UserType, user_id: str) -> Actor:
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A migrated and seeded database of our own, and a runtime over it that does nothing by itself."""
-    servers, loop = Embedded(tmp_path_factory.mktemp("flows"), durable=False), asyncio.new_event_loop()
+    yield from _stage(tmp_path_factory.mktemp("flows"))
+
+
+@pytest.fixture
+def empty_stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
+    """One of a test's own: its clock and its books are nobody else's."""
+    yield from _stage(tmp_path)
+
+
+def _stage(folder: pathlib.Path) -> Iterator[Stage]:
+    servers, loop = Embedded(folder, durable=False), asyncio.new_event_loop()
     try:
         made = Stage(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
         yield made

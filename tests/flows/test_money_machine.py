@@ -865,29 +865,25 @@ class MoneyMachine(RuleBasedStateMachine):
         assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
 
 
-def test_money_is_conserved_whatever_the_order_of_events(stage: Stage) -> None:
-    runtime = stage.runtime
-    clock, config = runtime.clock, runtime.config.values
+def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> None:
+    runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
-    runtime.config.values = {**config, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
+    runtime.config.values = {**runtime.config.values, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
 
     class Machine(MoneyMachine):
         pass
 
-    Machine.stage = stage
-    try:
-        run_state_machine_as_test(
-            Machine,
-            settings=settings(
-                max_examples=20,
-                stateful_step_count=20,
-                deadline=None,
-                database=None,
-                print_blob=True,
-                # A failing walk is short enough to read; making it shorter would take minutes on a real database.
-                phases=(Phase.generate,),
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    finally:
-        runtime.clock, runtime.config.values = clock, config
+    Machine.stage = empty_stage
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=20,
+            stateful_step_count=20,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            # A failing walk is short enough to read; making it shorter would take minutes on a real database.
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
