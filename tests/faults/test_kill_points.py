@@ -337,12 +337,12 @@ async def test_the_jobs_process_dies_at_each_timer(world: World, service: Servic
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.until(lambda: session_id in phone.sessions)
         extension_id, pending_id = await cast.extension(more_id), pending["payment_request_id"]
-        steps: list[dict[str, Action]] = [  # sweeps run beside the deadlines, which run one after the other
+        steps: list[dict[str, Action]] = [  # sweeps run beside each other, deadlines one after the other
             {
                 "a search that nobody told of begins": confirmed_by_somebody_who_died,
                 "a pending request expires": set_now("payment_requests", "expires_at", pending_id),
-                "a round ends": set_now("chat_sessions", "round_ends_at", search_id),
             },
+            {"a round ends": set_now("chat_sessions", "round_ends_at", search_id)},
             {"the warning is given": set_now("chat_sessions", "warn_at", session_id)},
             {"the time is up": lambda: app.end_now(world, [session_id])},
             {"the grace is over": set_now("chat_sessions", "grace_ends_at", session_id)},
