@@ -1,8 +1,8 @@
 """Frames of all connections -> batches by session -> one transaction -> acks (hot path).
 
-How this works: a session belongs to one of two partitions. While a partition's batch commits, the next one gathers; there
-is no timer, so an idle service answers at once and a busy one writes many rows a transaction. What clients see leaves
-after the commit. Nothing that PostgreSQL could refuse gets into a batch: one bad row would fail all of them.
+How this works: a session belongs to one of two partitions. While a partition's batch commits, the next one gathers; an
+idle service answers at once, and a busy one writes many rows a transaction. What clients see leaves after the commit.
+Nothing that PostgreSQL could refuse gets into a batch: one bad row would fail all of them.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from realtime.hub import Feed, Hub
 PARTITIONS = 2
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
+GATHER_S = 0.002  # from one batch's start to the next: a commit for every few messages costs more than they do
 MARK_EVERY_S = 0.05  # marks ride with messages, or wait this long
 FILL_EVERY_S = 1.0
 FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
@@ -96,11 +97,16 @@ class Partition:
 
     async def run(self) -> None:
         """Commit batches until cancelled."""
+        began = 0.0
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._queue or self._marked:
                 self.busy = True
+                pause = began + GATHER_S - self._loop.time()
+                if pause > 0:
+                    await real_sleep(pause)
+                began = self._loop.time()
                 self._committing, marked = self._cut()
                 try:
                     await self._turn(self._committing, marked)

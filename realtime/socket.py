@@ -20,6 +20,7 @@ from realtime.hub import Hub
 HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
 PING_S = 25
 MAX_FRAME = 16_384  # contract 7; aiohttp refuses what reaches its limit, we what is beyond
+ENDS = (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED)
 
 log = logs.get("socket")
 
@@ -133,7 +134,7 @@ class Sockets:
         return {"searching": await chats.searching(runtime, actor)}
 
     async def _read(self, connection: Connection) -> None:
-        async for message in connection.ws:
+        while (message := await connection.ws.receive()).type not in ENDS:
             if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
                 continue
             now = connection.last_seen = monotonic()
