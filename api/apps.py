@@ -13,6 +13,7 @@ from api.gatekeeper import Gatekeeper
 from api.internal import (
     activity,
     config,
+    control_center,
     customers,
     dev_seed,
     failed_pairings,
@@ -49,6 +50,7 @@ PUBLIC = [
 INTERNAL = [
     *operator_logins.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
+    *control_center.ROUTES,
     health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]

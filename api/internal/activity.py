@@ -32,11 +32,17 @@ async def log(
 @get("/internal/mitra-activity/summary", **operators("activity"))
 async def summary(
     runtime: Runtime,
+    mitra_id: str | None = None,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
 ) -> Items[activity.ActivitySummary]:
     """Each mitra's figures in a range, the busiest first; the last 30 days when none is given."""
-    return await activity.summary(runtime, since=query_time("from", since), until=query_time("to", to))
+    return await activity.summary(
+        runtime,
+        since=query_time("from", since),
+        until=query_time("to", to),
+        mitra_id=query_id("mitra_id", mitra_id),
+    )
 
 
 @get("/internal/overview", **operators("activity"))

@@ -29,16 +29,27 @@ async def failed_pairings(
     cause_tag: str | None = None,
     operator_action: str | None = None,
     superseded: bool = False,
+    order: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[payments.FailedPairing]:
-    """List failed pairings, newest first."""
+    """List failed pairings, newest first; `order=oldest` begins with who has waited longest."""
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", f"is one of {', '.join(CauseTag)}")
     if operator_action is not None and operator_action not in {"none", *OperatorAction}:
         raise ValidationFailed.of("operator_action", f"is one of none, {', '.join(OperatorAction)}")
-    which = FailureFilter(cause_tag=cause_tag, operator_action=operator_action, superseded=superseded)
+    if order not in {None, "newest", "oldest"}:
+        raise ValidationFailed.of("order", "is one of newest, oldest")
+    which = FailureFilter(
+        cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
+    )
     return await payments.failed_pairings(runtime, read_page(cursor, limit), which)
+
+
+@get("/internal/failed-pairings/{failure_id:str}", **operators("failed_pairings"))
+async def failed_pairing(failure_id: str, runtime: Runtime) -> payments.FailedPairing:
+    """One failed pairing, a superseded one too."""
+    return await payments.failed_pairing(runtime, path_id(failure_id))
 
 
 @patch(
@@ -55,4 +66,4 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
     return await payments.failed_pairing(runtime, found)
 
 
-ROUTES = [failed_pairings, act_on_failure]
+ROUTES = [failed_pairings, failed_pairing, act_on_failure]

@@ -85,20 +85,20 @@ class ActivitySummary:
 
 # Requests and sessions of the range are counted by index alone; a stretch online goes from a log row to the next one, and
 # the row before the range tells how it began.
-SUMMARY = """WITH asked AS (
+_SUMMARY = """WITH asked AS (
     SELECT mitra_id, count(*)::int AS notified, count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
       count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected, count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
       count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
-    FROM chat_request_notifications WHERE notified_at >= $1 AND notified_at < $2 GROUP BY mitra_id),
+    FROM chat_request_notifications WHERE notified_at >= $1 AND notified_at < $2{of_one} GROUP BY mitra_id),
   chats AS (
     SELECT mitra_id, count(*)::int AS sessions, count(*) FILTER (WHERE topic_sensitivity = 'sensitive')::int AS sensitive_sessions
-    FROM chat_sessions WHERE paired_at >= $1 AND paired_at < $2 GROUP BY mitra_id),
+    FROM chat_sessions WHERE paired_at >= $1 AND paired_at < $2{of_one} GROUP BY mitra_id),
   turns AS (
     SELECT l.mitra_id, l.status, l."timestamp" AS at, l.id AS place FROM mitra_online_logs l
-    WHERE l."timestamp" >= $1 AND l."timestamp" < $2
+    WHERE l."timestamp" >= $1 AND l."timestamp" < $2{of_one}
     UNION ALL
     SELECT m.id, b.status, $1, NULL FROM mitras m CROSS JOIN LATERAL (SELECT status FROM mitra_online_logs l
-      WHERE l.mitra_id = m.id AND l."timestamp" < $1 ORDER BY l."timestamp" DESC, l.id DESC LIMIT 1) b),
+      WHERE l.mitra_id = m.id AND l."timestamp" < $1 ORDER BY l."timestamp" DESC, l.id DESC LIMIT 1) b{one}),
   online AS (
     SELECT mitra_id, coalesce(sum(extract(epoch FROM until - at)) FILTER (WHERE status = 'online'), 0)::int AS online_seconds
     FROM (SELECT mitra_id, status, at, lead(at, 1, least($2, greatest($1, $3))) OVER (PARTITION BY mitra_id ORDER BY at, place NULLS FIRST)
@@ -109,19 +109,29 @@ SUMMARY = """WITH asked AS (
     round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
     coalesce(c.sessions, 0) AS sessions, coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
     coalesce(o.online_seconds, 0) AS online_seconds
-  FROM mitras m LEFT JOIN asked a ON a.mitra_id = m.id LEFT JOIN chats c ON c.mitra_id = m.id LEFT JOIN online o ON o.mitra_id = m.id
+  FROM mitras m LEFT JOIN asked a ON a.mitra_id = m.id LEFT JOIN chats c ON c.mitra_id = m.id LEFT JOIN online o ON o.mitra_id = m.id{one}
   ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
+SUMMARY = _SUMMARY.format(of_one="", one="")
+SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one=" WHERE m.id = $4")
 
 
-async def summary(runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None) -> Items[ActivitySummary]:
-    """Sum up each mitra's range; the last 30 days when none is given. Raises ValidationFailed for an empty range."""
+async def summary(
+    runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None, mitra_id: str | None = None
+) -> Items[ActivitySummary]:
+    """Sum up each mitra's range, or that of one; the last 30 days when none is given.
+
+    Raises ValidationFailed for an empty range.
+    """
     now = runtime.now()
     end = until or now
     begin = since or max(end, EARLIEST) - USUAL
     if begin >= end:
         raise ValidationFailed.of("to", "must be after `from`")
     with away_is_unavailable():
-        rows = await runtime.db.fetch(SUMMARY, begin, end, now)
+        if mitra_id is None:
+            rows = await runtime.db.fetch(SUMMARY, begin, end, now)
+        else:
+            rows = await runtime.db.fetch(SUMMARY_OF_ONE, begin, end, now, mitra_id)
     found = []
     for row in rows:
         values = as_dict(row)
@@ -138,6 +148,16 @@ class Lateness:
     name: str
     overdue: int
     late_seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class Hour:
+    """What came about within one hour. Amounts are IDR."""
+
+    at: dt.datetime
+    chats: int
+    paid_amount: int
+    failures: int
 
 
 @attrs.frozen(kw_only=True)
@@ -158,6 +178,7 @@ class Overview:
     confirmed_amount_24h: int
     webhook_errors_last_hour: int
     sweeps: list[Lateness]
+    hours: list[Hour]
 
 
 OVERVIEW = """SELECT
@@ -175,6 +196,13 @@ OVERVIEW = """SELECT
     (SELECT count(*)::int FROM payment_requests WHERE status = 'pending') AS pending_payments,
     (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= $1 - interval '24 hours') AS confirmed_amount_24h,
     (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
+# The last 24 hours, oldest first; the present one is not over yet.
+HOURS = """SELECT h.at,
+    (SELECT count(*)::int FROM chat_sessions WHERE paired_at >= h.at AND paired_at < h.at + interval '1 hour') AS chats,
+    (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= h.at AND confirmed_at < h.at + interval '1 hour')
+      AS paid_amount,
+    (SELECT count(*)::int FROM pairing_failures WHERE created_at >= h.at AND created_at < h.at + interval '1 hour') AS failures
+  FROM generate_series(date_trunc('hour', $1::timestamptz) - interval '23 hours', $1, interval '1 hour') AS h(at) ORDER BY h.at"""
 # Timed work that is overdue: what should have happened, and has not.
 OVERDUE = """SELECT name, count(*)::int AS overdue, coalesce(max(extract(epoch FROM $1 - due)), 0)::float AS late_seconds FROM (
     SELECT 'session expiry' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
@@ -203,6 +231,7 @@ async def overview(runtime: Runtime) -> Overview:
             OVERVIEW, now, config.flag("require_mitra_ping"), config.number("mitra_stale_after_seconds"),
             config.number("max_customers_per_mitra"),
         )  # fmt: skip
+        hours = many(Hour, await runtime.db.fetch(HOURS, now))
         late = {found.name: found for found in many(Lateness, await runtime.db.fetch(OVERDUE, now))}
     sweeps = [late.get(kind) or Lateness(name=kind, overdue=0, late_seconds=0.0) for kind in KINDS]
-    return Overview(**dict(row), sweeps=sweeps)
+    return Overview(**dict(row), sweeps=sweeps, hours=hours)

@@ -89,10 +89,11 @@ class FailureFilter:
     cause_tag: str | None = None
     operator_action: str | None = None
     superseded: bool = False
+    oldest_first: bool = False
 
 
 async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) -> Items:
-    """List failed pairings, newest first; superseded ones only when asked for."""
+    """List failed pairings, newest first unless asked for otherwise; superseded ones only when asked for."""
     where = Conditions()
     where.add("f.cause_tag = {0}", which.cause_tag)
     if which.operator_action == "none":
@@ -100,11 +101,14 @@ async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) ->
     else:
         where.add("f.operator_action = {0}", which.operator_action)
     where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
-    where.behind("f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id)
+    order = "ASC" if which.oldest_first else "DESC"
+    where.behind(
+        "f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=which.oldest_first
+    )
     limit = where.arg(page.limit + 1)
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"{FAILURES} WHERE {where} ORDER BY f.created_at DESC, f.id DESC LIMIT {limit}", *where.args
+            f"{FAILURES} WHERE {where} ORDER BY f.created_at {order}, f.id {order} LIMIT {limit}", *where.args
         )
     return cut([_failed_pairing(row) for row in rows], page, at="created_at")
 

@@ -29,11 +29,13 @@ class Conditions:
         """Add a condition without a value."""
         self._texts.append(text)
 
-    def behind(self, at: str, place: str, *, before_at: dt.datetime | None, before_id: str | None) -> None:
-        """Add the place in a list, newest first, that a cursor names."""
+    def behind(
+        self, at: str, place: str, *, before_at: dt.datetime | None, before_id: str | None, oldest_first: bool = False
+    ) -> None:
+        """Add the place in a list, newest first unless said otherwise, that a cursor names."""
         if before_at is not None:
-            stamp = self.arg(before_at)
-            self._texts.append(f"{at} <= {stamp} AND ({at}, {place}) < ({stamp}, {self.arg(before_id)}::uuid)")
+            stamp, sign = self.arg(before_at), ">" if oldest_first else "<"
+            self._texts.append(f"{at} {sign}= {stamp} AND ({at}, {place}) {sign} ({stamp}, {self.arg(before_id)}::uuid)")
 
     def __str__(self) -> str:
         return " AND ".join(self._texts) or "true"

@@ -32,6 +32,7 @@ PATH: dict[str, Callable[[], str]] = {
     "log_id": ids.new_id,
     "key": lambda: "no_such_key",
     "name": lambda: "swagger-ui.css",
+    "file": lambda: "app.js",
 }
 # Names whose objects belong to a customer or a mitra: somebody else's is 404 (tests/access/test_foreign_objects.py has them).
 # An extension is found in its session only, so it is the session that is asked for its owner.

@@ -180,6 +180,9 @@ async def test_the_summary_is_the_models_whatever_the_range(desk: World, model: 
             expected = model.summary(mitra, since, until)
             assert found[mitra] == expected, (since, until, model.mitras.index(mitra))
             rates.add(expected["acceptance_rate"])
+        one = model.mitras[2]
+        of_one = await operator.get(SUMMARY, **{"from": since.isoformat(), "to": until.isoformat()}, mitra_id=one)
+        assert of_one["items"] == [row for row in rows if row["mitra"]["id"] == one]
         assert [row["notified"] for row in rows] == sorted((row["notified"] for row in rows), reverse=True)
     assert None in rates
     assert len(rates) > 5

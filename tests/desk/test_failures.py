@@ -6,7 +6,7 @@ import pytest
 
 from core.pairing.rules import CauseTag
 from tests.desk.steps import an_operator, at_once, audits, every, setting
-from tests.stack import World, refused
+from tests.stack import World, new_id, refused
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +45,18 @@ async def test_of_five_hundred_actions_at_once_one_counts(world: World) -> None:
     assert row["operator_id"] == done["actioned_by"]["id"]
     assert done["actioned_at"] is not None
     assert await the_failure(world, failure) == done
+
+
+async def test_who_has_waited_longest_comes_first_page_by_page(world: World) -> None:
+    operator = await world.operator()
+    made = [await a_failure(world) for _ in range(3)]
+    newest = await every(operator, FAILURES, limit=2, operator_action="none")
+    oldest = await every(operator, FAILURES, limit=2, operator_action="none", order="oldest")
+    assert [row["id"] for row in oldest] == [row["id"] for row in newest][::-1]
+    assert [row["id"] for row in oldest][-3:] == [failure["id"] for failure in made]
+    await refused(operator.get(FAILURES, order="backwards"), 422, "VALIDATION_ERROR")
+    assert await operator.get(f"{FAILURES}/{made[0]['id']}") == made[0]
+    await refused(operator.get(f"{FAILURES}/{new_id()}"), 404, "NOT_FOUND")
 
 
 async def test_filters_part_the_failures_without_rest(world: World) -> None:

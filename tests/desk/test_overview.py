@@ -1,6 +1,7 @@
 """The numbers that an operator looks at first, a session of the past for trying things, and who may ask from a browser."""
 
 import datetime as dt
+import itertools
 import types
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -45,11 +46,16 @@ async def world(own: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
+def counts(overview: dict[str, Any]) -> dict[str, int]:
+    """The plain numbers of an overview."""
+    return {name: value for name, value in overview.items() if name not in ("sweeps", "hours", "failures_oldest_at")}
+
+
 async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: World, own: Stack) -> None:
     operator = await world.operator()
     empty = await operator.get(OVERVIEW)
-    counted = {name: value for name, value in empty.items() if name not in ("sweeps", "failures_oldest_at")}
-    assert set(counted.values()) == {0}
+    assert set(counts(empty).values()) == {0}
+    assert [(hour["chats"], hour["paid_amount"], hour["failures"]) for hour in empty["hours"]] == [(0, 0, 0)] * 24
     assert empty["failures_oldest_at"] is None
     assert {one["name"] for one in empty["sweeps"]} == SWEEPS
     # One mitra chats and one is free; one is full; one chat closes, one search runs, one payment waits.
@@ -68,11 +74,16 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     await world.webhook(pending, token="wrong")
     await world.webhook(pending, currency="USD")
     seen = await operator.get(OVERVIEW)
-    assert {name: value for name, value in seen.items() if name not in ("sweeps", "failures_oldest_at")} == {
+    assert counts(seen) == {
         "mitras_online": 2, "mitras_busy": 1, "mitras_free": 2, "searching": 1, "active": 1, "expired": 0, "closing": 1,
         "failures_open": 1, "failures_open_amount": 12_000, "pending_payments": 1, "confirmed_amount_24h": 4 * 12_000,
         "webhook_errors_last_hour": 2,
     }  # fmt: skip
+    hours = seen["hours"]
+    sums = [sum(hour[name] for hour in hours) for name in ("chats", "paid_amount", "failures")]
+    assert sums == [2, 4 * 12_000, 1]
+    began = [dt.datetime.fromisoformat(hour["at"]) for hour in hours]
+    assert {later - earlier for earlier, later in itertools.pairwise(began)} == {dt.timedelta(hours=1)}
     (failure,) = (await operator.get("/internal/failed-pairings"))["items"]
     assert seen["failures_oldest_at"] == failure["created_at"]
     async with setting(world, max_customers_per_mitra=1):

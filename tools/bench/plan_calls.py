@@ -208,6 +208,7 @@ class Caller:
         for tag in ("no_mitra_available", "payment_session_expired"):
             add(payments.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
         add(payments.failed_pairings, "open", which=FailureFilter(operator_action="none"))
+        add(payments.failed_pairings, "oldest", which=FailureFilter(operator_action="none", oldest_first=True))
         add(payments.failed_pairings, "nobody", which=FailureFilter(cause_tag="targeted_mitra_offline"))
         add(payments.failed_pairings, "refunded", which=FailureFilter(operator_action="refunded"))
         add(payments.failed_pairings, "superseded", which=FailureFilter(superseded=True))
@@ -221,6 +222,7 @@ class Caller:
         add(activity.log, "deep", page=deep)
         add(activity.summary, "a day", since=self.now - dt.timedelta(days=1))
         add(activity.summary, "30 days", since=None)
+        add(activity.summary, "one mitra", since=None, mitra_id=self.text["mitra_id"])
         add(people.mitras_for_operator, "a name", q="Indra")
         add(chats.messages, "behind", after=3)
         for read in (chats.session, chats.open_sessions):

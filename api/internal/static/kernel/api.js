@@ -1,0 +1,114 @@
+/** Calls to the internal listener: a client like any other (Bearer; renewed once when it has run out). */
+
+import { session } from "./session.js";
+
+/** What the service refused, or that it could not be reached (`code` is then OFFLINE). */
+export class ApiError extends Error {
+  constructor(status, { code, message, details, retry_after_seconds }) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details ?? {};
+    this.retryAfter = retry_after_seconds ?? null;
+  }
+
+  /** What is wrong with a field of the body, if it is that. */
+  field(name) {
+    return this.details.fields?.find((one) => one.field === name)?.message ?? null;
+  }
+}
+
+const signals = new EventTarget();
+let ahead = 0; // how far the service's clock is ahead of this machine's, in milliseconds
+
+/** Call `listener` when the sign-in has come to an end. */
+export const onSignedOut = (listener) => signals.addEventListener("signed-out", listener);
+
+/** The service's time, in milliseconds. */
+export const serviceNow = () => Date.now() + ahead;
+
+async function send(method, path, { query, body, signal, token }) {
+  const filled = Object.entries(query ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const address = filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
+  const headers = { Accept: "application/json" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  let answer;
+  try {
+    response = await fetch(address, {
+      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
+      credentials: "omit", redirect: "error",
+    }); // prettier-ignore
+    answer = await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { code: "OFFLINE", message: "The service can't be reached." });
+  }
+  const told = response.headers.get("X-Server-Time");
+  if (told) ahead = new Date(told).getTime() - Date.now();
+  let content;
+  try {
+    content = answer ? JSON.parse(answer) : null;
+  } catch {
+    throw new ApiError(response.status, { code: "UNREADABLE", message: "The answer can't be read." });
+  }
+  if (!response.ok) throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The answer can't be read." });
+  return content;
+}
+
+/** Renew the tokens, one tab at a time: who waited finds them renewed. Throws ApiError when they can't be. */
+async function renew(stale) {
+  const work = async () => {
+    const tokens = session.tokens;
+    if (tokens && tokens.access !== stale) return;
+    session.keep(await send("POST", "/internal/auth/refresh", { body: { refresh_token: tokens?.refresh ?? "" } }));
+  };
+  await (navigator.locks ? navigator.locks.request("sesi.renewal", work) : work());
+}
+
+/** End the sign-in of this tab. */
+export function signedOut() {
+  session.forget();
+  signals.dispatchEvent(new Event("signed-out"));
+}
+
+async function call(method, path, options = {}) {
+  const token = session.tokens?.access;
+  try {
+    return await send(method, path, { ...options, token });
+  } catch (error) {
+    if (error.code !== "UNAUTHENTICATED" || !token) throw error; // a wrong password is a 401, too
+  }
+  try {
+    await renew(token);
+  } catch (error) {
+    if (error.status === 401 || error.status === 422) signedOut();
+    throw error;
+  }
+  try {
+    return await send(method, path, { ...options, token: session.tokens?.access });
+  } catch (error) {
+    if (error.code === "UNAUTHENTICATED") signedOut();
+    throw error;
+  }
+}
+
+export const api = {
+  get: (path, query, signal) => call("GET", path, { query, signal }),
+  post: (path, body) => call("POST", path, { body }),
+  put: (path, body) => call("PUT", path, { body }),
+  patch: (path, body) => call("PATCH", path, { body }),
+  delete: (path, query) => call("DELETE", path, { query }),
+  /** Sign in: no token, no renewal. */
+  async signIn(email, password) {
+    session.keep(await send("POST", "/internal/auth/login", { body: { email, password } }));
+  },
+  async signOut() {
+    try {
+      await call("POST", "/internal/auth/logout");
+    } finally {
+      signedOut();
+    }
+  },
+};

@@ -1,0 +1,44 @@
+/** Amounts, times and durations as people read them. Times are in the operator's zone. */
+
+import { preferences } from "./preferences.js";
+import { t } from "./words.js";
+
+const locale = () => (preferences.language === "id" ? "id-ID" : "en-GB");
+
+/** 12000 -> "Rp 12.000", in either language. */
+export const rupiah = (amount) => `Rp ${new Intl.NumberFormat("id-ID").format(amount)}`;
+
+export const number = (value, options) => new Intl.NumberFormat(locale(), options).format(value);
+
+export const percent = (share) => (share === null ? "–" : number(share, { style: "percent", maximumFractionDigits: 1 }));
+
+/** Date and time to the minute. */
+export const moment = (iso) =>
+  new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
+
+/** To the millisecond, with the zone. */
+export const exactly = (iso) =>
+  new Intl.DateTimeFormat(locale(), {
+    year: "numeric", month: "long", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    fractionalSecondDigits: 3, timeZoneName: "long",
+  }).format(new Date(iso)); // prettier-ignore
+
+const STEPS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]]; // prettier-ignore
+
+/** "3 minutes ago", or "in 2 hours". */
+export function ago(iso, now) {
+  const seconds = (new Date(iso).getTime() - now) / 1000;
+  const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+  return new Intl.RelativeTimeFormat(locale(), { numeric: "auto" }).format(Math.trunc(seconds / size), unit);
+}
+
+/** 7260 -> "2 h 1 min". */
+export function duration(seconds) {
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1) return t("{n} s", { n: Math.floor(seconds) });
+  if (minutes < 60) return t("{n} min", { n: minutes });
+  return t("{h} h {n} min", { h: number(Math.floor(minutes / 60)), n: minutes % 60 });
+}
+
+/** 75 -> "1:15". */
+export const countdown = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;

@@ -1,0 +1,32 @@
+/** Looks and language of this browser. Nothing secret: it may outlive the tab. */
+
+const KEY = "sesi.preferences";
+
+function read() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export const preferences = {
+  /** "en" or "id"; the browser's language until somebody chooses. */
+  get language() {
+    return read().language ?? (navigator.language.toLowerCase().startsWith("id") ? "id" : "en");
+  },
+  /** "system", "light" or "dark". */
+  get theme() {
+    return read().theme ?? "system";
+  },
+  set(changes) {
+    localStorage.setItem(KEY, JSON.stringify({ ...read(), ...changes }));
+    this.apply();
+  },
+  apply() {
+    const root = document.documentElement;
+    root.lang = this.language;
+    if (this.theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = this.theme;
+  },
+};

@@ -1,0 +1,43 @@
+/**
+ * Who is signed in, in this tab. Tokens live in sessionStorage: never in the address, gone with the tab. A tab that was
+ * duplicated has the same tokens; whichever renews them tells the other.
+ */
+
+const KEY = "sesi.tokens";
+const RANK = { read: 1, write: 2 };
+const tabs = new BroadcastChannel("sesi.tokens");
+
+export const session = {
+  /** The operator, once known: id, email, display_name, role, permissions. */
+  operator: null,
+
+  get tokens() {
+    return JSON.parse(sessionStorage.getItem(KEY));
+  },
+
+  /** Keep what a sign-in or a renewal answered. */
+  keep({ access_token, refresh_token, operator }) {
+    const before = this.tokens;
+    sessionStorage.setItem(KEY, JSON.stringify({ access: access_token, refresh: refresh_token }));
+    this.operator = operator;
+    if (before) tabs.postMessage({ before: before.refresh, access: access_token, refresh: refresh_token });
+  },
+
+  forget() {
+    sessionStorage.removeItem(KEY);
+    this.operator = null;
+  },
+
+  /** Whether the operator may read or write an area. The service decides; this only hides what it would refuse. */
+  may(area, access = "read") {
+    const permissions = this.operator?.permissions ?? {};
+    const rank = Math.max(RANK[permissions[area]] ?? 0, RANK[permissions["*"]] ?? 0);
+    return rank >= RANK[access];
+  },
+};
+
+tabs.addEventListener("message", ({ data }) => {
+  if (session.tokens?.refresh === data.before) {
+    sessionStorage.setItem(KEY, JSON.stringify({ access: data.access, refresh: data.refresh }));
+  }
+});

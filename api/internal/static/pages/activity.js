@@ -1,0 +1,78 @@
+/** What mitras did with the requests they got: by mitra, and one by one. */
+
+import { h } from "../kernel/dom.js";
+import { duration, number, percent } from "../kernel/format.js";
+import { address } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { ListPage, instant, search } from "../parts/list.js";
+import { chip, response } from "../parts/status.js";
+import { time } from "../parts/time.js";
+
+const who = ({ mitra }) => (session.may("mitras") ? h("a", { href: address(`/mitras/${mitra.id}`) }, mitra.display_name) : mitra.display_name);
+
+class ActivityPage extends ListPage {
+  path = "/internal/mitra-activity/summary";
+
+  get heading() {
+    return t("Mitra activity");
+  }
+
+  actions() {
+    return [h("a", { class: "button", href: address("/activity/log") }, t("Every request"))];
+  }
+
+  filters() {
+    return [instant("from", t("From")), instant("to", t("To"))];
+  }
+
+  render(data) {
+    const note = this.query.size ? null : h("p", { class: "quiet" }, t("The last 30 days. Acceptance: accepted of accepted, refused and unanswered."));
+    return [note, super.render(data)];
+  }
+
+  columns() {
+    const count = (label, name) => ({ label, cell: (one) => number(one[name]), number: true });
+    return [
+      { label: t("Mitra"), cell: who },
+      { label: t("Acceptance"), cell: (one) => percent(one.acceptance_rate), number: true },
+      count(t("Asked"), "notified"),
+      count(t("Accepted"), "accepted"),
+      count(t("Said no"), "rejected"),
+      count(t("Did not answer"), "ignored"),
+      count(t("Another was first"), "missed"),
+      count(t("Sessions"), "sessions"),
+      count(t("Sensitive"), "sensitive_sessions"),
+      { label: t("Online"), cell: (one) => duration(one.online_seconds), number: true },
+    ];
+  }
+}
+
+class ActivityLogPage extends ListPage {
+  path = "/internal/mitra-activity/log";
+
+  get heading() {
+    return t("Requests to mitras");
+  }
+
+  actions() {
+    return [h("a", { class: "button", href: address("/activity") }, t("By mitra"))];
+  }
+
+  filters() {
+    return [search("mitra_id", t("Id of a mitra")), instant("from", t("From")), instant("to", t("To"))];
+  }
+
+  columns() {
+    return [
+      { label: t("Asked"), cell: (one) => (session.may("sessions") ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at)) : time(one.notified_at)) },
+      { label: t("Mitra"), cell: who },
+      { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
+      { label: t("Answered"), cell: (one) => time(one.responded_at) },
+      { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
+    ];
+  }
+}
+
+customElements.define("activity-page", ActivityPage);
+customElements.define("activity-log-page", ActivityLogPage);

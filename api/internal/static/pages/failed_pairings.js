@@ -1,0 +1,142 @@
+/** Confirmed payments without a chat: the list to work off, and one of them with its story, the action, and the next. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { rupiah } from "../kernel/format.js";
+import { address } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { confirm } from "../parts/dialog.js";
+import { ListPage, pick } from "../parts/list.js";
+import { Page } from "../parts/page.js";
+import { action, cause, chip } from "../parts/status.js";
+import { facts } from "../parts/table.js";
+import { age, time } from "../parts/time.js";
+import { timeline } from "../parts/timeline.js";
+import { toast } from "../parts/toast.js";
+
+const PATH = "/internal/failed-pairings";
+const WAITING = { operator_action: "none", order: "oldest" };
+const stand = (failure) =>
+  failure.operator_action ? action.chip(failure.operator_action) : failure.superseded_at ? chip(t("tried again")) : chip(t("to act on"), "bad");
+
+class FailedPairingsPage extends ListPage {
+  path = PATH;
+
+  get heading() {
+    return t("Failed pairings");
+  }
+
+  filters() {
+    return [
+      pick("operator_action", t("Action"), [...action.options(), ["all", t("all of them")]], t("to act on")),
+      pick("cause_tag", t("Cause"), cause.options()),
+      pick("superseded", t("Tried again"), [["true", t("only these")]], t("without these")),
+    ];
+  }
+
+  /** Without a choice, the list is what there is to do: open ones, oldest first. */
+  load(signal) {
+    const query = Object.fromEntries(this.query);
+    const which = query.operator_action;
+    if (!which) return api.get(PATH, { ...query, ...WAITING }, signal);
+    return api.get(PATH, { ...query, operator_action: which === "all" ? null : which }, signal);
+  }
+
+  empty() {
+    return t("No payment waits for an action. Everybody got a chat, or what they are owed.");
+  }
+
+  columns() {
+    return [
+      { label: t("Customer"), cell: (one) => h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name")) },
+      { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
+      { label: t("Cause"), cell: (one) => cause.chip(one.cause_tag) },
+      { label: t("Age"), cell: (one) => age(one.created_at) },
+      { label: t("Action"), cell: stand },
+    ];
+  }
+}
+
+class FailedPairingPage extends Page {
+  get heading() {
+    return t("Failed pairing");
+  }
+
+  actions() {
+    return [h("a", { class: "button", href: address("/failed-pairings") }, t("All failed pairings"))];
+  }
+
+  async load(signal) {
+    const failure = await api.get(`${PATH}/${this.params.id}`, {}, signal);
+    const story = session.may("payments")
+      ? await api.get(`/internal/payment-requests/${failure.payment_request_id}/timeline`, {}, signal)
+      : null;
+    return { failure, story };
+  }
+
+  render({ failure, story }) {
+    return h("div", { class: "work" }, h("div", { class: "page-body" }, this.#facts(failure), this.#act(failure)), story && timeline(story));
+  }
+
+  #facts(failure) {
+    const id = failure.payment_request_id;
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, failure.customer.display_name ?? t("no name"), ", ", rupiah(failure.amount)),
+      facts([
+        [t("Cause"), cause.chip(failure.cause_tag)],
+        [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
+        [t("Customer"), session.may("customers") ? h("a", { href: address(`/customers/${failure.customer.id}`) }, failure.customer.display_name ?? t("no name")) : failure.customer.display_name],
+        [t("Payment"), session.may("payments") ? h("a", { class: "id", href: address(`/payments/${id}`) }, id) : h("span", { class: "id" }, id)],
+        [t("Action"), stand(failure)],
+        failure.actioned_at && [t("By"), h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at))],
+      ].filter(Boolean)), // prettier-ignore
+    );
+  }
+
+  #act(failure) {
+    if (failure.superseded_at) return h("p", { class: "notice" }, t("The customer used this payment to ask again: there is nothing to do here."));
+    if (failure.operator_action) return this.#next();
+    if (!session.may("failed_pairings", "write")) return h("p", { class: "notice" }, t("Your role may look, not act."));
+    const name = failure.customer.display_name ?? t("the customer");
+    const amount = rupiah(failure.amount);
+    const choices = [
+      ["refunded", t("Refunded"), t("Say that {amount} was given back to {name}?", { amount, name })],
+      ["credited", t("Credited"), t("Say that {name} was given a credit of {amount}?", { amount, name })],
+      ["no_action", t("Nothing to be done"), t("Say that nothing is owed to {name} for {amount}?", { amount, name })],
+    ];
+    const buttons = choices.map(([value, words, question]) =>
+      h("button", { type: "button", onclick: () => this.#carryOut(failure, value, words, question) }, words),
+    );
+    return h("section", { class: "card" }, h("h2", {}, t("What was done for the customer?")), h("div", { class: "row" }, buttons));
+  }
+
+  async #carryOut(failure, value, words, question) {
+    const said = t("This is written down once, with your name, and can't be changed. Move the money first.");
+    const done = await confirm(question, said, words, () => api.patch(`${PATH}/${failure.id}`, { operator_action: value }), false);
+    await this.refresh({ quietly: true });
+    if (!done) return;
+    toast(t("Written down: {what}.", { what: action.say(value) }));
+    this.querySelector(".next")?.focus();
+  }
+
+  /** The way to the next one that waits. */
+  #next() {
+    const box = h("section", { class: "card" }, h("p", { class: "loading" }, t("Loading…")));
+    api.get(PATH, { ...WAITING, limit: 1 }, this.life.signal).then(
+      ({ items: [next] }) =>
+        box.replaceChildren(
+          next
+            ? h("a", { class: "button next", href: address(`/failed-pairings/${next.id}`) }, t("Next: {name}, {amount}", { name: next.customer.display_name ?? t("no name"), amount: rupiah(next.amount) }))
+            : h("p", { class: "next", tabindex: "-1" }, t("That was the last one.")),
+        ),
+      () => box.remove(),
+    );
+    return box;
+  }
+}
+
+customElements.define("failed-pairings-page", FailedPairingsPage);
+customElements.define("failed-pairing-page", FailedPairingPage);

@@ -1,0 +1,39 @@
+/** The books: whether all money that came in is earned, failed with an action, or in flight. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { number } from "../kernel/format.js";
+import { t } from "../kernel/words.js";
+import { Page } from "../parts/page.js";
+import { table } from "../parts/table.js";
+
+class LedgerPage extends Page {
+  get heading() {
+    return t("Books");
+  }
+
+  actions() {
+    return [h("button", { type: "button", onclick: () => this.refresh() }, t("Check again"))];
+  }
+
+  load(signal) {
+    return api.get("/internal/ledger/audit", {}, signal);
+  }
+
+  render({ sessions, payments, violations }) {
+    const sum = t("{sessions} sessions, {payments} payments, {violations} violations", {
+      sessions: number(sessions), payments: number(payments), violations: number(violations.length),
+    }); // prettier-ignore
+    const columns = [
+      { label: t("Rule"), cell: (one) => one.rule },
+      { label: t("Id"), cell: (one) => h("span", { class: "id" }, one.id) },
+      { label: t("What was seen"), cell: (one) => one.detail },
+    ];
+    return [
+      h("p", { class: violations.length ? "notice bad" : "notice good", role: "status" }, sum),
+      violations.length > 0 && table(t("Violations"), columns, violations),
+    ];
+  }
+}
+
+customElements.define("ledger-page", LedgerPage);

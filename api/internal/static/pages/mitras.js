@@ -1,0 +1,194 @@
+/** Mitras: who is there, who is busy; add one, switch one on or off, take one offline, see what became of her requests. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { duration, number, percent } from "../kernel/format.js";
+import { address, go } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { ask, confirm } from "../parts/dialog.js";
+import { field, tick } from "../parts/form.js";
+import { ListPage, pick, search } from "../parts/list.js";
+import { Page } from "../parts/page.js";
+import { chip, response } from "../parts/status.js";
+import { facts, table } from "../parts/table.js";
+import { age, time } from "../parts/time.js";
+import { toast } from "../parts/toast.js";
+
+const PATH = "/internal/mitras";
+const LATELY = 20;
+const yesNo = () => [["true", t("yes")], ["false", t("no")]]; // prettier-ignore
+
+function state(one) {
+  if (!one.is_active) return chip(t("inactive"));
+  if (!one.is_online) return chip(t("offline"));
+  return one.active_session_count > 0 ? chip(t("online, chats: {n}", { n: one.active_session_count }), "busy") : chip(t("online, free"), "good");
+}
+
+/** The fields of a mitra. */
+const fields = (one) => [
+  field(t("Phone"), h("input", { type: "tel", name: "phone", value: one?.phone ?? "", autocomplete: "off" }), t("with the country, as in +62812…")),
+  field(t("Name"), h("input", { name: "display_name", value: one?.display_name ?? "", autocomplete: "off" })),
+];
+
+class MitrasPage extends ListPage {
+  path = PATH;
+
+  get heading() {
+    return t("Mitras");
+  }
+
+  actions() {
+    if (!session.may("mitras", "write")) return [];
+    return [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a mitra…"))];
+  }
+
+  filters() {
+    return [search("q", t("Name or phone")), pick("is_active", t("Active"), yesNo()), pick("is_online", t("Online"), yesNo())];
+  }
+
+  columns() {
+    return [
+      { label: t("Name"), cell: (one) => h("a", { href: address(`/mitras/${one.id}`) }, one.display_name) },
+      { label: t("Phone"), cell: (one) => one.phone },
+      { label: t("State"), cell: state },
+      { label: t("Last heard of"), cell: (one) => age(one.last_heartbeat_at) },
+    ];
+  }
+
+  async #add() {
+    const made = await ask({
+      title: t("Add a mitra"),
+      content: [fields(), tick(t("May go online at once"), { name: "is_active", checked: true })],
+      submit: t("Add"),
+      send: (data) =>
+        api.post(PATH, { phone: data.get("phone").trim(), display_name: data.get("display_name").trim(), is_active: data.has("is_active") }),
+    });
+    if (!made) return;
+    toast(t("{name} is added.", { name: made.display_name }));
+    go(`/mitras/${made.id}`);
+  }
+}
+
+class MitraPage extends Page {
+  get heading() {
+    return this.mitra?.display_name ?? t("Mitra");
+  }
+
+  actions() {
+    return [h("a", { class: "button", href: address("/mitras") }, t("All mitras"))];
+  }
+
+  async load(signal) {
+    const id = this.params.id;
+    const mitra = await api.get(`${PATH}/${id}`, {}, signal);
+    const [summary, log] = session.may("activity")
+      ? await Promise.all([
+          api.get("/internal/mitra-activity/summary", { mitra_id: id }, signal),
+          api.get("/internal/mitra-activity/log", { mitra_id: id, limit: LATELY }, signal),
+        ])
+      : [null, null];
+    this.mitra = mitra;
+    return { mitra, summary: summary?.items.find((one) => one.mitra.id === id), log };
+  }
+
+  render({ mitra, summary, log }) {
+    return [
+      h("div", { class: "cards" }, this.#facts(mitra), summary && this.#summary(summary)),
+      log && h("h2", {}, t("Her latest requests")),
+      log && (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("She has not been asked yet."))),
+      log?.next_cursor && h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All her requests")),
+    ];
+  }
+
+  #facts(mitra) {
+    const may = session.may("mitras", "write");
+    const switched = mitra.is_active ? t("Deactivate…") : t("Activate");
+    return h(
+      "section",
+      { class: "card" },
+      facts([
+        [t("State"), state(mitra)],
+        [t("Phone"), mitra.phone],
+        [t("Chats now"), number(mitra.active_session_count)],
+        [t("Last heard of"), age(mitra.last_heartbeat_at)],
+        [t("Since"), time(mitra.created_at)],
+        [t("Id"), h("span", { class: "id" }, mitra.id)],
+        session.may("sessions") && [t("Sessions"), h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions"))],
+      ].filter(Boolean)), // prettier-ignore
+      may &&
+        h(
+          "div",
+          { class: "row" },
+          h("button", { type: "button", onclick: () => this.#edit(mitra) }, t("Edit…")),
+          h("button", { type: "button", class: mitra.is_active && "danger", onclick: () => this.#switch(mitra) }, switched),
+          mitra.is_online && h("button", { type: "button", class: "danger", onclick: () => this.#offline(mitra) }, t("Take offline…")),
+        ),
+    );
+  }
+
+  #summary(one) {
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, t("Last 30 days")),
+      facts([
+        [t("Acceptance"), percent(one.acceptance_rate)],
+        [t("Asked"), number(one.notified)],
+        [t("Accepted"), number(one.accepted)],
+        [t("Said no"), number(one.rejected)],
+        [t("Did not answer"), number(one.ignored)],
+        [t("Another was first"), number(one.missed)],
+        [t("Sessions"), number(one.sessions)],
+        [t("Sensitive"), number(one.sensitive_sessions)],
+        [t("Online"), duration(one.online_seconds)],
+      ]),
+    );
+  }
+
+  #log(items) {
+    return table(
+      t("Her latest requests"),
+      [
+        { label: t("Asked"), cell: (one) => (session.may("sessions") ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at)) : time(one.notified_at)) },
+        { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
+        { label: t("Answered"), cell: (one) => time(one.responded_at) },
+        { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
+      ],
+      items,
+    );
+  }
+
+  async #edit(mitra) {
+    const changed = await ask({
+      title: t("Edit {name}", { name: mitra.display_name }),
+      content: fields(mitra),
+      submit: t("Save"),
+      send: (data) => api.patch(`${PATH}/${mitra.id}`, { phone: data.get("phone").trim(), display_name: data.get("display_name").trim() }),
+    });
+    if (changed) toast(t("Saved."));
+    await this.refresh({ quietly: true });
+  }
+
+  async #switch(mitra) {
+    const change = () => api.patch(`${PATH}/${mitra.id}`, { is_active: !mitra.is_active });
+    const title = mitra.is_active ? t("Deactivate {name}?", { name: mitra.display_name }) : t("Activate {name}?", { name: mitra.display_name });
+    const said = mitra.is_active
+      ? t("She goes offline, is signed out, and her open requests end. Chats that run go on.")
+      : t("She may sign in and go online.");
+    const done = await confirm(title, said, mitra.is_active ? t("Deactivate") : t("Activate"), change, mitra.is_active);
+    if (done) toast(t("Saved."));
+    await this.refresh({ quietly: true });
+  }
+
+  async #offline(mitra) {
+    const said = t("She gets no more requests until she goes online again. Chats that run go on.");
+    const act = () => api.post(`${PATH}/${mitra.id}/force-offline`);
+    const done = await confirm(t("Take {name} offline?", { name: mitra.display_name }), said, t("Take offline"), act);
+    if (done) toast(t("{name} is offline.", { name: mitra.display_name }));
+    await this.refresh({ quietly: true });
+  }
+}
+
+customElements.define("mitras-page", MitrasPage);
+customElements.define("mitra-page", MitraPage);

@@ -1,0 +1,166 @@
+/** The overview: how things are now, and what needs a person. It looks again every few seconds. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { duration, moment, number, rupiah } from "../kernel/format.js";
+import { address } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import "../parts/chart.js";
+import { Page } from "../parts/page.js";
+import { cause, chip, result } from "../parts/status.js";
+import { age } from "../parts/time.js";
+
+const SHOWN = 8;
+
+class OverviewPage extends Page {
+  everyMs = 5_000;
+
+  get heading() {
+    return t("Overview");
+  }
+
+  async load(signal) {
+    const maybe = (area, path, query) => (session.may(area) ? api.get(path, query, signal) : null);
+    const open = { operator_action: "none", order: "oldest", limit: SHOWN };
+    const [numbers, failures, errors] = await Promise.all([
+      maybe("activity", "/internal/overview"),
+      maybe("failed_pairings", "/internal/failed-pairings", open),
+      maybe("webhooks", "/internal/webhook-logs", { processing_result: "error", limit: SHOWN }),
+    ]);
+    return { numbers, failures, errors };
+  }
+
+  /** Only what has changed is put on the page anew: who has the focus on a link keeps it. */
+  show(data) {
+    document.title = `${this.heading} · Sesi`;
+    const made = {
+      now: data.numbers && (() => this.#now(data.numbers)),
+      needs: () => this.#needs(data),
+      day: data.numbers && (() => this.#day(data.numbers.hours)),
+    };
+    const keys = {
+      now: JSON.stringify({ ...data.numbers, hours: null }),
+      needs: JSON.stringify([data.failures, data.errors, data.numbers?.sweeps]),
+      day: JSON.stringify(data.numbers?.hours),
+    };
+    this.parts ??= {};
+    if (!this.frame?.isConnected) {
+      this.parts = {};
+      this.frame = h("div", { class: "stack" });
+      for (const name of Object.keys(made)) this.frame.append(h("div", { "data-part": name }));
+      this.body.replaceChildren(this.frame);
+    }
+    for (const [name, make] of Object.entries(made)) {
+      if (!make || this.parts[name] === keys[name]) continue;
+      this.parts[name] = keys[name];
+      this.frame.querySelector(`[data-part="${name}"]`).replaceChildren(...[make()].flat());
+    }
+  }
+
+  #now(numbers) {
+    const tile = (words, value, { to, area, bad = false, note } = {}) =>
+      h(
+        to && session.may(area) ? "a" : "div",
+        { class: bad ? "tile bad" : "tile", href: to && session.may(area) ? to : null },
+        h("span", { class: "value" }, value),
+        h("span", {}, words),
+        note && h("small", {}, note),
+      );
+    const chats = (status) => ({ to: address("/sessions", { status }), area: "sessions" });
+    return h(
+      "section",
+      { class: "tiles", "aria-label": t("Now") },
+      tile(t("mitras online"), number(numbers.mitras_online), {
+        to: address("/mitras", { is_online: "true" }), area: "mitras",
+        note: t("{busy} in a chat, {free} free", { busy: number(numbers.mitras_busy), free: number(numbers.mitras_free) }),
+      }),
+      tile(t("customers searching"), number(numbers.searching), chats("searching")),
+      tile(t("chats active"), number(numbers.active), {
+        ...chats("active"),
+        note: t("{expired} with time up, {closing} in goodbyes", { expired: number(numbers.expired), closing: number(numbers.closing) }),
+      }),
+      tile(t("payments awaited"), number(numbers.pending_payments), { to: address("/payments", { status: "pending" }), area: "payments" }),
+      tile(t("paid in 24 hours"), rupiah(numbers.confirmed_amount_24h), { to: address("/payments"), area: "payments" }),
+      tile(t("failures to act on"), number(numbers.failures_open), {
+        to: address("/failed-pairings"), area: "failed_pairings", bad: numbers.failures_open > 0,
+        note: numbers.failures_open > 0 ? rupiah(numbers.failures_open_amount) : null,
+      }),
+      tile(t("webhook errors in an hour"), number(numbers.webhook_errors_last_hour), {
+        to: address("/webhooks"), area: "webhooks", bad: numbers.webhook_errors_last_hour > 0,
+      }),
+    ); // prettier-ignore
+  }
+
+  #needs({ numbers, failures, errors }) {
+    const late = (numbers?.sweeps ?? []).filter((sweep) => sweep.overdue > 0);
+    const parts = [
+      failures?.items.length > 0 && this.#failures(failures, numbers),
+      errors?.items.length > 0 && this.#errors(errors),
+      late.length > 0 && this.#late(late),
+    ].filter(Boolean);
+    return [
+      h("h2", {}, t("Needs a person")),
+      parts.length ? h("div", { class: "cards" }, parts) : h("p", { class: "notice good" }, t("Nothing waits for you.")),
+    ];
+  }
+
+  #failures({ items }, numbers) {
+    const lines = items.map((one) =>
+      h(
+        "li",
+        {},
+        h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name"), ", ", rupiah(one.amount)),
+        h("span", {}, cause.chip(one.cause_tag), " ", h("small", {}, age(one.created_at))),
+      ),
+    );
+    const more = (numbers?.failures_open ?? 0) > items.length;
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Paid, and no chat; oldest first")),
+      h("ul", { class: "plain-list" }, lines),
+      more && h("a", { href: address("/failed-pairings") }, t("All {n}", { n: number(numbers.failures_open) })),
+    );
+  }
+
+  #errors({ items }) {
+    const lines = items.map((one) =>
+      h(
+        "li",
+        {},
+        h("a", { href: address(`/webhooks/${one.id}`) }, one.processing_error ?? t("error")),
+        h("span", {}, result.chip(one.processing_result), " ", h("small", {}, age(one.received_at))),
+      ),
+    );
+    return h("section", { class: "card" }, h("h3", {}, t("Webhook calls that failed")), h("ul", { class: "plain-list" }, lines));
+  }
+
+  #late(sweeps) {
+    const lines = sweeps.map((one) =>
+      h("li", {}, h("span", {}, t(one.name)), h("span", {}, chip(t("{n} late", { n: number(one.overdue) }), "bad"), " ", h("small", {}, duration(one.late_seconds)))),
+    );
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Timed work that is late")),
+      h("ul", { class: "plain-list" }, lines),
+      h("p", { class: "quiet" }, t("If this lasts, the jobs process is not running or the database is slow.")),
+    );
+  }
+
+  #day(hours) {
+    const chart = (name, key, told, look = "") => {
+      const drawn = h("sesi-chart", { class: look });
+      const sum = told(hours.reduce((total, hour) => total + hour[key], 0));
+      drawn.show(`${name}: ${sum}`, hours.map((hour) => ({ label: moment(hour.at), value: hour[key] })), told);
+      return h("section", { class: "card" }, h("div", { class: "row spread" }, h("h3", {}, name), h("strong", {}, sum)), drawn);
+    };
+    return [
+      h("h2", {}, t("The last 24 hours, by the hour")),
+      h("div", { class: "cards" }, chart(t("Chats begun"), "chats", number), chart(t("Paid"), "paid_amount", rupiah), chart(t("Failures"), "failures", number, "bad")),
+    ];
+  }
+}
+
+customElements.define("overview-page", OverviewPage);

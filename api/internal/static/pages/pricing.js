@@ -1,0 +1,250 @@
+/** Prices: tiers by mode in their order, and the discount on a first session. A write that comes too late is decided by the operator. */
+
+import { ApiError, api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { rupiah } from "../kernel/format.js";
+import { address } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { ask, confirm } from "../parts/dialog.js";
+import { explain, field, integer, tick } from "../parts/form.js";
+import { Page } from "../parts/page.js";
+import { chip, mode } from "../parts/status.js";
+import { grip, sortable } from "../parts/sortable.js";
+import { facts } from "../parts/table.js";
+import { toast } from "../parts/toast.js";
+
+const TIERS = "/internal/pricing/tiers";
+const PROMOTION = "/internal/pricing/promotions/first-session";
+const MODES = ["chat", "call"];
+const WORDS = {
+  price_idr: "Price", tag: "Label", minutes: "Minutes", enabled: "Switched on", gimmick_price_idr: "Crossed-out price",
+  duration_minutes: "Minutes", modes: "For", is_active: "On the list", sort_order: "Place",
+}; // prettier-ignore
+
+/** What a tier is called; minutes alone are not enough, for there are chats and calls. */
+const called = (tier) => t("{n} min, {mode}", { n: tier.minutes, mode: mode(tier.mode) });
+
+/** A value of a tier or of the discount, as people read it. */
+function told(name, value) {
+  if (name.endsWith("price_idr")) return rupiah(value);
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  if (Array.isArray(value)) return value.map(mode).join(", ") || "–";
+  return value ?? "–";
+}
+
+/**
+ * Send a change; if somebody else was faster, show both versions and let the operator decide. `values` are what is
+ * changed, `write(token)` sends them. Returns the row as it then is; false when the other version stays.
+ */
+async function settle(values, token, write) {
+  try {
+    return await write(token);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "STALE_WRITE" || !error.details.current) throw error;
+    return await decide(values, error.details.current, write);
+  }
+}
+
+async function decide(values, current, write) {
+  const names = Object.keys(values);
+  const version = (title, from) => h("section", { class: "card" }, h("h3", {}, title), facts(names.map((name) => [t(WORDS[name] ?? name), told(name, from[name])])));
+  const mine = await ask({
+    title: t("Somebody else has changed this"),
+    content: [
+      h("p", {}, t("While you were at it, another operator saved a change. Which version is to stay?")),
+      h("div", { class: "versions" }, version(t("As it is now"), current), version(t("Yours"), values)),
+    ],
+    submit: t("Save mine over it"),
+    danger: true,
+    send: () => settle(values, current.updated_at, write),
+  });
+  if (!mine) toast(t("The other version stays."));
+  return mine ?? false;
+}
+
+class PricingPage extends Page {
+  get heading() {
+    return t("Pricing");
+  }
+
+  get may() {
+    return session.may("pricing", "write");
+  }
+
+  actions() {
+    return this.may ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a tier…"))] : [];
+  }
+
+  async load(signal) {
+    const [tiers, promotion] = await Promise.all([
+      api.get(TIERS, {}, signal),
+      api.get(PROMOTION, {}, signal).catch((error) => {
+        if (error.code === "NOT_FOUND") return null;
+        throw error;
+      }),
+    ]);
+    return { tiers: tiers.items, promotion };
+  }
+
+  render({ tiers, promotion }) {
+    this.tiers = tiers;
+    const lists = MODES.map((which) => this.#list(which, tiers.filter((tier) => tier.mode === which)));
+    return [h("div", { class: "cards" }, lists), promotion && this.#promotion(promotion)];
+  }
+
+  /** Save, say so, and show how it then is. */
+  async #done(work, words) {
+    try {
+      if (await work()) toast(words);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      toast(explain(error));
+    }
+    await this.refresh({ quietly: true });
+  }
+
+  #list(which, tiers) {
+    const list = h("ul", { class: "tiers", "data-mode": which }, tiers.filter((tier) => tier.is_active).map((tier) => this.#tier(tier)));
+    if (this.may) sortable(list, (ids) => this.#order(which, ids));
+    const gone = tiers.filter((tier) => !tier.is_active);
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, t(which === "call" ? "Calls" : "Chats")),
+      list.children.length ? list : h("p", { class: "empty" }, t("No price is on the list.")),
+      gone.length > 0 &&
+        h("details", {}, h("summary", {}, t("Taken off the list ({n})", { n: gone.length })), h("ul", { class: "tiers" }, gone.map((tier) => this.#gone(tier)))),
+    );
+  }
+
+  #named(tier) {
+    return h("span", { class: "name" }, t("{n} min", { n: tier.minutes }), tier.tag && [" ", chip(tier.tag, "busy")]);
+  }
+
+  #history(tier) {
+    return h("a", { href: address(`/pricing/tiers/${tier.id}`), "aria-label": t("History of {name}", { name: called(tier) }) }, t("History"));
+  }
+
+  #tier(tier) {
+    const name = called(tier);
+    return h(
+      "li",
+      { class: "tier", "data-id": tier.id },
+      this.may && grip(name),
+      this.#named(tier),
+      h("span", { class: "price" }, rupiah(tier.price_idr)),
+      h(
+        "span",
+        { class: "row" },
+        this.#history(tier),
+        this.may && h("button", { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier) }, t("Edit…")),
+        this.may && h("button", { type: "button", class: "danger", "aria-label": t("Take {name} off the list", { name }), onclick: () => this.#remove(tier) }, t("Take off…")),
+      ),
+    );
+  }
+
+  #gone(tier) {
+    const back = () => this.#done(() => settle({ is_active: true }, tier.updated_at, (token) => api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token })), t("Back on the list."));
+    return h("li", { class: "tier" }, this.#named(tier), h("span", { class: "price" }, rupiah(tier.price_idr)), this.#history(tier), this.may && h("button", { type: "button", onclick: back }, t("Put back")));
+  }
+
+  #order(which, ids) {
+    const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
+    const items = ids.map((id) => ({ id, updated_at: tokens[id] }));
+    const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
+    if (before.join() === ids.join()) return Promise.resolve();
+    return this.#done(() => api.put(`${TIERS}/order`, { mode: which, items }), t("The order is saved."));
+  }
+
+  async #add() {
+    const choice = MODES.map((one, n) => h("label", { class: "tick" }, h("input", { type: "radio", name: "mode", value: one, checked: n === 0 }), mode(one)));
+    const made = await ask({
+      title: t("Add a tier"),
+      content: [
+        h("fieldset", {}, h("legend", {}, t("For")), choice),
+        field(t("Minutes"), h("input", { name: "minutes", inputmode: "numeric" })),
+        field(t("Price (Rp)"), h("input", { name: "price_idr", inputmode: "numeric" }), t("whole rupiah, without points")),
+        field(t("Label"), h("input", { name: "tag", maxlength: "50" }), t("shown to customers; may be empty")),
+      ],
+      submit: t("Add"),
+      send: (data) =>
+        api.post(TIERS, { mode: data.get("mode"), minutes: integer(data.get("minutes")), price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null }),
+    });
+    if (made) toast(t("The tier is on the list."));
+    await this.refresh({ quietly: true });
+  }
+
+  #edit(tier) {
+    return this.#done(
+      () =>
+        ask({
+          title: called(tier),
+          content: [
+            field(t("Price (Rp)"), h("input", { name: "price_idr", inputmode: "numeric", value: tier.price_idr }), t("whole rupiah, without points")),
+            field(t("Label"), h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }), t("shown to customers; may be empty")),
+          ],
+          submit: t("Save"),
+          send: (data) => {
+            const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
+            return settle(values, tier.updated_at, (token) => api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }));
+          },
+        }),
+      t("Saved."),
+    );
+  }
+
+  #remove(tier) {
+    const title = t("Take {name} off the list?", { name: called(tier) });
+    const said = t("Customers no longer see it. It can be put back.");
+    const act = () => settle({ is_active: false }, tier.updated_at, (token) => api.delete(`${TIERS}/${tier.id}`, { updated_at: token }));
+    return this.#done(() => confirm(title, said, t("Take off"), act), t("Taken off the list."));
+  }
+
+  #promotion(promotion) {
+    const names = ["enabled", "price_idr", "gimmick_price_idr", "duration_minutes", "modes"];
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, t("Discount on the first session")),
+      facts(names.map((name) => [t(WORDS[name]), told(name, promotion[name])])),
+      h(
+        "div",
+        { class: "row" },
+        this.may && h("button", { type: "button", onclick: () => this.#change(promotion) }, t("Change the discount…")),
+        h("a", { href: address("/pricing/promotion") }, t("History of the discount")),
+      ),
+    );
+  }
+
+  #change(promotion) {
+    const amount = (name) => field(t(WORDS[name]), h("input", { name, inputmode: "numeric", value: promotion[name] }));
+    return this.#done(
+      () =>
+        ask({
+          title: t("Discount on the first session"),
+          content: [
+            tick(t(WORDS.enabled), { name: "enabled", checked: promotion.enabled }),
+            amount("price_idr"),
+            amount("gimmick_price_idr"),
+            amount("duration_minutes"),
+            h("fieldset", {}, h("legend", {}, t("For")), MODES.map((one) => tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }))),
+          ],
+          submit: t("Save"),
+          send: (data) => {
+            const values = {
+              enabled: data.has("enabled"),
+              price_idr: integer(data.get("price_idr")),
+              gimmick_price_idr: integer(data.get("gimmick_price_idr")),
+              duration_minutes: integer(data.get("duration_minutes")),
+              modes: data.getAll("modes"),
+            };
+            return settle(values, promotion.updated_at, (token) => api.patch(PROMOTION, { ...values, updated_at: token }));
+          },
+        }),
+      t("Saved."),
+    );
+  }
+}
+
+customElements.define("pricing-page", PricingPage);

@@ -1,0 +1,79 @@
+/** Roles: which areas an operator may read or write. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { number } from "../kernel/format.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { ask } from "../parts/dialog.js";
+import { field, select } from "../parts/form.js";
+import { ListPage } from "../parts/list.js";
+import { chip } from "../parts/status.js";
+import { toast } from "../parts/toast.js";
+
+const PATH = "/internal/roles";
+const EVERYTHING = "*";
+const AREAS = {
+  [EVERYTHING]: "everything", config: "settings", pricing: "prices", mitras: "mitras", customers: "customers",
+  "customers.pii": "phones and e-mails of customers", operators: "operators and roles", activity: "overview and activity",
+  failed_pairings: "failed pairings", sessions: "sessions", payments: "payments and books", webhooks: "webhook log",
+}; // prettier-ignore
+const ACCESS = { read: "read", write: "read and write" };
+
+class RolesPage extends ListPage {
+  path = PATH;
+
+  get heading() {
+    return t("Roles");
+  }
+
+  get may() {
+    return session.may("operators", "write");
+  }
+
+  actions() {
+    return this.may ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a role…"))] : [];
+  }
+
+  columns() {
+    const granted = ({ permissions }) =>
+      Object.entries(permissions).map(([area, access]) => [chip(`${t(AREAS[area] ?? area)}: ${t(ACCESS[access])}`, access === "write" ? "busy" : ""), " "]);
+    const columns = [
+      { label: t("Name"), cell: (role) => role.name },
+      { label: t("Operators"), cell: (role) => number(role.operator_count), number: true },
+      { label: t("May"), cell: (role) => h("span", {}, granted(role)) },
+    ];
+    const edit = (role) => h("button", { type: "button", "aria-label": t("Edit {name}", { name: role.name }), onclick: () => this.#edit(role) }, t("Edit…"));
+    return this.may ? [...columns, { label: t("Change"), cell: edit }] : columns;
+  }
+
+  #fields(role) {
+    const options = [["", t("nothing")], ...Object.entries(ACCESS).map(([value, words]) => [value, t(words)])];
+    const areas = Object.entries(AREAS).map(([area, words]) => field(t(words), select({ name: `area:${area}` }, options, role?.permissions[area] ?? "")));
+    return [
+      field(t("Name"), h("input", { name: "name", value: role?.name ?? "", autocomplete: "off" })),
+      h("fieldset", {}, h("legend", {}, t("May")), h("div", { class: "permissions" }, areas)),
+    ];
+  }
+
+  #read(data) {
+    const chosen = Object.keys(AREAS).map((area) => [area, data.get(`area:${area}`)]);
+    return { name: data.get("name").trim(), permissions: Object.fromEntries(chosen.filter(([, access]) => access)) };
+  }
+
+  async #after(asked) {
+    if (await asked) toast(t("Saved."));
+    await this.refresh({ quietly: true });
+  }
+
+  #add() {
+    return this.#after(ask({ title: t("Add a role"), content: this.#fields(null), submit: t("Add"), send: (data) => api.post(PATH, this.#read(data)) }));
+  }
+
+  #edit(role) {
+    const send = (data) => api.patch(`${PATH}/${role.id}`, this.#read(data));
+    return this.#after(ask({ title: t("Edit {name}", { name: role.name }), content: this.#fields(role), submit: t("Save"), send }));
+  }
+}
+
+customElements.define("roles-page", RolesPage);

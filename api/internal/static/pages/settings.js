@@ -1,0 +1,133 @@
+/** Settings: each with its meaning, default, bounds, unit, and who changed it last; what no code reads stands apart. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { number } from "../kernel/format.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { field, form, integer, select, tick } from "../parts/form.js";
+import { Page } from "../parts/page.js";
+import { chip } from "../parts/status.js";
+import { time } from "../parts/time.js";
+import { toast } from "../parts/toast.js";
+
+const PATH = "/internal/config";
+
+// Groups by how a key begins; a key that none knows is still shown, in the last one.
+const GROUPS = [
+  ["Pairing", ["max_customers", "pairing_", "searching_", "returning_"]],
+  ["Payment", ["payment_"]],
+  ["Extensions", ["extension_"]],
+  ["Sessions", ["early_end", "end_session", "three_minute", "sensitive_"]],
+  ["Silence of mitras", ["require_mitra", "mitra_"]],
+  ["Sign-in by code", ["otp_"]],
+  ["Sign-in of operators", ["cc_login"]],
+  ["Contacts", ["support_"]],
+];
+
+const grouped = (rows) => {
+  const left = new Set(rows.filter((row) => row.used));
+  const groups = GROUPS.map(([name, beginnings]) => {
+    const mine = [...left].filter((row) => beginnings.some((one) => row.key.startsWith(one)));
+    mine.forEach((row) => left.delete(row));
+    return [name, mine];
+  });
+  return [...groups, ["Others", [...left]]].filter(([, mine]) => mine.length);
+};
+
+/** A value in words, with its unit. */
+function told(row, value) {
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  if (typeof value === "number") return `${number(value)} ${t(row.unit ?? "")}`.trim();
+  return typeof value === "string" ? t(value) : JSON.stringify(value);
+}
+
+/** The control of a row, and how its value is read from the form. */
+function control(row) {
+  const name = "value";
+  if (row.key === "support_handles") return handles(row);
+  if (row.choices.length) {
+    const options = row.choices.map((one) => [one, t(one)]);
+    return { shown: field(row.key, select({ name }, options, row.value), null, { hidden: true }), read: (data) => data.get(name) };
+  }
+  if (typeof row.default === "boolean") {
+    return { shown: tick(t("Switched on"), { name, checked: row.value }), read: (data) => data.has(name) };
+  }
+  if (typeof row.default === "number") {
+    const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
+    const input = h("input", { name, inputmode: "numeric", value: row.value });
+    return { shown: field(row.key, input, bounds, { hidden: true }), read: (data) => integer(data.get(name)) };
+  }
+  return null;
+}
+
+function handles(row) {
+  const parts = ["primary", "secondary"];
+  const shown = parts.map((part) =>
+    h(
+      "fieldset",
+      {},
+      h("legend", {}, t(part)),
+      field(t("Label"), h("input", { name: `${part}-label`, value: row.value[part].label })),
+      field(t("Address"), h("input", { name: `${part}-deeplink`, value: row.value[part].deeplink, inputmode: "url" })),
+    ),
+  );
+  const one = (data, part) => ({ label: data.get(`${part}-label`).trim(), deeplink: data.get(`${part}-deeplink`).trim() });
+  return { shown, read: (data) => Object.fromEntries(parts.map((part) => [part, one(data, part)])) };
+}
+
+class SettingsPage extends Page {
+  get heading() {
+    return t("Settings");
+  }
+
+  load(signal) {
+    return api.get(PATH, {}, signal);
+  }
+
+  render({ items }) {
+    const unused = items.filter((row) => !row.used);
+    return [
+      h("p", { class: "quiet" }, t("A change is in force within a second or two, for what begins from then on.")),
+      grouped(items).map(([name, rows]) => h("section", { class: "card" }, h("h2", {}, t(name)), rows.map((row) => this.#row(row)))),
+      h("details", { class: "card" }, h("summary", {}, t("Without effect ({n})", { n: unused.length })), unused.map((row) => this.#row(row))),
+    ];
+  }
+
+  #row(row) {
+    const made = h("div", { class: "setting", "data-key": row.key });
+    this.#fill(made, row);
+    return made;
+  }
+
+  #fill(made, row) {
+    const changed = JSON.stringify(row.value) !== JSON.stringify(row.default);
+    const about = h(
+      "div",
+      { class: "about" },
+      h("h3", {}, row.key.replaceAll("_", " "), changed && [" ", chip(t("changed"), "busy")]),
+      h("p", {}, t(row.meaning)),
+      h("small", {}, t("Default: {value}", { value: told(row, row.default) })),
+      row.updated_by && h("small", {}, t("Last changed by {name}", { name: row.updated_by.display_name }), ", ", time(row.updated_at)),
+    );
+    made.replaceChildren(about, this.#value(made, row));
+  }
+
+  #value(made, row) {
+    const can = row.used && session.may("config", "write") ? control(row) : null;
+    if (!can) return h("p", {}, told(row, row.value));
+    return form({
+      label: row.key,
+      fields: [can.shown],
+      submit: t("Save"),
+      send: async (data) => {
+        const saved = await api.put(`${PATH}/${row.key}`, { value: can.read(data) });
+        this.#fill(made, saved);
+        toast(t("Saved."));
+        made.querySelector("input, select")?.focus();
+      },
+    });
+  }
+}
+
+customElements.define("settings-page", SettingsPage);

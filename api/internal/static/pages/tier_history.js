@@ -1,0 +1,60 @@
+/** Who changed a price, what, and when. */
+
+import { h } from "../kernel/dom.js";
+import { rupiah } from "../kernel/format.js";
+import { address } from "../kernel/router.js";
+import { t } from "../kernel/words.js";
+import { ListPage } from "../parts/list.js";
+import { chip } from "../parts/status.js";
+import { time } from "../parts/time.js";
+
+const KINDS = { created: "created", updated: "changed", deleted: "taken off", reactivated: "put back", reordered: "moved" };
+const QUIET = new Set(["updated_at", "created_at", "id"]);
+
+const told = (name, value) => (value === null || value === undefined ? "–" : name.endsWith("price_idr") ? rupiah(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
+
+/** What differs between two versions, line by line. */
+function differences({ before, after }) {
+  const names = Object.keys(after ?? before ?? {}).filter((name) => !QUIET.has(name));
+  const changed = names.filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
+  const lines = changed.map((name) => h("li", {}, `${name}: ${before ? `${told(name, before[name])} → ` : ""}${told(name, after?.[name])}`));
+  return lines.length ? h("ul", { class: "changes" }, lines) : "–";
+}
+
+class HistoryPage extends ListPage {
+  actions() {
+    return [h("a", { class: "button", href: address("/pricing") }, t("Pricing"))];
+  }
+
+  columns() {
+    return [
+      { label: t("When"), cell: (one) => time(one.changed_at) },
+      { label: t("Who"), cell: (one) => one.changed_by?.display_name ?? t("the service") },
+      { label: t("What"), cell: (one) => chip(t(KINDS[one.change_kind] ?? one.change_kind)) },
+      { label: t("Changes"), cell: differences },
+    ];
+  }
+}
+
+class TierHistoryPage extends HistoryPage {
+  get path() {
+    return `/internal/pricing/tiers/${this.params.id}/history`;
+  }
+
+  get heading() {
+    return t("History of a price");
+  }
+}
+
+class PromotionHistoryPage extends HistoryPage {
+  get path() {
+    return "/internal/pricing/promotions/first-session/history";
+  }
+
+  get heading() {
+    return t("History of the discount");
+  }
+}
+
+customElements.define("tier-history-page", TierHistoryPage);
+customElements.define("promotion-history-page", PromotionHistoryPage);

@@ -1,0 +1,112 @@
+/** Calls of the payment gateway: what came, what became of it, and once more. */
+
+import { api } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { address, go } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { confirm } from "../parts/dialog.js";
+import { ListPage, instant, pick, search } from "../parts/list.js";
+import { Page } from "../parts/page.js";
+import { chip, result } from "../parts/status.js";
+import { facts } from "../parts/table.js";
+import { time } from "../parts/time.js";
+import { toast } from "../parts/toast.js";
+
+const PATH = "/internal/webhook-logs";
+const became = (one) => (one.processing_result ? result.chip(one.processing_result) : chip(t("not answered"), "warn"));
+
+class WebhooksPage extends ListPage {
+  path = PATH;
+
+  get heading() {
+    return t("Webhook log");
+  }
+
+  filters() {
+    return [
+      search("q", t("Id"), t("of the payment, invoice or call")),
+      pick("processing_result", t("Result"), result.options()),
+      instant("from", t("From")),
+      instant("to", t("To")),
+    ];
+  }
+
+  columns() {
+    return [
+      { label: t("Came"), cell: (one) => h("a", { href: address(`/webhooks/${one.id}`) }, time(one.received_at)) },
+      { label: t("Status"), cell: (one) => one.status },
+      { label: t("Amount"), cell: (one) => one.amount, number: true },
+      { label: t("Payment"), cell: (one) => one.external_id && h("span", { class: "id" }, one.external_id) },
+      { label: t("Result"), cell: became },
+      { label: t("Answer"), cell: (one) => one.http_status, number: true },
+    ];
+  }
+}
+
+/** A body as JSON with indents, if it is JSON; otherwise as it came. */
+function readable(body) {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return null;
+  }
+}
+
+class WebhookPage extends Page {
+  get heading() {
+    return t("Webhook call");
+  }
+
+  actions() {
+    return [h("a", { class: "button", href: address("/webhooks") }, t("All calls"))];
+  }
+
+  load(signal) {
+    return api.get(`${PATH}/${this.params.id}`, {}, signal);
+  }
+
+  render(one) {
+    const indented = readable(one.raw_body);
+    return h("div", { class: "work" }, this.#facts(one), h(
+      "section",
+      { class: "card" },
+      indented && [h("h2", {}, t("Body")), h("pre", { tabindex: "0", "aria-label": t("Body") }, indented)],
+      h("details", { open: indented === null }, h("summary", {}, t("As it came")), h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body)),
+    )); // prettier-ignore
+  }
+
+  #facts(one) {
+    const ours = /^[0-9a-f-]{36}$/i.test(one.external_id ?? "") && session.may("payments");
+    return h(
+      "section",
+      { class: "card" },
+      facts([
+        [t("Came"), time(one.received_at)],
+        [t("From"), one.source_ip],
+        [t("Status"), one.status],
+        [t("Amount"), one.amount],
+        [t("Payment"), ours ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id) : one.external_id],
+        [t("Invoice"), one.gateway_invoice_id],
+        [t("App"), one.app_tag],
+        [t("Result"), became(one)],
+        [t("Answer"), one.http_status],
+        one.processing_error && [t("Error"), one.processing_error],
+        one.replay_of && [t("Replay of"), h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of)],
+        [t("Id"), h("span", { class: "id" }, one.id)],
+      ].filter(Boolean)), // prettier-ignore
+      session.may("webhooks", "write") && h("div", { class: "row" }, h("button", { type: "button", onclick: () => this.#replay(one) }, t("Replay…"))),
+    );
+  }
+
+  async #replay(one) {
+    const said = t("The stored body goes through the same handler again. What was done already is not done twice.");
+    const made = await confirm(t("Replay this call?"), said, t("Replay"), () => api.post(`${PATH}/${one.id}/replay`), false);
+    if (!made) return;
+    toast(t("Replayed: {result}.", { result: result.say(made.processing_result) }));
+    go(`/webhooks/${made.id}`);
+  }
+}
+
+customElements.define("webhooks-page", WebhooksPage);
+customElements.define("webhook-page", WebhookPage);

@@ -1,0 +1,22 @@
+/** `<sesi-chart>`: one bar for each value. What it shows is also told in words, for those who do not see it. */
+
+import { svg } from "../kernel/dom.js";
+
+const HEIGHT = 40;
+const STEP = 10;
+
+class Chart extends HTMLElement {
+  /** `bars`: [{ label, value }]; `name` says what they are; `told` writes a value. */
+  show(name, bars, told) {
+    const top = Math.max(1, ...bars.map((bar) => bar.value));
+    const drawn = bars.map((bar, n) => {
+      const height = bar.value ? Math.max(2, (bar.value / top) * HEIGHT) : 1;
+      const place = { x: n * STEP + 1, y: HEIGHT - height, width: STEP - 2, height, rx: 1, class: bar.value ? null : "none" };
+      return svg("rect", place, svg("title", {}, `${bar.label}: ${told(bar.value)}`));
+    });
+    const box = { viewBox: `0 0 ${bars.length * STEP} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": name };
+    this.replaceChildren(svg("svg", box, drawn));
+  }
+}
+
+customElements.define("sesi-chart", Chart);

@@ -1,0 +1,40 @@
+/** Dialogs: a form in a window above the page. Escape closes it, and the focus goes back to where it was. */
+
+import { h, freshId } from "../kernel/dom.js";
+import { t } from "../kernel/words.js";
+import { form } from "./form.js";
+
+/**
+ * Ask for something; resolves with what `send` returned, or undefined when it was closed. `send` gets the form's data and
+ * may throw an ApiError, which is shown in the dialog.
+ */
+export function ask({ title, content = [], submit, send, danger = false }) {
+  return new Promise((resolve) => {
+    const id = freshId();
+    let answer;
+    const close = h("button", { type: "button", onclick: () => dialog.close() }, t("Cancel"));
+    const asked = form({
+      fields: [h("h2", { id }, title), content],
+      submit,
+      danger,
+      other: [close],
+      async send(data) {
+        answer = (await send(data)) ?? true;
+        dialog.close();
+      },
+    });
+    const before = document.activeElement;
+    const dialog = h("dialog", { "aria-labelledby": id }, asked);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      if (before?.isConnected) before.focus();
+      resolve(answer);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Ask whether something is to be done, then do it. */
+export const confirm = (title, explanation, submit, act, danger = true) =>
+  ask({ title, content: [h("p", {}, explanation)], submit, send: act, danger });

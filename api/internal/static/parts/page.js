@@ -1,0 +1,102 @@
+/**
+ * A page: an element that reads something and shows it. It says when it is loading, what went wrong and how to try again,
+ * and stops asking when it is left.
+ */
+
+import { ApiError } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { t } from "../kernel/words.js";
+import { explain } from "./form.js";
+
+/** A notice of an error, with a way to try again. */
+export function trouble(error, again) {
+  const lines = {
+    OFFLINE: t("The service can't be reached. Is this machine on line, and is the service running?"),
+    FORBIDDEN: t("Your role may not see this."),
+    NOT_FOUND: t("There is nothing at this address."),
+  };
+  return h(
+    "div",
+    { class: "notice bad", role: "alert" },
+    h("p", {}, lines[error.code] ?? explain(error)),
+    again && h("button", { type: "button", onclick: again }, t("Try again")),
+  );
+}
+
+export class Page extends HTMLElement {
+  params = {};
+  query = new URLSearchParams();
+  /** Milliseconds after which it looks again by itself; none for never. */
+  everyMs = null;
+
+  /** The heading, in the operator's language. */
+  get heading() {
+    return "";
+  }
+
+  /** Read what the page shows; gets the signal that ends when the page is left. */
+  async load(_signal) {
+    return null;
+  }
+
+  /** Return what the page shows below its heading. */
+  render(_data) {
+    return [];
+  }
+
+  /** Buttons beside the heading. */
+  actions() {
+    return [];
+  }
+
+  connectedCallback() {
+    this.life = new AbortController();
+    this.headline = h("h1", { tabindex: "-1" }, this.heading);
+    this.body = h("div", { class: "page-body" });
+    this.replaceChildren(h("div", { class: "row spread" }, this.headline, h("div", { class: "row" }, this.actions())), this.body);
+    this.refresh();
+    if (this.everyMs) this.timer = setInterval(() => document.hidden || this.refresh({ quietly: true }), this.everyMs);
+  }
+
+  disconnectedCallback() {
+    this.life.abort();
+    clearInterval(this.timer);
+  }
+
+  /** Read again and show it; `quietly`: what is shown stays until the answer is there. */
+  async refresh({ quietly = false } = {}) {
+    if (!quietly) {
+      this.body.setAttribute("aria-busy", "true");
+      if (!this.body.hasChildNodes()) this.body.replaceChildren(h("p", { class: "loading" }, t("Loading…")));
+    }
+    try {
+      const data = await this.load(this.life.signal);
+      if (this.life.signal.aborted) return;
+      this.show(data);
+    } catch (error) {
+      if (this.life.signal.aborted) return;
+      if (!(error instanceof ApiError)) {
+        this.body.replaceChildren(h("div", { class: "notice bad", role: "alert" }, t("This page has failed.")));
+        throw error;
+      }
+      if (error.status !== 401) this.body.replaceChildren(trouble(error, () => this.refresh()));
+    } finally {
+      this.body.removeAttribute("aria-busy");
+    }
+  }
+
+  /** Put what was read on the page. */
+  show(data) {
+    this.headline.textContent = this.heading;
+    document.title = `${this.heading} · Sesi`;
+    const held = this.body.contains(document.activeElement) ? document.activeElement : null;
+    this.body.replaceChildren(...[this.render(data)].flat(Infinity).filter(Boolean));
+    if (held) this.#twin(held).focus();
+  }
+
+  /** What has taken the place of an element that had the focus; the heading if nothing has. */
+  #twin(held) {
+    const name = (element) => `${element.tagName} ${element.getAttribute("aria-label") ?? element.textContent}`;
+    return [...this.body.querySelectorAll(held.tagName)].find((one) => name(one) === name(held)) ?? this.headline;
+  }
+}

@@ -1,0 +1,80 @@
+/** The words of states, causes and results, and their chips. */
+
+import { h } from "../kernel/dom.js";
+import { t } from "../kernel/words.js";
+
+// Each: [English, how it looks].
+const PAYMENT = {
+  pending: ["waiting for money", "busy"],
+  confirmed: ["paid", "busy"],
+  consumed: ["earned", "good"],
+  failed_pairing: ["paid, no chat", "bad"],
+  abandoned: ["given up", ""],
+  expired: ["not paid in time", ""],
+};
+const SESSION = {
+  searching: ["searching", "busy"],
+  active: ["active", "good"],
+  expired: ["time is up", "warn"],
+  closing: ["goodbyes", "warn"],
+  completed: ["completed", ""],
+  cancelled: ["left by the customer", ""],
+  failed: ["no mitra found", "bad"],
+};
+const CAUSE = {
+  no_mitra_available: ["no mitra available", "bad"],
+  all_mitras_rejected: ["all mitras said no", "bad"],
+  targeted_mitra_offline: ["chosen mitra offline", "bad"],
+  targeted_mitra_rejected: ["chosen mitra said no", "bad"],
+  targeted_mitra_timeout: ["chosen mitra did not answer", "bad"],
+  payment_session_expired: ["money came too late", "bad"],
+  customer_cancelled: ["customer left", "warn"],
+  extension_rejected: ["extension refused", "bad"],
+  extension_safeguard_tripped: ["extension too late", "bad"],
+};
+const ACTION = {
+  refunded: ["refunded", "good"],
+  credited: ["credited", "good"],
+  no_action: ["nothing to be done", ""],
+};
+const RESPONSE = {
+  ACCEPTED: ["accepted", "good"],
+  REJECTED: ["said no", "warn"],
+  MISSED: ["another was first", ""],
+  IGNORED: ["did not answer", "bad"],
+  CANCELLED: ["taken back", ""],
+};
+const RESULT = {
+  confirmed: ["confirmed", "good"],
+  duplicate: ["duplicate", ""],
+  late_payment_recorded: ["late payment recorded", "warn"],
+  paid_not_pairable: ["paid, not pairable", "warn"],
+  expired: ["expired", ""],
+  ignored_status: ["status ignored", ""],
+  ignored_non_uuid_external_id: ["not ours (id)", ""],
+  ignored_foreign_app: ["another app's", ""],
+  unknown_external_id: ["unknown payment", "warn"],
+  conflict: ["conflict", "bad"],
+  unauthorized: ["without a valid token", "bad"],
+  invalid_payload: ["unreadable", "bad"],
+  error: ["error", "bad"],
+};
+
+const maker = (words) => ({
+  /** The word alone. */
+  say: (value) => t(words[value]?.[0] ?? value),
+  /** The word as a chip. */
+  chip: (value) => h("span", { class: `chip ${words[value]?.[1] ?? ""}` }, t(words[value]?.[0] ?? value)),
+  /** Every value with its word, for a select. */
+  options: () => Object.entries(words).map(([value, [word]]) => [value, t(word)]),
+});
+
+export const payment = maker(PAYMENT);
+export const chat = maker(SESSION);
+export const cause = maker(CAUSE);
+export const action = maker(ACTION);
+export const response = maker(RESPONSE);
+export const result = maker(RESULT);
+
+export const chip = (words, look = "") => h("span", { class: `chip ${look}` }, words);
+export const mode = (value) => t(value === "call" ? "call" : "chat");

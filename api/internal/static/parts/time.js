@@ -1,0 +1,32 @@
+/** `<sesi-time at="…">`: a moment in the operator's zone; with `age`, how long ago. The exact time is its title. */
+
+import { serviceNow } from "../kernel/api.js";
+import { h } from "../kernel/dom.js";
+import { ago, exactly, moment } from "../kernel/format.js";
+
+const AGAIN_MS = 15_000;
+
+class Time extends HTMLElement {
+  connectedCallback() {
+    this.#show();
+    if (this.hasAttribute("age")) this.timer = setInterval(() => this.#show(), AGAIN_MS);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.timer);
+  }
+
+  #show() {
+    const at = this.getAttribute("at");
+    const text = this.hasAttribute("age") ? ago(at, serviceNow()) : moment(at);
+    this.replaceChildren(h("time", { datetime: at, title: exactly(at) }, text));
+  }
+}
+
+customElements.define("sesi-time", Time);
+
+/** A moment; "–" for none. */
+export const time = (at) => (at ? h("sesi-time", { at }) : "–");
+
+/** How long ago something was; "–" for never. */
+export const age = (at) => (at ? h("sesi-time", { at, age: true }) : "–");

@@ -1,0 +1,57 @@
+/** The story of a payment, in order, and why there was no chat when there was none (contract 8). */
+
+import { h } from "../kernel/dom.js";
+import { address } from "../kernel/router.js";
+import { session } from "../kernel/session.js";
+import { t } from "../kernel/words.js";
+import { time } from "./time.js";
+
+// Each kind of entry: [what it is, how it looks]. The service's own sentence, in English, follows with its names.
+const KINDS = {
+  created: ["Asked to pay", ""],
+  deadline: ["Time to pay over", ""],
+  webhook: ["The gateway called", ""],
+  confirmed_by_operator: ["Confirmed by hand", "good"],
+  paid: ["Paid", "good"],
+  session: ["Session to be extended", ""],
+  tried_again: ["Asked everybody instead", ""],
+  search_began: ["Search began", ""],
+  mitra_asked: ["Mitra asked", ""],
+  mitra_answered: ["Mitra answered", ""],
+  paired: ["Chat began", "good"],
+  extension_asked: ["Extension asked", ""],
+  extension_answered: ["Extension answered", ""],
+  extension_tripped: ["Extension too late", "bad"],
+  earned: ["Money earned", "good"],
+  search_cancelled: ["Search left", "bad"],
+  search_failed: ["Search without result", "bad"],
+  failed: ["No chat", "bad"],
+  session_expired: ["Time is up", ""],
+  goodbye: ["Goodbye", ""],
+  session_closing: ["Session closing", ""],
+  session_completed: ["Session completed", ""],
+  operator_acted: ["Operator acted", "good"],
+};
+
+function entry({ at, kind, text, webhook_log_id }) {
+  const [what, look] = KINDS[kind] ?? [kind, ""];
+  const call = webhook_log_id && session.may("webhooks");
+  return h(
+    "li",
+    { class: look },
+    h("span", { class: "row" }, h("span", { class: "what" }, t(what)), h("small", {}, time(at))),
+    h("span", { lang: "en" }, text),
+    call && h("a", { href: address(`/webhooks/${webhook_log_id}`) }, t("Look at the call")),
+  );
+}
+
+/** Show a timeline as the service answers it. */
+export function timeline({ entries, why_no_chat }) {
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, t("What happened")),
+    why_no_chat && h("p", { class: "notice warn why" }, h("strong", {}, t("Why there was no chat")), t(why_no_chat)),
+    h("ol", { class: "timeline" }, entries.map(entry)),
+  );
+}

@@ -1,0 +1,93 @@
+"""A Chromium of the machine's, and an operator in front of it."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SKIPPED = (
+    "Chromium is not installed, so nobody has looked at the control center's pages (Debian: apt-get install chromium)"
+)
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+WAIT_MS = 20_000
+
+
+def chromium() -> str | None:
+    """Where Chromium is; CHROMIUM names it, and must then be right."""
+    named = os.environ.get("CHROMIUM")
+    found = [found for name in ((named,) if named else NAMES) if (found := shutil.which(name))]
+    if named and not found:
+        pytest.fail(f"CHROMIUM is {named}, and there is no such program")
+    return found[0] if found else None
+
+
+@contextlib.asynccontextmanager
+async def launched(program: str) -> AsyncIterator[Browser]:
+    """A running browser without a window."""
+    async with async_playwright() as playwright:
+        # The sandbox of Chromium needs a user of its own; what it opens here is only our own service.
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Desk:
+    """One operator's window: a page, and what went wrong in it."""
+
+    def __init__(self, context: BrowserContext, page: Page, home: str) -> None:
+        self.context = context
+        self.page = page
+        self.home = home
+        self.troubles: list[str] = []
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("console", self._heard)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # A refusal is written down by the browser itself; the page shows it, and the test looks at that.
+        if message.type == "error" and "the server responded with a status of" not in message.text:
+            self.troubles.append(message.text)
+
+    async def open(self, address: str = "#/") -> None:
+        """Go to an address of the control center."""
+        await self.page.goto(f"{self.home}/internal/{address}")
+
+    async def sign_in(self, email: str, password: str) -> None:
+        """Sign in by the form."""
+        await self.page.get_by_label("E-mail").fill(email)
+        await self.page.get_by_label("Password", exact=True).fill(password)
+        await self.page.get_by_role("button", name="Sign in").click()
+        await expect(self.page.get_by_role("navigation", name="Menu")).to_be_attached()
+
+    async def signed_in(self, client: Any) -> None:
+        """Go on where a signed-in client stopped, as a tab does that was loaded again."""
+        tokens = f'{{"access":"{client.access_token}","refresh":"{client.refresh_token}"}}'
+        await self.open("static/icon.svg")  # the same origin, and no page of ours yet
+        await self.page.evaluate("tokens => sessionStorage.setItem('sesi.tokens', tokens)", tokens)
+
+    async def settled(self) -> None:
+        """Wait until nothing loads any more."""
+        await expect(self.page.locator(".page-body").first).to_be_visible()
+        await expect(self.page.locator("[aria-busy]")).to_have_count(0)
+        await expect(self.page.locator(".loading")).to_have_count(0)
+
+
+@contextlib.asynccontextmanager
+async def desk(browser: Browser, home: str, **options: Any) -> AsyncIterator[Desk]:
+    """An operator's window. When it closes, nothing must have gone wrong in it that no page has shown."""
+    expect.set_options(timeout=WAIT_MS)
+    context = await browser.new_context(**{**DESK, "locale": "en-GB", "timezone_id": "Asia/Jakarta", **options})
+    context.set_default_timeout(WAIT_MS)
+    try:
+        made = Desk(context, await context.new_page(), home)
+        yield made
+        assert made.troubles == []
+    finally:
+        await context.close()

@@ -1,0 +1,36 @@
+"""A browser for the tests of a file, and windows in it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.api.conftest import leave_searches
+from tests.control_center.browser import SKIPPED, Desk, chromium, desk, launched
+from tests.stack import World
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A browser; without one the tests are skipped, and say so."""
+    program = chromium()
+    if program is None:
+        pytest.skip(SKIPPED)
+    async with launched(program) as made:
+        yield made
+
+
+@pytest.fixture
+async def world(world: World) -> AsyncIterator[World]:
+    """The people of a test, at real speed."""
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    yield world
+    await leave_searches(world)
+
+
+@pytest.fixture
+async def window(browser: Browser, world: World) -> AsyncIterator[Desk]:
+    """The administrator's window."""
+    async with desk(browser, world.stack.addresses.internal) as made:
+        await made.signed_in(await world.operator())
+        yield made

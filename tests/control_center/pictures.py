@@ -1,0 +1,82 @@
+"""Pictures of every page for docs/control-center.md: light, dark, and on a phone, side by side (`make pictures`)."""
+
+import asyncio
+import base64
+import pathlib
+import sys
+from typing import Any
+
+from playwright.async_api import Browser, Page
+
+from tests.control_center.browser import DESK, PHONE, SKIPPED, Desk, chromium, desk, launched
+from tests.control_center.scene import addresses, play
+from tests.stack import Stack, World
+
+FOLDER = pathlib.Path("docs/control-center")
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {**DESK, "color_scheme": "light"},
+    "dark": {**DESK, "color_scheme": "dark"},
+    "phone": {**PHONE, "color_scheme": "light"},
+}
+SHEET = """<style>body {{ margin: 0; display: flex; gap: 24px; padding: 24px; background: #888; align-items: start }}
+img {{ height: 640px; border-radius: 8px }}</style>{images}"""
+
+
+async def _pictures(browser: Browser, world: World) -> dict[str, list[bytes]]:
+    pages = {"sign-in": "#/"} | addresses(await play(world))
+    taken: dict[str, list[bytes]] = {name: [] for name in pages}
+    home = world.stack.addresses.internal
+    for options in LOOKS.values():
+        async with desk(browser, home, **options) as window:
+            await window.open("#/")
+            await window.page.get_by_label("E-mail").wait_for()
+            taken["sign-in"].append(await window.page.screenshot())
+            await window.signed_in(await world.operator())
+            for name, address in pages.items():
+                if name != "sign-in":
+                    taken[name].append(await _picture(window, address))
+    return taken
+
+
+async def _picture(window: Desk, address: str) -> bytes:
+    await window.page.goto("about:blank")
+    await window.open(address)
+    await window.settled()
+    return await window.page.screenshot()
+
+
+async def _sheet(page: Page, pictures: list[bytes]) -> bytes:
+    images = "".join(f'<img src="data:image/png;base64,{base64.b64encode(one).decode()}">' for one in pictures)
+    await page.set_content(SHEET.format(images=images))
+    return await page.screenshot(type="jpeg", quality=72, full_page=True)
+
+
+async def _all(stack: Stack, program: str) -> None:
+    world = World(stack)
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    async with launched(program) as browser:
+        taken = await _pictures(browser, world)
+        page = await browser.new_page(viewport={"width": 2230, "height": 688})
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for name, pictures in taken.items():
+            (FOLDER / f"{name}.jpg").write_bytes(await _sheet(page, pictures))
+            print(FOLDER / f"{name}.jpg")
+    await world.close()
+
+
+def main() -> int:
+    """Take them all; 1 without a Chromium."""
+    program = chromium()
+    if program is None:
+        print(SKIPPED, file=sys.stderr)
+        return 1
+    stack = Stack()
+    try:
+        asyncio.run(_all(stack, program))
+    finally:
+        stack.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""The pages' files: what the browser gets, under which policy, and that none of it comes from elsewhere."""
+
+import pathlib
+import re
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.internal.control_center import FOLDER, POLICY
+from tests.stack import World
+
+pytestmark = pytest.mark.anyio
+
+SOURCES = sorted(path for path in FOLDER.rglob("*.*") if path.suffix in {".js", ".css", ".html"})
+PLACE = re.compile(r"""(?:from|import)\s+"([^"]+)"|(?:src|href)[=:]\s*"([^"#]+)\"""")
+
+
+async def ask(world: World, path: str, **more: Any) -> tuple[int, Any, bytes]:
+    url = world.stack.addresses.internal + path
+    async with world.client()._http.get(url, allow_redirects=False, **more) as answer:
+        return answer.status, answer.headers, await answer.read()
+
+
+async def test_every_file_is_served_with_its_type_and_the_strict_policy(world: World) -> None:
+    for path in (path for path in FOLDER.rglob("*.*") if path.is_file()):
+        status, headers, content = await ask(world, f"/internal/static/{path.relative_to(FOLDER).as_posix()}")
+        assert status == 200
+        assert content == path.read_bytes()
+        expected = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+        assert headers["Content-Type"].split(";")[0] == expected[path.suffix]
+        assert headers["Content-Security-Policy"] == POLICY
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "unsafe" not in POLICY
+    assert POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+
+
+async def test_a_browser_is_sent_to_the_page_and_keeps_what_has_not_changed(world: World) -> None:
+    status, headers, _ = await ask(world, "/")
+    assert (status, headers["Location"]) == (307, "/internal/")
+    for path in ("/internal/", "/internal"):
+        status, headers, content = await ask(world, path)
+        assert (status, content) == (200, (FOLDER / "index.html").read_bytes())
+    known = {"If-None-Match": headers["ETag"]}
+    status, again, content = await ask(world, "/internal/", headers=known)
+    assert (status, content, again["ETag"]) == (304, b"", headers["ETag"])
+    status, _, content = await ask(world, "/internal/", headers={"If-None-Match": '"older"'})
+    assert status == 200
+    assert content
+
+
+async def test_nothing_outside_the_folder_is_served(world: World) -> None:
+    for name in ("../control_center.py", "%2e%2e/control_center.py", "..%2fcontrol_center.py", "/etc/passwd", "none.js", ""):
+        async with aiohttp.ClientSession() as http:
+            url = aiohttp.client.URL(f"{world.stack.addresses.internal}/internal/static/{name}", encoded=True)
+            async with http.get(url) as answer:
+                assert answer.status == 404, name
+
+
+def test_no_file_asks_for_anything_from_elsewhere_and_every_import_is_there() -> None:
+    for path in SOURCES:
+        text = path.read_text()
+        elsewhere = [found for found in re.findall(r"https?://[^\s\"'`)]+", text) if found != "http://www.w3.org/2000/svg"]
+        assert elsewhere == [], path
+        for found in PLACE.finditer(text):
+            place = found[1] or found[2]
+            if "${" in place:
+                continue
+            target = FOLDER / place.removeprefix("/internal/static/") if place.startswith("/") else path.parent / place
+            assert target.is_file(), (path, place)
+
+
+def test_text_never_becomes_html_and_styles_stay_in_their_files() -> None:
+    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.cssText|\"style\"")
+    found = [(path.name, match[0]) for path in SOURCES for match in forbidden.finditer(path.read_text())]
+    assert found == []
+    page = (FOLDER / "index.html").read_text()
+    assert re.search(r"<script(?![^>]*\bsrc=)|\sstyle=|\son[a-z]+=", page) is None
+
+
+def test_files_are_small_enough_to_be_read() -> None:
+    assert [path.name for path in SOURCES if len(path.read_text().splitlines()) > 560] == []
+    assert pathlib.Path("api/internal/static/app.js").exists()

@@ -1,0 +1,172 @@
+"""Every page: it shows what is there, shuts nobody out, speaks both languages, and hides what the role may not do."""
+
+import re
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, expect
+
+from tests.control_center.browser import DESK, PHONE, Desk, desk
+from tests.control_center.scene import addresses, play
+from tests.desk.steps import an_operator
+from tests.stack import World
+
+pytestmark = pytest.mark.anyio
+
+# WCAG 2.2 AA, and what axe calls good practice.
+AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {**DESK, "color_scheme": "light"},
+    "dark": {**DESK, "color_scheme": "dark"},
+    "phone": {**PHONE, "color_scheme": "light"},
+}
+
+
+async def no_violations(window: Desk, where: str) -> None:
+    """Axe finds nothing on the page as it stands."""
+    found = await Axe().run(window.page, options=AXE)
+    told = [
+        (one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found.response["violations"]
+    ]
+    assert told == [], where
+
+
+async def nothing_sticks_out(window: Desk, where: str) -> None:
+    """The page is no wider than the window: nobody has to scroll sideways (WCAG 1.4.10)."""
+    width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert await window.page.evaluate(width) == 0, where
+
+
+@pytest.mark.timeout(240)
+async def test_every_page_has_no_violation_in_light_dark_and_on_a_phone(browser: Browser, world: World) -> None:
+    pages = addresses(await play(world))
+    for look, options in LOOKS.items():
+        async with desk(browser, world.stack.addresses.internal, **options) as window:
+            await window.open()
+            await expect(window.page.get_by_label("E-mail")).to_be_visible()
+            await no_violations(window, f"sign-in, {look}")
+            await window.signed_in(await world.operator())
+            for name, address in pages.items():
+                await window.page.goto("about:blank")
+                await window.open(address)
+                await window.settled()
+                await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
+                await no_violations(window, f"{name}, {look}")
+                await nothing_sticks_out(window, f"{name}, {look}")
+
+
+async def test_dialogs_have_no_violation_and_give_the_focus_back(window: Desk, world: World) -> None:
+    scene, page = await play(world), window.page
+    for address, button in (
+        (f"#/failed-pairings/{scene.failure}", "Refunded"),
+        (f"#/payments/{scene.pending}", "Confirm by hand…"),
+        ("#/mitras", "Add a mitra…"),
+        ("#/pricing", "Add a tier…"),
+        ("#/pricing", "Change the discount…"),
+        ("#/operators", "Add an operator…"),
+        ("#/roles", "Add a role…"),
+        (f"#/webhooks/{scene.webhook}", "Replay…"),
+    ):
+        await window.open(address)
+        await window.settled()
+        opener = page.get_by_role("button", name=button)
+        await opener.click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await no_violations(window, button)
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(opener).to_be_focused()
+
+
+async def test_every_page_in_indonesian(browser: Browser, world: World) -> None:
+    pages = addresses(await play(world))
+    async with desk(browser, world.stack.addresses.internal, locale="id-ID") as window:
+        await window.open()
+        await expect(window.page.get_by_role("heading", name="Pusat kendali Sesi")).to_be_visible()
+        await window.signed_in(await world.operator())
+        headings = set()
+        for address in pages.values():
+            await window.page.goto("about:blank")
+            await window.open(address)
+            await window.settled()
+            assert await window.page.evaluate("document.documentElement.lang") == "id"
+            headings.add(await window.page.locator("h1").inner_text())
+        assert {"Ringkasan", "Gagal dipasangkan", "Pembayaran", "Pengaturan", "Harga", "Peran"} <= headings
+        await window.open(pages["failed-pairing"])
+        await expect(window.page.locator(".why")).to_contain_text("Pelanggan membayar lalu pergi sebelum mitra datang.")
+        await expect(window.page.get_by_role("heading", name="Rp 12.000")).to_be_visible()
+        await window.page.get_by_label("Bahasa").select_option("en")
+        await expect(window.page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+
+
+async def test_a_role_sees_what_it_may_and_no_more(browser: Browser, world: World) -> None:
+    scene = await play(world)
+    clerk = await an_operator(world, {"failed_pairings": "read", "customers": "read"})
+    async with desk(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(clerk.client)
+        await window.open(f"#/failed-pairings/{scene.failure}")
+        await window.settled()
+        menu = page.get_by_role("navigation", name="Menu").get_by_role("link")
+        assert await menu.all_inner_texts() == ["Overview", "Failed pairings", "Customers", "My account"]
+        await expect(page.get_by_text("Your role may look, not act.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Refunded")).to_have_count(0)
+        await window.open("#/pricing")
+        await expect(page.get_by_role("alert")).to_contain_text("Your role may not see this.")
+        await window.open(f"#/customers/{scene.customer}")
+        await expect(page.get_by_text("Phone and e-mail are masked")).to_be_visible()
+        await window.open("#/no/such/page")
+        await expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address.")
+
+
+async def test_the_back_button_filters_and_links_keep_their_place(window: Desk, world: World) -> None:
+    scene, page = await play(world), window.page
+    await window.open("#/payments")
+    await window.settled()
+    await page.get_by_label("State").select_option("pending")
+    await expect(page).to_have_url(f"{window.home}/internal/#/payments?status=pending")
+    await page.get_by_label("Name or id").fill(scene.pending)
+    await page.get_by_role("button", name="Search").click()
+    await expect(page).to_have_url(f"{window.home}/internal/#/payments?q={scene.pending}&status=pending")
+    await page.get_by_role("table").get_by_role("link").click()
+    await expect(page.get_by_role("heading", name="Payment", exact=True)).to_be_focused()
+    await page.go_back()
+    await expect(page.get_by_label("Name or id")).to_have_value(scene.pending)
+    await expect(page.get_by_label("State")).to_have_value("pending")
+    await page.reload()
+    await expect(page.get_by_label("Name or id")).to_have_value(scene.pending)
+    await page.get_by_role("link", name="Clear").click()
+    await expect(page.get_by_label("State")).to_have_value("")
+    await page.get_by_label("Name or id").fill("nobody is called like this")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
+    times = page.locator("time")
+    await window.open(f"#/payments/{scene.pending}")
+    await expect(times.first).to_have_attribute("title", re.compile(r"\d\d:\d\d:\d\d\.\d{3}.*(Western Indonesia Time|GMT\+7)"))
+
+
+async def test_a_service_that_is_away_is_told_and_comes_back(window: Desk, world: World) -> None:
+    page = window.page
+    await window.open("#/customers")
+    await window.settled()
+    await page.route("**/internal/mitras*", lambda route: route.abort())
+    await page.get_by_role("link", name="Mitras", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("The service can't be reached.")
+    await page.unroute("**/internal/mitras*")
+    window.troubles.clear()  # the browser wrote the lost connection down; the page has told it
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("search")).to_be_visible()
+
+
+async def test_names_are_text_and_never_markup(window: Desk, world: World) -> None:
+    name = "<img src=x onerror=alert(1)><b>Dewi</b>"
+    customer = await world.customer(name)
+    payment = await world.request(customer)
+    await window.open(f"#/payments/{payment['payment_request_id']}")
+    await expect(window.page.get_by_role("heading", name=f"{name}, Rp 12.000")).to_be_visible()
+    await world.raw_webhook(b"<script>alert(1)</script>")
+    await window.open("#/webhooks?processing_result=invalid_payload")
+    await window.page.get_by_role("table").get_by_role("link").first.click()
+    await expect(window.page.locator("pre")).to_have_text("<script>alert(1)</script>")
+    assert await window.page.locator("main img, main script, main b").count() == 0

@@ -1,0 +1,83 @@
+"""Both languages say the same: whatever the pages and the service word in English has its Indonesian, and nothing is left over."""
+
+import json
+import re
+
+from api.internal.control_center import FOLDER
+from core.config.keys import KEYS
+from core.reads.activity import KINDS
+from core.reads.timeline import UNPAID, WHY
+
+SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js")}
+DICTIONARY = SCRIPTS.pop("words.id.js")
+STRING = r'"((?:[^"\\]|\\.)*)"'
+# What the service words and the pages show: settings, late work, why there was no chat.
+SERVICE = {
+    *(key.meaning for key in KEYS.values()),
+    *(key.unit for key in KEYS.values() if key.unit),
+    *(choice for key in KEYS.values() for choice in key.choices),
+    *KINDS,
+    *WHY.values(),
+    *UNPAID.values(),
+}
+SAYS_NOTHING = {""}
+
+
+def arguments(script: str) -> set[str]:
+    """Every text that is given to `t(…)` as it stands, or as one of two."""
+    found = set()
+    for call in re.finditer(r"\bt\(", script):
+        depth, at = 1, call.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(script[at], 0)
+            at += 1
+        first = re.split(r",\s*\{", script[call.end() : at - 1])[0]
+        found |= {text for text in re.findall(STRING, re.sub(r"===\s*\"\w+\"", "", first))}
+    return found
+
+
+def tables() -> set[str]:
+    """Texts that stand in tables, and are given to `t` by a name."""
+    status, timeline, app = SCRIPTS["status.js"], SCRIPTS["timeline.js"], SCRIPTS["app.js"]
+    words = set(re.findall(rf"\[{STRING}, \"(?:good|bad|warn|busy)?\"\]", status + timeline))
+    words |= set(re.findall(rf"\[\"/[^\"]*\", {STRING}", app))
+    words |= set(re.findall(rf"^  \[{STRING}, \[", SCRIPTS["settings.js"], re.MULTILINE)) | {"primary", "secondary"}
+    for script, name in (
+        ("roles.js", "AREAS"), ("roles.js", "ACCESS"), ("tier_history.js", "KINDS"), ("pricing.js", "WORDS"), ("sessions.js", "ENDED_BY"),
+    ):  # fmt: skip
+        table = re.search(rf"const {name} = (\{{.*?\}});", SCRIPTS[script], re.DOTALL)
+        assert table is not None, name
+        words |= set(re.findall(rf": {STRING}", table[1]))
+    words |= set(re.findall(rf"const RULES = {STRING}", SCRIPTS["operators.js"]))
+    return words
+
+
+def entries() -> dict[str, str]:
+    """The dictionary."""
+    body = DICTIONARY[DICTIONARY.index("{") + 1 :]
+    pairs = re.findall(rf"^  (?:{STRING}|(\w+)):\s*{STRING},$", body, re.MULTILINE)
+    keys = [json.loads(f'"{quoted}"') if quoted else plain for quoted, plain, _ in pairs]
+    assert len(keys) == len(set(keys)), "one English text has two entries"
+    assert len(keys) == len(re.findall(r"\",\n", body)), "an entry is written in a way that this test can't read"
+    return {key: json.loads(f'"{words}"') for key, (_, _, words) in zip(keys, pairs, strict=True)}
+
+
+def test_every_english_text_has_its_indonesian() -> None:
+    said = set().union(*map(arguments, SCRIPTS.values())) | tables() | SERVICE
+    assert sorted(said - set(entries()) - SAYS_NOTHING) == []
+
+
+def test_no_entry_is_left_that_nobody_says() -> None:
+    literal = set(re.findall(STRING, "\n".join(SCRIPTS.values())))
+    kinds = {json.loads(f'"{text}"') for text in literal} | SERVICE
+    # Refusals of the service are looked up by what it says.
+    errors = {text for text in entries() if text.endswith(".")}
+    assert sorted(set(entries()) - kinds - errors) == []
+
+
+def test_what_is_filled_in_is_the_same_in_both_languages() -> None:
+    def names(text: str) -> list[str]:
+        return sorted(re.findall(r"\{(\w+)\}", text))
+
+    assert [english for english, words in entries().items() if names(english) != names(words)] == []
+    assert [english for english, words in entries().items() if not words.strip()] == []

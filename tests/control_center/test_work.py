@@ -1,0 +1,345 @@
+"""What operators do all day, in a browser, against the whole service."""
+
+import datetime as dt
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.control_center.browser import Desk, desk
+from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, audits
+from tests.stack import EMAIL, World
+from tests.stack import PASSWORD as ROOT_PASSWORD
+
+pytestmark = pytest.mark.anyio
+
+FAILURES, TIERS = "/internal/failed-pairings", "/internal/pricing/tiers"
+
+
+async def a_failure(world: World, name: str) -> dict[str, Any]:
+    """A customer who paid and left."""
+    customer = await world.customer(name)
+    payment = await world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    rows = (await (await world.operator()).get(FAILURES, limit=200))["items"]
+    return next(row for row in rows if row["payment_request_id"] == payment["payment_request_id"])
+
+
+async def nothing_waits(world: World) -> None:
+    """Act on what other tests have left, so that what this one makes comes first."""
+    root = await world.operator()
+    for row in (await root.get(FAILURES, operator_action="none", limit=200))["items"]:
+        await root.call("PATCH", f"{FAILURES}/{row['id']}", {"operator_action": "no_action"})
+
+
+async def test_signing_in_leads_to_where_one_wanted_to_go_and_out_again(browser: Browser, world: World) -> None:
+    root = await world.operator()
+    account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
+    async with desk(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.open("#/customers?q=Dewi")
+        await page.get_by_label("E-mail").fill(account["email"])
+        await page.get_by_label("Password", exact=True).fill("not the password")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert").get_by_text("E-mail or password is not right.")).to_be_visible()
+        await window.sign_in(account["email"], PASSWORD)
+        await expect(page.get_by_label("Name or id")).to_have_value("Dewi")
+        # The tokens are the tab's alone, and never in the address.
+        assert await page.evaluate("localStorage.length + document.cookie.length") == 0
+        tokens = await page.evaluate("JSON.parse(sessionStorage.getItem('sesi.tokens'))")
+        assert set(tokens) == {"access", "refresh"}
+        assert tokens["access"] not in page.url
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("E-mail")).to_be_visible()
+        assert await page.evaluate("sessionStorage.getItem('sesi.tokens')") is None
+        revoked = world.client()
+        revoked._base, revoked.access_token = world.stack.addresses.internal, tokens["access"]
+        await world.until(lambda: revoked._once("GET", "/internal/auth/me", None), lambda seen: seen[0] == 401)
+
+
+async def test_a_lockout_is_counted_down(browser: Browser, world: World) -> None:
+    root = await world.operator()
+    account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
+    async with desk(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.open()
+        await page.get_by_label("E-mail").fill(account["email"])
+        for _ in range(6):
+            await page.get_by_label("Password", exact=True).fill("not the password")
+            async with page.expect_response("**/internal/auth/login"):
+                await page.get_by_role("button", name="Sign in").click()
+        timer = page.get_by_role("timer")
+        await expect(page.get_by_text("Too many tries: this account is locked.")).to_be_visible()
+        await expect(timer).to_have_text(re.compile(r"^1[45]:\d\d$"))
+        first = await timer.inner_text()
+        await expect(timer).not_to_have_text(first)
+
+
+async def test_tokens_that_have_run_out_are_renewed_without_a_word(browser: Browser, world: World) -> None:
+    somebody = await an_operator(world, {"customers": "read", "mitras": "read"})
+    async with desk(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(somebody.client)
+        broken = "sessionStorage.setItem('sesi.tokens', JSON.stringify({...JSON.parse(sessionStorage.getItem('sesi.tokens')), access: 'x'}))"
+        await page.evaluate(broken)
+        async with page.expect_response("**/internal/auth/refresh") as refreshed:
+            await window.open("#/mitras")
+        assert (await refreshed.value).status == 200
+        await expect(page.get_by_role("heading", name="Mitras")).to_be_visible()
+        # Two tabs with the same tokens: whichever renews them tells the other, and both go on.
+        other = await window.context.new_page()
+        await other.goto(f"{window.home}/internal/static/icon.svg")
+        tokens = await page.evaluate("sessionStorage.getItem('sesi.tokens')")
+        await other.evaluate("tokens => sessionStorage.setItem('sesi.tokens', tokens)", tokens)
+        await other.goto(f"{window.home}/internal/#/customers")
+        await expect(other.get_by_role("heading", name="Customers")).to_be_visible()
+        await other.evaluate(broken)
+        await other.get_by_role("link", name="Mitras", exact=True).click()
+        await expect(other.get_by_role("search")).to_be_visible()
+        await expect(other.get_by_role("heading", name="Mitras")).to_be_visible()
+        fresh = await other.evaluate("sessionStorage.getItem('sesi.tokens')")
+        await page.wait_for_function("fresh => sessionStorage.getItem('sesi.tokens') === fresh", arg=fresh)
+
+
+async def test_who_is_switched_off_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
+    somebody, root = await an_operator(world, {"customers": "read", "mitras": "read"}), await world.operator()
+    async with desk(browser, world.stack.addresses.internal) as window:
+        await window.signed_in(somebody.client)
+        await window.open("#/customers")
+        await window.settled()
+        await root.call("PATCH", f"/internal/operators/{somebody.id}", {"disabled": True})
+        await window.page.get_by_role("link", name="Mitras", exact=True).click()
+        await expect(window.page.get_by_label("E-mail")).to_be_visible()
+
+
+async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) -> None:
+    await nothing_waits(world)
+    first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
+    page = window.page
+    await window.open()
+    needs = page.get_by_role("heading", name="Paid, and no chat; oldest first").locator("..")
+    await expect(needs.get_by_role("link")).to_have_text([re.compile("Agus"), re.compile("Bayu")])
+    await needs.get_by_role("link").first.click()
+    await expect(page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+    await page.get_by_role("button", name="Refunded").click()
+    dialog = page.get_by_role("dialog", name="Say that Rp 12.000 was given back to Agus?")
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert (await (await world.operator()).get(f"{FAILURES}/{first['id']}"))["operator_action"] is None
+    await page.get_by_role("button", name="Refunded").click()
+    await dialog.get_by_role("button", name="Refunded").click()
+    await expect(page.get_by_text("Written down: refunded.")).to_be_visible()
+    row = await (await world.operator()).get(f"{FAILURES}/{first['id']}")
+    assert (row["operator_action"], row["actioned_by"]["display_name"]) == ("refunded", "Root")
+    (audit,) = await audits(world, first["id"])
+    assert audit["action"] == "failed_pairing.actioned"
+    await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
+    # Somebody else is faster: nothing is written twice, and the page says so.
+    await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})
+    await page.get_by_role("button", name="Nothing to be done").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Nothing to be done").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Somebody has acted on this failure already.")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(page.locator("main").get_by_text("credited")).to_be_visible()
+    await expect(page.get_by_text("That was the last one.")).to_be_visible()
+
+
+async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Desk, world: World) -> None:
+    root, page = await world.operator(), window.page
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 77, "price_idr": 70_000})
+    other = (await an_operator(world, {"pricing": "write"})).client
+
+    async def meanwhile(price: int) -> None:
+        row = next(one for one in (await other.get(TIERS))["items"] if one["id"] == made["id"])
+        await other.call("PATCH", f"{TIERS}/{made['id']}", {"updated_at": row["updated_at"], "price_idr": price})
+
+    async def edit(price: str) -> Any:
+        await page.get_by_role("button", name="Edit 77 min, chat").click()
+        dialog = page.get_by_role("dialog", name="77 min, chat")
+        await dialog.get_by_label("Price (Rp)").fill(price)
+        return dialog
+
+    async def price_now() -> int:
+        return next(one["price_idr"] for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
+
+    await window.open("#/pricing")
+    dialog = await edit("71000")
+    await meanwhile(72_000)
+    await dialog.get_by_role("button", name="Save").click()
+    both = page.get_by_role("dialog", name="Somebody else has changed this")
+    await expect(both.locator(".versions")).to_contain_text("Rp 72.000")
+    await expect(both.locator(".versions")).to_contain_text("Rp 71.000")
+    await both.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_text("The other version stays.")).to_be_visible()
+    assert await price_now() == 72_000
+    dialog = await edit("73000")
+    await meanwhile(74_000)
+    await dialog.get_by_role("button", name="Save").click()
+    await both.get_by_role("button", name="Save mine over it").click()
+    await expect(page.get_by_role("listitem").filter(has_text="77 min")).to_contain_text("Rp 73.000")
+    assert await price_now() == 73_000
+    await page.get_by_role("link", name="History of 77 min, chat").click()
+    await expect(page.get_by_role("row")).to_have_count(5)
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("price_idr: Rp 74.000 → Rp 73.000")
+    await window.open("#/pricing")
+    await page.get_by_role("button", name="Take 77 min, chat off the list").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Take off").click()
+    await expect(page.get_by_text("Taken off the list (1)")).to_be_visible()
+    await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
+
+
+async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: World) -> None:
+    root, page = await world.operator(), window.page
+
+    async def order() -> list[int]:
+        rows = (await root.get(TIERS, mode="call"))["items"]
+        return [row["minutes"] for row in rows if row["is_active"]]
+
+    before = await order()
+    assert before == [12, 30, 60]
+    await window.open("#/pricing")
+    calls = page.locator("[data-mode=call]")
+    grip = calls.get_by_role("button", name="Move 12 min")
+    await grip.focus()
+    await page.keyboard.press("ArrowDown")
+    await world.until(order, lambda seen: seen == [30, 12, 60])
+    await expect(calls.get_by_role("listitem").first).to_contain_text("30 min")
+    await expect(calls.get_by_role("button", name="Move 12 min")).to_be_focused()
+    await page.get_by_text("The order is saved.").wait_for()
+    start = await calls.get_by_role("button", name="Move 60 min").bounding_box()
+    end = await calls.get_by_role("button", name="Move 30 min").bounding_box()
+    assert start is not None
+    assert end is not None
+    await page.mouse.move(start["x"] + 8, start["y"] + 8)
+    await page.mouse.down()
+    await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
+    await page.mouse.up()
+    await world.until(order, lambda seen: seen == [60, 30, 12])
+    await expect(calls.get_by_role("listitem")).to_have_text([re.compile("60 min"), re.compile("30 min"), re.compile("12 min")])
+
+
+async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, world: World) -> None:
+    page, customer = window.page, await world.customer()
+    await world.config("payment_session_timeout_minutes", 20)
+    await window.open("#/settings")
+    setting = page.locator("[data-key=payment_session_timeout_minutes]")
+    await expect(setting).to_contain_text("Lifetime of a payment request.")
+    await expect(setting).to_contain_text("Default: 20 minutes")
+    await setting.get_by_role("textbox").fill("1441")
+    await setting.get_by_role("button", name="Save").click()
+    await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1440 minutes")
+    await setting.get_by_role("textbox").fill("7")
+    await setting.get_by_role("button", name="Save").click()
+    await expect(setting).to_contain_text("Last changed by Root")
+    await expect(setting.get_by_text("changed", exact=True)).to_be_visible()
+
+    async def lifetime() -> float:
+        made = await world.request(customer)
+        took = dt.datetime.fromisoformat(made["expires_at"]) - dt.datetime.fromisoformat(made["created_at"])
+        return took.total_seconds() / 60
+
+    await world.until(lifetime, lambda minutes: round(minutes) == 7)
+    await world.config("payment_session_timeout_minutes", 20)
+
+
+async def test_a_payment_is_found_and_tells_why_there_was_no_chat(window: Desk, world: World) -> None:
+    failure = await a_failure(world, "Wulan Purnama")
+    page = window.page
+    await window.open()
+    await page.get_by_role("link", name="Payments", exact=True).click()
+    await page.get_by_label("Name or id").fill("Wulan")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("row").filter(has_text="Wulan Purnama").get_by_role("link").click()
+    await expect(page).to_have_url(f"{window.home}/internal/#/payments/{failure['payment_request_id']}")
+    await expect(page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+    story = page.locator(".timeline li .what")
+    assert (await story.all_inner_texts())[:3] == ["Asked to pay", "The gateway called", "Paid"]
+    await page.get_by_role("link", name="Look at the call").click()
+    await expect(page.get_by_role("heading", name="Webhook call")).to_be_visible()
+    await page.get_by_role("button", name="Replay…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    await expect(page.get_by_text("Replayed: duplicate.")).to_be_visible()
+    await expect(page.locator("main")).to_contain_text("Replay of")
+
+
+async def test_a_payment_is_confirmed_by_hand(window: Desk, world: World) -> None:
+    customer = await world.customer("Ratna")
+    payment = await world.request(customer)
+    page = window.page
+    await window.open(f"#/payments/{payment['payment_request_id']}")
+    await page.get_by_role("button", name="Confirm by hand…").click()
+    await page.get_by_role("dialog", name="Confirm Rp 12.000 by hand?").get_by_role("button", name="Confirm the payment").click()
+    await expect(page.get_by_text("The payment is confirmed.")).to_be_visible()
+    await expect(page.get_by_text("Confirmed by hand", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
+
+
+async def test_a_mitra_is_added_taken_offline_and_switched_off(window: Desk, world: World) -> None:
+    page = window.page
+    ayu = await world.mitra("Kartika Sari")
+    await window.open(f"#/mitras/{ayu.user['id']}")
+    await expect(page.get_by_role("heading", name="Kartika Sari")).to_be_visible()
+    await expect(page.get_by_text("online, free")).to_be_visible()
+    await page.get_by_role("button", name="Take offline…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Take offline").click()
+    await expect(page.get_by_text("Kartika Sari is offline.")).to_be_visible()
+    await expect(page.locator(".chip").get_by_text("offline")).to_be_visible()
+    await page.get_by_role("button", name="Deactivate…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Deactivate").click()
+    await expect(page.get_by_text("inactive")).to_be_visible()
+    await window.open("#/mitras")
+    await page.get_by_role("button", name="Add a mitra…").click()
+    dialog = page.get_by_role("dialog", name="Add a mitra")
+    await dialog.get_by_label("Phone").fill("twelve")
+    await dialog.get_by_label("Name").fill("Laras")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(dialog.get_by_label("Phone")).to_have_attribute("aria-invalid", "true")
+    await expect(dialog.get_by_label("Phone")).to_be_focused()
+    await dialog.get_by_label("Phone").fill("+6281199887766")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("heading", name="Laras")).to_be_visible()
+
+
+async def test_operators_and_roles_and_ones_own_password(browser: Browser, window: Desk, world: World) -> None:
+    page = window.page
+    await window.open("#/roles")
+    await page.get_by_role("button", name="Add a role…").click()
+    dialog = page.get_by_role("dialog", name="Add a role")
+    await dialog.get_by_label("Name").fill("night watch")
+    await dialog.get_by_label("failed pairings").select_option("write")
+    await dialog.get_by_label("overview and activity").select_option("read")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("row").filter(has_text="night watch")).to_contain_text("failed pairings: read and write")
+    await page.get_by_role("link", name="Operators", exact=True).click()
+    await page.get_by_role("button", name="Add an operator…").click()
+    dialog = page.get_by_role("dialog", name="Add an operator")
+    await dialog.get_by_label("Name").fill("Nita")
+    await dialog.get_by_label("E-mail").fill("nita@example.test")
+    await dialog.get_by_label("Role").select_option(label="night watch")
+    await dialog.get_by_label("Password").fill("password1234")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(dialog.locator(".wrong")).to_be_visible()  # a common one
+    await dialog.get_by_label("Password").fill(PASSWORD)
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("may sign in")
+    async with desk(browser, world.stack.addresses.internal) as hers:
+        await hers.open("#/account")
+        await hers.sign_in("nita@example.test", PASSWORD)
+        await hers.page.get_by_label("Present password").fill("not this one")
+        await hers.page.get_by_role("textbox", name="New password").fill("an even longer password 8")
+        await hers.page.get_by_role("button", name="Change the password").click()
+        await expect(hers.page.get_by_role("alert")).to_contain_text("E-mail or password is not right.")
+        await hers.page.get_by_label("Present password").fill(PASSWORD)
+        await hers.page.get_by_role("button", name="Change the password").click()
+        await expect(hers.page.get_by_text("The password is changed.")).to_be_visible()
+    await page.get_by_role("row").filter(has_text="nita@example.test").get_by_role("button", name="Switch off").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Switch off").click()
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("switched off")
+    root = world.client()
+    await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
+
+
+async def test_the_books_are_checked_on_request(window: Desk) -> None:
+    await window.open("#/ledger")
+    await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()
