@@ -8,7 +8,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 
-.PHONY: help install up demo test check pages fuzz client-proof chaos bench-install lock clean
+.PHONY: help install up demo test check pages pictures fuzz client-proof chaos bench-install lock clean
 help:            ## this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -57,6 +57,9 @@ pages: install    ## write the pages in docs that are made from the code: proofs
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tests.faults.table
+
+pictures: install ## take the pictures of docs/control-center.md anew; needs a Chromium
+	$(VENV)/bin/python -m tests.control_center.pictures
 
 MINUTES ?= 3
 chaos: install    ## people use a whole service while it is broken by a schedule: SEED=… MINUTES=… (3; at most 10)

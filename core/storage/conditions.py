@@ -35,7 +35,9 @@ class Conditions:
         """Add the place in a list, newest first unless said otherwise, that a cursor names."""
         if before_at is not None:
             stamp, sign = self.arg(before_at), ">" if oldest_first else "<"
-            self._texts.append(f"{at} {sign}= {stamp} AND ({at}, {place}) {sign} ({stamp}, {self.arg(before_id)}::uuid)")
+            self._texts.append(
+                f"{at} {sign}= {stamp} AND ({at}, {place}) {sign} ({stamp}, {self.arg(before_id)}::uuid)"
+            )
 
     def __str__(self) -> str:
         return " AND ".join(self._texts) or "true"

@@ -56,7 +56,8 @@ class Desk:
             self.troubles.append(message.text)
 
     async def open(self, address: str = "#/") -> None:
-        """Go to an address of the control center."""
+        """Go to an address of the control center. What was shown before is marked: it may stay for a moment."""
+        await self.page.evaluate("document.querySelector('main > *')?.setAttribute('data-before', '')")
         await self.page.goto(f"{self.home}/internal/{address}")
 
     async def sign_in(self, email: str, password: str) -> None:
@@ -73,7 +74,8 @@ class Desk:
         await self.page.evaluate("tokens => sessionStorage.setItem('sesi.tokens', tokens)", tokens)
 
     async def settled(self) -> None:
-        """Wait until nothing loads any more."""
+        """Wait until the page of the address is there, and nothing loads any more."""
+        await expect(self.page.locator("[data-before]")).to_have_count(0)
         await expect(self.page.locator(".page-body").first).to_be_visible()
         await expect(self.page.locator("[aria-busy]")).to_have_count(0)
         await expect(self.page.locator(".loading")).to_have_count(0)

@@ -39,7 +39,6 @@ async def _pictures(browser: Browser, world: World) -> dict[str, list[bytes]]:
 
 
 async def _picture(window: Desk, address: str) -> bytes:
-    await window.page.goto("about:blank")
     await window.open(address)
     await window.settled()
     return await window.page.screenshot()
@@ -51,30 +50,31 @@ async def _sheet(page: Page, pictures: list[bytes]) -> bytes:
     return await page.screenshot(type="jpeg", quality=72, full_page=True)
 
 
-async def _all(stack: Stack, program: str) -> None:
+async def _all(stack: Stack, program: str) -> dict[str, bytes]:
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     async with launched(program) as browser:
         taken = await _pictures(browser, world)
         page = await browser.new_page(viewport={"width": 2230, "height": 688})
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        for name, pictures in taken.items():
-            (FOLDER / f"{name}.jpg").write_bytes(await _sheet(page, pictures))
-            print(FOLDER / f"{name}.jpg")
+        sheets = {name: await _sheet(page, pictures) for name, pictures in taken.items()}
     await world.close()
+    return sheets
 
 
 def main() -> int:
     """Take them all; 1 without a Chromium."""
     program = chromium()
     if program is None:
-        print(SKIPPED, file=sys.stderr)
+        sys.stderr.write(f"{SKIPPED}\n")
         return 1
     stack = Stack()
     try:
-        asyncio.run(_all(stack, program))
+        sheets = asyncio.run(_all(stack, program))
     finally:
         stack.close()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, sheet in sheets.items():
+        (FOLDER / f"{name}.jpg").write_bytes(sheet)
     return 0
 
 

@@ -50,7 +50,14 @@ async def test_a_browser_is_sent_to_the_page_and_keeps_what_has_not_changed(worl
 
 
 async def test_nothing_outside_the_folder_is_served(world: World) -> None:
-    for name in ("../control_center.py", "%2e%2e/control_center.py", "..%2fcontrol_center.py", "/etc/passwd", "none.js", ""):
+    for name in (
+        "../control_center.py",
+        "%2e%2e/control_center.py",
+        "..%2fcontrol_center.py",
+        "/etc/passwd",
+        "none.js",
+        "",
+    ):
         async with aiohttp.ClientSession() as http:
             url = aiohttp.client.URL(f"{world.stack.addresses.internal}/internal/static/{name}", encoded=True)
             async with http.get(url) as answer:
@@ -60,7 +67,9 @@ async def test_nothing_outside_the_folder_is_served(world: World) -> None:
 def test_no_file_asks_for_anything_from_elsewhere_and_every_import_is_there() -> None:
     for path in SOURCES:
         text = path.read_text()
-        elsewhere = [found for found in re.findall(r"https?://[^\s\"'`)]+", text) if found != "http://www.w3.org/2000/svg"]
+        elsewhere = [
+            found for found in re.findall(r"https?://[^\s\"'`)]+", text) if found != "http://www.w3.org/2000/svg"
+        ]
         assert elsewhere == [], path
         for found in PLACE.finditer(text):
             place = found[1] or found[2]
@@ -71,7 +80,9 @@ def test_no_file_asks_for_anything_from_elsewhere_and_every_import_is_there() ->
 
 
 def test_text_never_becomes_html_and_styles_stay_in_their_files() -> None:
-    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.cssText|\"style\"")
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.cssText|\"style\""
+    )
     found = [(path.name, match[0]) for path in SOURCES for match in forbidden.finditer(path.read_text())]
     assert found == []
     page = (FOLDER / "index.html").read_text()

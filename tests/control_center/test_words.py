@@ -32,7 +32,7 @@ def arguments(script: str) -> set[str]:
             depth += {"(": 1, ")": -1}.get(script[at], 0)
             at += 1
         first = re.split(r",\s*\{", script[call.end() : at - 1])[0]
-        found |= {text for text in re.findall(STRING, re.sub(r"===\s*\"\w+\"", "", first))}
+        found |= set(re.findall(STRING, re.sub(r"===\s*\"\w+\"", "", first)))
     return found
 
 

@@ -216,7 +216,9 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
     await page.mouse.up()
     await world.until(order, lambda seen: seen == [60, 30, 12])
-    await expect(calls.get_by_role("listitem")).to_have_text([re.compile("60 min"), re.compile("30 min"), re.compile("12 min")])
+    await expect(calls.get_by_role("listitem")).to_have_text(
+        [re.compile("60 min"), re.compile("30 min"), re.compile("12 min")]
+    )
 
 
 async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, world: World) -> None:
@@ -269,7 +271,11 @@ async def test_a_payment_is_confirmed_by_hand(window: Desk, world: World) -> Non
     page = window.page
     await window.open(f"#/payments/{payment['payment_request_id']}")
     await page.get_by_role("button", name="Confirm by hand…").click()
-    await page.get_by_role("dialog", name="Confirm Rp 12.000 by hand?").get_by_role("button", name="Confirm the payment").click()
+    await (
+        page.get_by_role("dialog", name="Confirm Rp 12.000 by hand?")
+        .get_by_role("button", name="Confirm the payment")
+        .click()
+    )
     await expect(page.get_by_text("The payment is confirmed.")).to_be_visible()
     await expect(page.get_by_text("Confirmed by hand", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
@@ -310,7 +316,9 @@ async def test_operators_and_roles_and_ones_own_password(browser: Browser, windo
     await dialog.get_by_label("failed pairings").select_option("write")
     await dialog.get_by_label("overview and activity").select_option("read")
     await dialog.get_by_role("button", name="Add").click()
-    await expect(page.get_by_role("row").filter(has_text="night watch")).to_contain_text("failed pairings: read and write")
+    await expect(page.get_by_role("row").filter(has_text="night watch")).to_contain_text(
+        "failed pairings: read and write"
+    )
     await page.get_by_role("link", name="Operators", exact=True).click()
     await page.get_by_role("button", name="Add an operator…").click()
     dialog = page.get_by_role("dialog", name="Add an operator")
