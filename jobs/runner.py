@@ -2,12 +2,17 @@
 
 How this works: one query tells the next moment of every kind of work. Until then nothing runs. A signal about a sooner
 deadline shortens the sleep without a query. Once a second the query is made anyway, so a lost signal or a dead process
-costs a second. Sweeps run beside it, each in a task of its own. Several processes may run side by side: work is taken with SKIP LOCKED, and each effect happens once.
+costs a second. What is due runs beside the looking, each kind in a task of its own: a thousand mitras who fall silent at
+once take seconds, and no chat may end later for it. A kind never runs twice at once here; when it ends, the query is
+made again. Sweeps have tasks of their own, too. Several processes may run side by side: work is taken with SKIP LOCKED,
+and each effect happens once.
 """
 
 import asyncio
 import contextlib
 import datetime as dt
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
@@ -19,7 +24,8 @@ from core.runtime import AWAY, Runtime
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0
-AGAIN_S = 0.02  # when what is due is in somebody else's hands
+INVITING = "inviting"  # no deadline: at each look while a search runs
+AGAIN_S = 0.02  # before a kind runs again: what is due may be in somebody else's hands
 log = logs.get("jobs")
 
 
@@ -30,22 +36,23 @@ class Runner:
         self._runtime = runtime
         self._wake = asyncio.Event()
         self._next: dt.datetime | None = None
+        self._running: set[str] = set()
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin no more turns and sweeps; those that run are finished."""
+        """Begin nothing more; what runs is finished."""
         self._stopping.set()
         self._next = None
         self._wake.set()
 
     async def ended(self, timeout: float) -> None:
-        """Wait for the last turn, so long at most."""
+        """Wait for what still runs, so long at most."""
         try:
             async with asyncio.timeout(timeout):
                 await self._ended.wait()
         except TimeoutError:
-            log.warning("the last turn did not end in time; what it left is found by another process")
+            log.warning("what ran did not end in time; what it left is found by another process")
 
     def on_signal(self, signal: Signal) -> None:
         """Take a sooner deadline."""
@@ -58,37 +65,35 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for sweep in SWEEPS:
                 group.create_task(self._sweep(sweep))
-            await self._turns()
+            await self._turns(group)
         self._ended.set()
         await asyncio.Event().wait()
 
-    async def _turns(self) -> None:
+    async def _turns(self, group: asyncio.TaskGroup) -> None:
         while not self._stopping.is_set():
             try:
-                await self._turn()
+                await self._turn(group)
             except (Unavailable, *AWAY):
                 await real_sleep(0.25)
             except Exception:
                 log.exception("a turn failed")
                 await real_sleep(0.25)
 
-    async def _turn(self) -> None:
-        runtime = self._runtime
+    async def _turn(self, group: asyncio.TaskGroup) -> None:
+        """Look, begin what is due, and wait for what comes next."""
         self._wake.clear()
         self._next = None
         looked_at = monotonic()
-        upcoming = await deadlines.upcoming(runtime)
-        now = runtime.now()
-        due = [job for job in DEADLINES if job.kind in upcoming and upcoming[job.kind] <= now]
-        for job in due:
-            await self._work(job, upcoming[job.kind])
-        if "round" in upcoming:
-            await pairing_advance.invite_free(runtime)
-        if due:
-            await real_sleep(AGAIN_S)
-            return
-        later = [moment for moment in upcoming.values() if moment > now]
-        earliest = min(later, default=None)
+        upcoming = await deadlines.upcoming(self._runtime)
+        now = self._runtime.now()
+        for job in DEADLINES:
+            if job.kind not in self._running and job.kind in upcoming and upcoming[job.kind] <= now:
+                self._running.add(job.kind)
+                group.create_task(self._work(job, upcoming[job.kind]))
+        if "round" in upcoming and INVITING not in self._running:
+            self._running.add(INVITING)
+            group.create_task(self._invite())
+        earliest = min((moment for kind, moment in upcoming.items() if kind not in self._running), default=None)
         if earliest is not None and (self._next is None or earliest < self._next):
             self._next = earliest
         await self._sleep(looked_at)
@@ -109,16 +114,29 @@ class Runner:
             self._wake.clear()
 
     async def _work(self, job: Deadline, moment: dt.datetime) -> None:
+        """Do what is due of one kind; then have the next moment of this kind looked up."""
         late = -self._runtime.clock.real_seconds_until(moment)
         metrics.JOB_LATE_SECONDS.labels(job.kind).observe(max(0.0, late))
-        metrics.JOB_RUNS.labels(job.kind).inc()
+        await self._do(job.kind, job.run)
+        await real_sleep(AGAIN_S)
+        self._running.discard(job.kind)
+        self._next = self._runtime.now()
+        self._wake.set()
+
+    async def _invite(self) -> None:
+        """Ask who became free while a search runs and was not told of it."""
+        await self._do(INVITING, pairing_advance.invite_free)
+        self._running.discard(INVITING)
+
+    async def _do(self, name: str, run: Callable[[Runtime], Awaitable[Any]]) -> None:
+        metrics.JOB_RUNS.labels(name).inc()
         try:
-            await job.run(self._runtime)
+            await run(self._runtime)
         except (Unavailable, *AWAY):
-            metrics.JOB_FAILURES.labels(job.kind).inc()
+            metrics.JOB_FAILURES.labels(name).inc()
         except Exception:
-            metrics.JOB_FAILURES.labels(job.kind).inc()
-            log.exception("a job failed", job=job.kind)
+            metrics.JOB_FAILURES.labels(name).inc()
+            log.exception("a job failed", job=name)
 
     async def _sweep(self, sweep: Sweep) -> None:
         """Run a sweep again and again, beside the deadlines: it may have to wait for somebody outside."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.stack import Stack, World
@@ -158,3 +159,41 @@ async def test_what_became_due_while_no_jobs_process_ran_is_done_when_one_comes_
         lambda: waiting.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
         lambda seen: seen["status"] == "expired",
     )
+
+
+async def waits_for(world: World, holder: asyncpg.Connection) -> list[tuple[Any, ...]]:
+    """Who waits for a lock of this connection now: (process, when its transaction began)."""
+    rows = await world.stack.sql(
+        "SELECT pid, xact_start FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", holder.get_server_pid()
+    )
+    return [tuple(row) for row in rows]
+
+
+async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_id: str) -> bool:
+    """Let a session end while somebody waits; whether that one, in the same transaction, still waits afterwards."""
+    before = await world.until(lambda: waits_for(world, holder), bool)
+    await due(world, [session_id], warn_in=None, end_in=0, step=0)
+    await world.until(lambda: deadline_of(world, session_id, "status"), lambda status: status == "expired")
+    return set(before) <= set(await waits_for(world, holder))
+
+
+async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> None:
+    _, _, ids = await sessions(crowd, 3)
+    silent = await crowd.mitra("Bima")
+    search = (await crowd.paid(await crowd.customer()))["session_id"]
+    requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
+    assert [item["session_id"] for item in requests["items"]] == [search]
+    holder = await asyncpg.connect(crowd.stack.database_url)
+    try:
+        # To take her offline is to close her request: that waits until the search is free, or for its time-out of 3 s.
+        async with holder.transaction():
+            await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
+            await crowd.stack.sql(
+                """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
+                   WHERE mitra_id = $1::uuid""",
+                silent.user["id"],
+            )
+            # A wait may end by its time-out just then: of several at least one must outlast the session.
+            assert any([await ends_within_a_wait(crowd, holder, session_id) for session_id in ids])
+    finally:
+        await holder.close()

@@ -1,4 +1,8 @@
-"""Deadlines: how late chats end, when very many of them end in one minute."""
+"""Deadlines: how late chats end, when very many of them end in one minute.
+
+Nobody is heard of here after the beginning. So halfway, `mitra_stale_after_seconds` later, all mitras at once are to be
+taken offline, as after a failure of a network: work for the rest of the minute, for which no chat may end later.
+"""
 
 import asyncio
 

@@ -85,7 +85,7 @@ BENCHES = (
     _pairing(1_000, 500),
     Bench(
         name="deadlines",
-        load="10,000 chats end within one minute",
+        load="10,000 chats end within one minute; halfway their mitras fall silent, all at once",
         run=deadlines.expiries,
         goals=(Goal(figure="late p99 ms", at_most=100), Goal(figure="early max ms", at_most=50)),
         runs=3,
