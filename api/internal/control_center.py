@@ -48,8 +48,6 @@ def files() -> dict[str, File]:
     for path in sorted(FOLDER.rglob("*.*")):
         content = path.read_bytes()
         media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        if media_type.startswith("text/"):
-            media_type += "; charset=utf-8"
         tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         found[path.relative_to(FOLDER).as_posix()] = File(content, media_type, tag)
     return found

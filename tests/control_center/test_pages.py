@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.control_center.browser import DESK, PHONE, Desk, desk
 from tests.control_center.scene import addresses, play
@@ -125,7 +125,6 @@ async def test_the_back_button_filters_and_links_keep_their_place(window: Desk, 
     await window.open("#/payments")
     await window.settled()
     await page.get_by_label("State").select_option("pending")
-    await expect(page).to_have_url(f"{window.home}/internal/#/payments?status=pending")
     await page.get_by_label("Name or id").fill(scene.pending)
     await page.get_by_role("button", name="Search").click()
     await expect(page).to_have_url(f"{window.home}/internal/#/payments?q={scene.pending}&status=pending")
@@ -172,3 +171,62 @@ async def test_names_are_text_and_never_markup(window: Desk, world: World) -> No
     await window.page.get_by_role("table").get_by_role("link").first.click()
     await expect(window.page.locator("pre")).to_have_text("<script>alert(1)</script>")
     assert await window.page.locator("main img, main script, main b").count() == 0
+
+
+async def test_what_can_not_be_asked_like_this_can_be_corrected(window: Desk) -> None:
+    page = window.page
+    await window.open("#/activity/log?mitra_id=Ayu")
+    await expect(page.get_by_role("alert")).to_contain_text("mitra_id")
+    await expect(page.get_by_label("Id of a mitra")).to_have_value("Ayu")
+    await page.get_by_label("Id of a mitra").fill("")
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    async with page.expect_request("**/internal/mitra-activity/log*"):
+        await page.get_by_role("button", name="Search").click()  # the same again: look again
+    for address in ("#/payments/%", "#/mitras/..%2Foperators"):
+        await window.open(address)
+        await expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address.")
+
+
+async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_away(window: Desk, world: World) -> None:
+    page = window.page
+    await play(world)
+    searching = page.get_by_role("link", name="customers searching").locator(".value")
+    held: list[Route] = []
+    asked = 0
+
+    async def numbered(route: Route) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:  # this one takes its time
+            held.append(route)
+        elif asked > 3:
+            await route.fulfill(status=503, json={"error": {"code": "UNAVAILABLE", "message": "Not now."}})
+        else:
+            searches = asked
+            answer = await route.fetch()
+            await route.fulfill(json=await answer.json() | {"searching": searches})
+
+    async def count() -> int:
+        return asked
+
+    await page.clock.install()
+    await page.route("**/internal/overview", numbered)
+    await window.open()
+    await expect(searching).to_have_text("1")
+    link = page.get_by_role("heading", name="Paid, and no chat; oldest first").locator("..").get_by_role("link").first
+    await link.focus()
+    await page.clock.run_for(6_000)
+    await world.until(count, lambda seen: seen == 2)
+    await page.clock.run_for(6_000)  # no other one is asked while the slow one is out
+    assert asked == 2
+    async with page.expect_response("**/internal/overview"):
+        await held[0].continue_()
+    await expect(searching).to_have_text("0")
+    await page.clock.run_for(6_000)
+    await expect(searching).to_have_text("3")
+    await expect(link).to_be_focused()
+    await page.clock.run_for(6_000)
+    await expect(page.get_by_text("What stands here is old")).to_be_visible()
+    await expect(searching).to_have_text("3")
+    await expect(link).to_be_focused()

@@ -1,11 +1,12 @@
 """What operators do all day, in a browser, against the whole service."""
 
+import asyncio
 import datetime as dt
 import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from tests.control_center.browser import Desk, desk
 from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, audits
@@ -134,6 +135,7 @@ async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) 
     (audit,) = await audits(world, first["id"])
     assert audit["action"] == "failed_pairing.actioned"
     await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
+    await expect(page.get_by_role("button", name="Nothing to be done")).to_be_visible()
     # Somebody else is faster: nothing is written twice, and the page says so.
     await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})
     await page.get_by_role("button", name="Nothing to be done").click()
@@ -143,6 +145,32 @@ async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) 
     await dialog.get_by_role("button", name="Cancel").click()
     await expect(page.locator("main").get_by_text("credited")).to_be_visible()
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
+
+
+async def test_what_is_on_its_way_can_not_be_cancelled_and_is_shown(window: Desk, world: World) -> None:
+    failure, page = await a_failure(world, "Cahya"), window.page
+    go_on = asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        if route.request.method == "PATCH":
+            await go_on.wait()
+        await route.continue_()
+
+    await page.route(f"**{FAILURES}/*", slow)
+    await window.open("#/customers")
+    await window.open(f"#/failed-pairings/{failure['id']}")
+    await page.get_by_role("button", name="Refunded").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Refunded").click()
+    await expect(dialog.get_by_role("button", name="Cancel")).to_be_disabled()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Escape")
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Customers")).to_be_attached()
+    await expect(dialog).to_be_visible()
+    go_on.set()
+    await expect(page.get_by_text("Written down: refunded.")).to_be_visible()
+    assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["operator_action"] == "refunded"
 
 
 async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Desk, world: World) -> None:
@@ -181,7 +209,7 @@ async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Des
     assert await price_now() == 73_000
     await page.get_by_role("link", name="History of 77 min, chat").click()
     await expect(page.get_by_role("row")).to_have_count(5)
-    await expect(page.get_by_role("row").nth(1)).to_contain_text("price_idr: Rp 74.000 → Rp 73.000")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("Price: Rp 74.000 → Rp 73.000")
     await window.open("#/pricing")
     await page.get_by_role("button", name="Take 77 min, chat off the list").click()
     await page.get_by_role("dialog").get_by_role("button", name="Take off").click()
@@ -218,6 +246,24 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await page.mouse.up()
     await world.until(order, lambda seen: seen == [first, second, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{first} min")
+    # Let go outside the list: what is shown is what is saved, and nothing sticks to the mouse.
+    start, end = await grip(second).bounding_box(), await grip(first).bounding_box()
+    assert start is not None
+    assert end is not None
+    await page.mouse.move(start["x"] + 8, start["y"] + 8)
+    await page.mouse.down()
+    await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
+    await page.mouse.move(2, 2, steps=4)
+    await page.mouse.up()
+    await world.until(order, lambda seen: seen == [second, first, *rest])
+    await expect(page.locator(".carried")).to_have_count(0)
+    # Twice quickly: the second move is not lost, and nobody else is blamed for it.
+    await grip(second).focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowDown")
+    await world.until(order, lambda seen: seen == [first, second, *rest])
+    await expect(page.get_by_text("Somebody else has changed this")).to_have_count(0)
 
 
 async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, world: World) -> None:

@@ -51,17 +51,28 @@ route("/account", "account-page", null);
 
 // Groups of the menu: [path, English, area]; what the role may not see is not there.
 const MENU = [
-  [["/", "Overview", null], ["/failed-pairings", "Failed pairings", "failed_pairings"]],
   [
-    ["/payments", "Payments", "payments"], ["/sessions", "Sessions", "sessions"], ["/webhooks", "Webhook log", "webhooks"],
+    ["/", "Overview", null],
+    ["/failed-pairings", "Failed pairings", "failed_pairings"],
+  ],
+  [
+    ["/payments", "Payments", "payments"],
+    ["/sessions", "Sessions", "sessions"],
+    ["/webhooks", "Webhook log", "webhooks"],
     ["/ledger", "Books", "payments"],
   ],
-  [["/mitras", "Mitras", "mitras"], ["/activity", "Mitra activity", "activity"], ["/customers", "Customers", "customers"]],
   [
-    ["/pricing", "Pricing", "pricing"], ["/settings", "Settings", "config"], ["/operators", "Operators", "operators"],
+    ["/mitras", "Mitras", "mitras"],
+    ["/activity", "Mitra activity", "activity"],
+    ["/customers", "Customers", "customers"],
+  ],
+  [
+    ["/pricing", "Pricing", "pricing"],
+    ["/settings", "Settings", "config"],
+    ["/operators", "Operators", "operators"],
     ["/roles", "Roles", "operators"],
   ],
-]; // prettier-ignore
+];
 
 class App extends HTMLElement {
   async connectedCallback() {
@@ -81,7 +92,14 @@ class App extends HTMLElement {
     try {
       session.operator ??= await api.get("/internal/auth/me");
     } catch (error) {
-      if (error.status !== 401) this.replaceChildren(h("main", {}, trouble(error, () => this.#begin())));
+      if (error.status !== 401)
+        this.replaceChildren(
+          h(
+            "main",
+            {},
+            trouble(error, () => this.#begin()),
+          ),
+        );
       return;
     }
     this.#frame();
@@ -100,7 +118,11 @@ class App extends HTMLElement {
     const { display_name, role } = session.operator;
     this.menu = h("nav", { class: "menu", id: "menu", "aria-label": t("Menu") }, this.#groups(), this.#looks());
     const toggle = () => this.#menu(!this.menu.classList.contains("open"));
-    this.button = h("button", { class: "menu-button", type: "button", "aria-controls": "menu", onclick: toggle }, t("Menu"));
+    this.button = h(
+      "button",
+      { class: "menu-button", type: "button", "aria-controls": "menu", onclick: toggle },
+      t("Menu"),
+    );
     this.#menu(false);
     this.main = h("main", { id: "page" });
     const skip = (event) => {
@@ -126,7 +148,13 @@ class App extends HTMLElement {
     const groups = MENU.map((group) => group.filter(([, , area]) => area === null || session.may(area)));
     return groups
       .filter((group) => group.length)
-      .map((group) => h("ul", {}, group.map(([path, words]) => h("li", {}, h("a", { href: address(path) }, t(words)))))); // prettier-ignore
+      .map((group) =>
+        h(
+          "ul",
+          {},
+          group.map(([path, words]) => h("li", {}, h("a", { href: address(path) }, t(words)))),
+        ),
+      );
   }
 
   #looks() {
@@ -134,15 +162,23 @@ class App extends HTMLElement {
       preferences.set({ [name]: event.target.value });
       this.#frame();
       this.#open();
+      this.menu.querySelector(`[name=${name}]`).focus();
     };
-    const themes = [["system", t("as this machine")], ["light", t("light")], ["dark", t("dark")]]; // prettier-ignore
-    const languages = [["en", "English"], ["id", "Bahasa Indonesia"]]; // prettier-ignore
+    const themes = [
+      ["system", t("as this machine")],
+      ["light", t("light")],
+      ["dark", t("dark")],
+    ];
+    const languages = [
+      ["en", "English"],
+      ["id", "Bahasa Indonesia"],
+    ];
     return h(
       "div",
       { class: "looks" },
       h("a", { href: address("/account") }, t("My account")),
-      field(t("Colours"), select({ onchange: change("theme") }, themes, preferences.theme)),
-      field(t("Language"), select({ onchange: change("language") }, languages, preferences.language)),
+      field(t("Colours"), select({ name: "theme", onchange: change("theme") }, themes, preferences.theme)),
+      field(t("Language"), select({ name: "language", onchange: change("language") }, languages, preferences.language)),
     );
   }
 
@@ -159,15 +195,17 @@ class App extends HTMLElement {
     for (const link of this.menu.querySelectorAll("a")) {
       const target = link.getAttribute("href").slice(1);
       const inside = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);
-      const nearer = inside && [...this.menu.querySelectorAll("a")].some((other) => {
-        const another = other.getAttribute("href").slice(1);
-        return another.length > target.length && (path === another || path.startsWith(`${another}/`));
-      });
+      const nearer =
+        inside &&
+        [...this.menu.querySelectorAll("a")].some((other) => {
+          const another = other.getAttribute("href").slice(1);
+          return another.length > target.length && (path === another || path.startsWith(`${another}/`));
+        });
       if (inside && !nearer) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
     this.#menu(false);
-    document.querySelectorAll("dialog").forEach((open) => open.close());
+    document.querySelectorAll("dialog:not([aria-busy=true])").forEach((open) => open.close());
     if (found === null || (found.area && !session.may(found.area))) {
       const code = found === null ? "NOT_FOUND" : "FORBIDDEN";
       document.title = "Sesi";

@@ -18,6 +18,8 @@ export class ApiError extends Error {
   }
 }
 
+const PATIENCE_MS = 30_000; // longer than the service ever takes
+
 const signals = new EventTarget();
 let ahead = 0; // how far the service's clock is ahead of this machine's, in milliseconds
 
@@ -28,18 +30,19 @@ export const onSignedOut = (listener) => signals.addEventListener("signed-out", 
 export const serviceNow = () => Date.now() + ahead;
 
 async function send(method, path, { query, body, signal, token }) {
-  const filled = Object.entries(query ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const filled = Object.entries(query ?? {}).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   const address = filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
   const headers = { Accept: "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  const ends = [AbortSignal.timeout(PATIENCE_MS), signal].filter(Boolean);
+  const options = { method, headers, cache: "no-store", credentials: "omit", redirect: "error" };
   let response;
   let answer;
   try {
-    response = await fetch(address, {
-      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
-      credentials: "omit", redirect: "error",
-    }); // prettier-ignore
+    response = await fetch(address, { ...options, signal: AbortSignal.any(ends), body: body && JSON.stringify(body) });
     answer = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -53,7 +56,8 @@ async function send(method, path, { query, body, signal, token }) {
   } catch {
     throw new ApiError(response.status, { code: "UNREADABLE", message: "The answer can't be read." });
   }
-  if (!response.ok) throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The answer can't be read." });
+  if (!response.ok)
+    throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The answer can't be read." });
   return content;
 }
 

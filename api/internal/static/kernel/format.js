@@ -10,7 +10,8 @@ export const rupiah = (amount) => `Rp ${new Intl.NumberFormat("id-ID").format(am
 
 export const number = (value, options) => new Intl.NumberFormat(locale(), options).format(value);
 
-export const percent = (share) => (share === null ? "–" : number(share, { style: "percent", maximumFractionDigits: 1 }));
+export const percent = (share) =>
+  share === null ? "–" : number(share, { style: "percent", maximumFractionDigits: 1 });
 
 /** Date and time to the minute. */
 export const moment = (iso) =>
@@ -19,11 +20,22 @@ export const moment = (iso) =>
 /** To the millisecond, with the zone. */
 export const exactly = (iso) =>
   new Intl.DateTimeFormat(locale(), {
-    year: "numeric", month: "long", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-    fractionalSecondDigits: 3, timeZoneName: "long",
-  }).format(new Date(iso)); // prettier-ignore
+    year: "numeric",
+    month: "long",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+    timeZoneName: "long",
+  }).format(new Date(iso));
 
-const STEPS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]]; // prettier-ignore
+const STEPS = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+];
 
 /** "3 minutes ago", or "in 2 hours". */
 export function ago(iso, now) {

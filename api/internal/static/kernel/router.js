@@ -5,7 +5,7 @@
 
 const routes = [];
 
-/** Say which page an address shows: `route("/payments/:id", "payment-page", "payments")`; `area` is what it takes to see it. */
+/** Say which page an address shows: `route("/payments/:id", "payment-page", "payments")`; `area`: what it takes to see it. */
 export function route(pattern, tag, area) {
   routes.push({ parts: pattern.split("/").slice(1), tag, area });
 }
@@ -18,7 +18,7 @@ export function here() {
 
 /** Find the page of a path; null when there is none. */
 export function match(path) {
-  const parts = path.split("/").slice(1).map(decodeURIComponent);
+  const parts = path.split("/").slice(1);
   for (const { parts: wanted, tag, area } of routes) {
     if (wanted.length !== parts.length) continue;
     if (!wanted.every((part, n) => (part.startsWith(":") ? parts[n] !== "" : part === parts[n]))) continue;
@@ -37,5 +37,7 @@ export function address(path, query = {}) {
 /** Go to a page. `replace`: the back button does not come back to this one. */
 export function go(path, query = {}, { replace = false } = {}) {
   if (replace) location.replace(address(path, query));
+  else if (location.hash === address(path, query))
+    dispatchEvent(new Event("hashchange")); // the same again: look again
   else location.hash = address(path, query);
 }

@@ -32,6 +32,9 @@ export const INDONESIAN = {
   "Your role may not see this.": "Peran Anda tidak boleh melihat ini.",
   "There is nothing at this address.": "Tidak ada apa-apa di alamat ini.",
   "Try again": "Coba lagi",
+  "What stands here is old: it can't be read again right now.":
+    "Yang tampak di sini sudah lama: belum dapat dibaca lagi.",
+  "This has to be filled in.": "Ini harus diisi.",
   "This page has failed.": "Halaman ini gagal.",
 
   // Signing in and one's account
@@ -279,6 +282,7 @@ export const INDONESIAN = {
   "Take off…": "Keluarkan…",
   "Back on the list.": "Kembali ke daftar.",
   "Put back": "Kembalikan",
+  "Put {name} back": "Kembalikan {name}",
   "The order is saved.": "Urutan tersimpan.",
   "Price (Rp)": "Harga (Rp)",
   "whole rupiah, without points": "rupiah bulat, tanpa titik",
@@ -356,7 +360,8 @@ export const INDONESIAN = {
   "Legacy free trial.": "Uji coba gratis yang lama.",
   "Has no effect.": "Tidak berpengaruh.",
   "Legacy tier list; prices are in pricing_tiers.": "Daftar harga lama; harga ada di pricing_tiers.",
-  "Contacts of the admin-help sheet: label and deeplink each.": "Kontak lembar bantuan: label dan tautan masing-masing.",
+  "Contacts of the admin-help sheet: label and deeplink each.":
+    "Kontak lembar bantuan: label dan tautan masing-masing.",
 
   // Webhooks, books
   Came: "Datang",
@@ -394,7 +399,8 @@ export const INDONESIAN = {
   "Add an operator": "Tambah operator",
   you: "Anda",
   "Switch {name} off?": "Matikan {name}?",
-  "The operator is signed out everywhere and can't sign in.": "Operator dikeluarkan di mana-mana dan tidak dapat masuk.",
+  "The operator is signed out everywhere and can't sign in.":
+    "Operator dikeluarkan di mana-mana dan tidak dapat masuk.",
   "Switch off": "Matikan",
   "Switch {name} on?": "Nyalakan {name}?",
   "The operator may sign in again.": "Operator boleh masuk lagi.",
@@ -512,7 +518,8 @@ export const INDONESIAN = {
   "Another role has this name.": "Peran lain memakai nama ini.",
   "Somebody else has changed this. Look at it again.": "Orang lain sudah mengubah ini. Lihat lagi.",
   "Somebody has acted on this failure already.": "Seseorang sudah menangani kegagalan ini.",
-  "The customer has tried again; this failure is superseded.": "Pelanggan sudah mencoba lagi; kegagalan ini tergantikan.",
+  "The customer has tried again; this failure is superseded.":
+    "Pelanggan sudah mencoba lagi; kegagalan ini tergantikan.",
   "The last administrator stays.": "Administrator terakhir harus tetap ada.",
   "The service can't answer right now. Try again.": "Layanan tidak dapat menjawab sekarang. Coba lagi.",
   "There is a price for this mode and these minutes already.": "Sudah ada harga untuk jenis dan menit ini.",

@@ -19,17 +19,31 @@ class AccountPage extends Page {
     return h(
       "div",
       { class: "cards" },
-      h("section", { class: "card" }, facts([[t("Name"), display_name], [t("E-mail"), email], [t("Role"), role]])),
+      h(
+        "section",
+        { class: "card" },
+        facts([
+          [t("Name"), display_name],
+          [t("E-mail"), email],
+          [t("Role"), role],
+        ]),
+      ),
       h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
-    ); // prettier-ignore
+    );
   }
 
   #password() {
-    const input = (name, autocomplete) => h("input", { type: "password", name, autocomplete });
+    const input = (name, autocomplete) => h("input", { type: "password", name, autocomplete, required: true });
     const made = form({
       label: t("New password"),
       fields: [
-        h("input", { type: "text", name: "username", autocomplete: "username", value: session.operator.email, hidden: true }),
+        h("input", {
+          type: "text",
+          name: "username",
+          autocomplete: "username",
+          value: session.operator.email,
+          hidden: true,
+        }),
         field(t("Present password"), input("current_password", "current-password")),
         field(t("New password"), input("new_password", "new-password"), t("12 characters at least; no common one")),
       ],

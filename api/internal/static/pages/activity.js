@@ -9,7 +9,8 @@ import { ListPage, instant, search } from "../parts/list.js";
 import { chip, response } from "../parts/status.js";
 import { time } from "../parts/time.js";
 
-const who = ({ mitra }) => (session.may("mitras") ? h("a", { href: address(`/mitras/${mitra.id}`) }, mitra.display_name) : mitra.display_name);
+const who = ({ mitra }) =>
+  session.may("mitras") ? h("a", { href: address(`/mitras/${mitra.id}`) }, mitra.display_name) : mitra.display_name;
 
 class ActivityPage extends ListPage {
   path = "/internal/mitra-activity/summary";
@@ -27,7 +28,9 @@ class ActivityPage extends ListPage {
   }
 
   render(data) {
-    const note = this.query.size ? null : h("p", { class: "quiet" }, t("The last 30 days. Acceptance: accepted of accepted, refused and unanswered."));
+    const note = this.query.size
+      ? null
+      : h("p", { class: "quiet" }, t("The last 30 days. Acceptance: accepted of accepted, refused and unanswered."));
     return [note, super.render(data)];
   }
 
@@ -65,7 +68,13 @@ class ActivityLogPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Asked"), cell: (one) => (session.may("sessions") ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at)) : time(one.notified_at)) },
+      {
+        label: t("Asked"),
+        cell: (one) =>
+          session.may("sessions")
+            ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at))
+            : time(one.notified_at),
+      },
       { label: t("Mitra"), cell: who },
       { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
       { label: t("Answered"), cell: (one) => time(one.responded_at) },

@@ -57,21 +57,26 @@ class CustomerPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts([
-        [t("Kind"), kind(one)],
-        [t("Phone"), one.phone],
-        [t("E-mail"), one.email],
-        [t("Push"), one.push_enabled ? t("yes") : t("no")],
-        [t("Since"), time(one.created_at)],
-        belongs && [t("Now part of"), h("a", { class: "id", href: address(`/customers/${belongs}`) }, belongs)],
-        [t("Id"), h("span", { class: "id" }, one.id)],
-      ].filter(Boolean)), // prettier-ignore
-      !session.may("customers.pii") && h("p", { class: "quiet" }, t("Phone and e-mail are masked: your role may not see them.")),
+      facts(
+        [
+          [t("Kind"), kind(one)],
+          [t("Phone"), one.phone],
+          [t("E-mail"), one.email],
+          [t("Push"), one.push_enabled ? t("yes") : t("no")],
+          [t("Since"), time(one.created_at)],
+          belongs && [t("Now part of"), h("a", { class: "id", href: address(`/customers/${belongs}`) }, belongs)],
+          [t("Id"), h("span", { class: "id" }, one.id)],
+        ].filter(Boolean),
+      ),
+      !session.may("customers.pii") &&
+        h("p", { class: "quiet" }, t("Phone and e-mail are masked: your role may not see them.")),
       h(
         "div",
         { class: "row" },
-        session.may("payments") && h("a", { class: "button", href: address("/payments", { q: one.id }) }, t("Payments")),
-        session.may("sessions") && h("a", { class: "button", href: address("/sessions", { q: one.id }) }, t("Sessions")),
+        session.may("payments") &&
+          h("a", { class: "button", href: address("/payments", { q: one.id }) }, t("Payments")),
+        session.may("sessions") &&
+          h("a", { class: "button", href: address("/sessions", { q: one.id }) }, t("Sessions")),
       ),
     );
   }

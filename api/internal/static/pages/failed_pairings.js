@@ -18,7 +18,11 @@ import { toast } from "../parts/toast.js";
 const PATH = "/internal/failed-pairings";
 const WAITING = { operator_action: "none", order: "oldest" };
 const stand = (failure) =>
-  failure.operator_action ? action.chip(failure.operator_action) : failure.superseded_at ? chip(t("tried again")) : chip(t("to act on"), "bad");
+  failure.operator_action
+    ? action.chip(failure.operator_action)
+    : failure.superseded_at
+      ? chip(t("tried again"))
+      : chip(t("to act on"), "bad");
 
 class FailedPairingsPage extends ListPage {
   path = PATH;
@@ -49,7 +53,11 @@ class FailedPairingsPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Customer"), cell: (one) => h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name")) },
+      {
+        label: t("Customer"),
+        cell: (one) =>
+          h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name")),
+      },
       { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
       { label: t("Cause"), cell: (one) => cause.chip(one.cause_tag) },
       { label: t("Age"), cell: (one) => age(one.created_at) },
@@ -76,7 +84,12 @@ class FailedPairingPage extends Page {
   }
 
   render({ failure, story }) {
-    return h("div", { class: "work" }, h("div", { class: "page-body" }, this.#facts(failure), this.#act(failure)), story && timeline(story));
+    return h(
+      "div",
+      { class: "work" },
+      h("div", { class: "page-body" }, this.#facts(failure), this.#act(failure)),
+      story && timeline(story),
+    );
   }
 
   #facts(failure) {
@@ -85,19 +98,43 @@ class FailedPairingPage extends Page {
       "section",
       { class: "card" },
       h("h2", {}, failure.customer.display_name ?? t("no name"), ", ", rupiah(failure.amount)),
-      facts([
-        [t("Cause"), cause.chip(failure.cause_tag)],
-        [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
-        [t("Customer"), session.may("customers") ? h("a", { href: address(`/customers/${failure.customer.id}`) }, failure.customer.display_name ?? t("no name")) : failure.customer.display_name],
-        [t("Payment"), session.may("payments") ? h("a", { class: "id", href: address(`/payments/${id}`) }, id) : h("span", { class: "id" }, id)],
-        [t("Action"), stand(failure)],
-        failure.actioned_at && [t("By"), h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at))],
-      ].filter(Boolean)), // prettier-ignore
+      facts(
+        [
+          [t("Cause"), cause.chip(failure.cause_tag)],
+          [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
+          [
+            t("Customer"),
+            session.may("customers")
+              ? h(
+                  "a",
+                  { href: address(`/customers/${failure.customer.id}`) },
+                  failure.customer.display_name ?? t("no name"),
+                )
+              : failure.customer.display_name,
+          ],
+          [
+            t("Payment"),
+            session.may("payments")
+              ? h("a", { class: "id", href: address(`/payments/${id}`) }, id)
+              : h("span", { class: "id" }, id),
+          ],
+          [t("Action"), stand(failure)],
+          failure.actioned_at && [
+            t("By"),
+            h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at)),
+          ],
+        ].filter(Boolean),
+      ),
     );
   }
 
   #act(failure) {
-    if (failure.superseded_at) return h("p", { class: "notice" }, t("The customer used this payment to ask again: there is nothing to do here."));
+    if (failure.superseded_at)
+      return h(
+        "p",
+        { class: "notice" },
+        t("The customer used this payment to ask again: there is nothing to do here."),
+      );
     if (failure.operator_action) return this.#next();
     if (!session.may("failed_pairings", "write")) return h("p", { class: "notice" }, t("Your role may look, not act."));
     const name = failure.customer.display_name ?? t("the customer");
@@ -110,28 +147,45 @@ class FailedPairingPage extends Page {
     const buttons = choices.map(([value, words, question]) =>
       h("button", { type: "button", onclick: () => this.#carryOut(failure, value, words, question) }, words),
     );
-    return h("section", { class: "card" }, h("h2", {}, t("What was done for the customer?")), h("div", { class: "row" }, buttons));
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, t("What was done for the customer?")),
+      h("div", { class: "row" }, buttons),
+    );
   }
 
   async #carryOut(failure, value, words, question) {
     const said = t("This is written down once, with your name, and can't be changed. Move the money first.");
-    const done = await confirm(question, said, words, () => api.patch(`${PATH}/${failure.id}`, { operator_action: value }), false);
+    const done = await confirm(
+      question,
+      said,
+      words,
+      () => api.patch(`${PATH}/${failure.id}`, { operator_action: value }),
+      false,
+    );
+    this.acted = Boolean(done);
     await this.refresh({ quietly: true });
-    if (!done) return;
-    toast(t("Written down: {what}.", { what: action.say(value) }));
-    this.querySelector(".next")?.focus();
+    if (done) toast(t("Written down: {what}.", { what: action.say(value) }));
   }
 
-  /** The way to the next one that waits. */
+  /** The way to the next one that waits; it has the focus when this one has just been acted on. */
   #next() {
     const box = h("section", { class: "card" }, h("p", { class: "loading" }, t("Loading…")));
     api.get(PATH, { ...WAITING, limit: 1 }, this.life.signal).then(
-      ({ items: [next] }) =>
-        box.replaceChildren(
-          next
-            ? h("a", { class: "button next", href: address(`/failed-pairings/${next.id}`) }, t("Next: {name}, {amount}", { name: next.customer.display_name ?? t("no name"), amount: rupiah(next.amount) }))
-            : h("p", { class: "next", tabindex: "-1" }, t("That was the last one.")),
-        ),
+      ({ items: [next] }) => {
+        const words =
+          next &&
+          t("Next: {name}, {amount}", {
+            name: next.customer.display_name ?? t("no name"),
+            amount: rupiah(next.amount),
+          });
+        const way = next
+          ? h("a", { class: "button", href: address(`/failed-pairings/${next.id}`) }, words)
+          : h("p", { tabindex: "-1" }, t("That was the last one."));
+        box.replaceChildren(way);
+        if (this.acted) way.focus();
+      },
       () => box.remove(),
     );
     return box;

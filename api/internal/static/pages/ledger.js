@@ -22,8 +22,10 @@ class LedgerPage extends Page {
 
   render({ sessions, payments, violations }) {
     const sum = t("{sessions} sessions, {payments} payments, {violations} violations", {
-      sessions: number(sessions), payments: number(payments), violations: number(violations.length),
-    }); // prettier-ignore
+      sessions: number(sessions),
+      payments: number(payments),
+      violations: number(violations.length),
+    });
     const columns = [
       { label: t("Rule"), cell: (one) => one.rule },
       { label: t("Id"), cell: (one) => h("span", { class: "id" }, one.id) },

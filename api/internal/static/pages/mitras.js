@@ -17,18 +17,30 @@ import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/mitras";
 const LATELY = 20;
-const yesNo = () => [["true", t("yes")], ["false", t("no")]]; // prettier-ignore
+const yesNo = () => [
+  ["true", t("yes")],
+  ["false", t("no")],
+];
 
 function state(one) {
   if (!one.is_active) return chip(t("inactive"));
   if (!one.is_online) return chip(t("offline"));
-  return one.active_session_count > 0 ? chip(t("online, chats: {n}", { n: one.active_session_count }), "busy") : chip(t("online, free"), "good");
+  return one.active_session_count > 0
+    ? chip(t("online, chats: {n}", { n: one.active_session_count }), "busy")
+    : chip(t("online, free"), "good");
 }
 
 /** The fields of a mitra. */
 const fields = (one) => [
-  field(t("Phone"), h("input", { type: "tel", name: "phone", value: one?.phone ?? "", autocomplete: "off" }), t("with the country, as in +62812…")),
-  field(t("Name"), h("input", { name: "display_name", value: one?.display_name ?? "", autocomplete: "off" })),
+  field(
+    t("Phone"),
+    h("input", { type: "tel", name: "phone", required: true, value: one?.phone ?? "", autocomplete: "off" }),
+    t("with the country, as in +62812…"),
+  ),
+  field(
+    t("Name"),
+    h("input", { name: "display_name", required: true, value: one?.display_name ?? "", autocomplete: "off" }),
+  ),
 ];
 
 class MitrasPage extends ListPage {
@@ -44,7 +56,11 @@ class MitrasPage extends ListPage {
   }
 
   filters() {
-    return [search("q", t("Name or phone")), pick("is_active", t("Active"), yesNo()), pick("is_online", t("Online"), yesNo())];
+    return [
+      search("q", t("Name or phone")),
+      pick("is_active", t("Active"), yesNo()),
+      pick("is_online", t("Online"), yesNo()),
+    ];
   }
 
   columns() {
@@ -62,7 +78,11 @@ class MitrasPage extends ListPage {
       content: [fields(), tick(t("May go online at once"), { name: "is_active", checked: true })],
       submit: t("Add"),
       send: (data) =>
-        api.post(PATH, { phone: data.get("phone").trim(), display_name: data.get("display_name").trim(), is_active: data.has("is_active") }),
+        api.post(PATH, {
+          phone: data.get("phone").trim(),
+          display_name: data.get("display_name").trim(),
+          is_active: data.has("is_active"),
+        }),
     });
     if (!made) return;
     toast(t("{name} is added.", { name: made.display_name }));
@@ -96,7 +116,8 @@ class MitraPage extends Page {
     return [
       h("div", { class: "cards" }, this.#facts(mitra), summary && this.#summary(summary)),
       log && h("h2", {}, t("Her latest requests")),
-      log && (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("She has not been asked yet."))),
+      log &&
+        (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("She has not been asked yet."))),
       log?.next_cursor && h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All her requests")),
     ];
   }
@@ -107,22 +128,32 @@ class MitraPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts([
-        [t("State"), state(mitra)],
-        [t("Phone"), mitra.phone],
-        [t("Chats now"), number(mitra.active_session_count)],
-        [t("Last heard of"), age(mitra.last_heartbeat_at)],
-        [t("Since"), time(mitra.created_at)],
-        [t("Id"), h("span", { class: "id" }, mitra.id)],
-        session.may("sessions") && [t("Sessions"), h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions"))],
-      ].filter(Boolean)), // prettier-ignore
+      facts(
+        [
+          [t("State"), state(mitra)],
+          [t("Phone"), mitra.phone],
+          [t("Chats now"), number(mitra.active_session_count)],
+          [t("Last heard of"), age(mitra.last_heartbeat_at)],
+          [t("Since"), time(mitra.created_at)],
+          [t("Id"), h("span", { class: "id" }, mitra.id)],
+          session.may("sessions") && [
+            t("Sessions"),
+            h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions")),
+          ],
+        ].filter(Boolean),
+      ),
       may &&
         h(
           "div",
           { class: "row" },
           h("button", { type: "button", onclick: () => this.#edit(mitra) }, t("Edit…")),
-          h("button", { type: "button", class: mitra.is_active && "danger", onclick: () => this.#switch(mitra) }, switched),
-          mitra.is_online && h("button", { type: "button", class: "danger", onclick: () => this.#offline(mitra) }, t("Take offline…")),
+          h(
+            "button",
+            { type: "button", class: mitra.is_active && "danger", onclick: () => this.#switch(mitra) },
+            switched,
+          ),
+          mitra.is_online &&
+            h("button", { type: "button", class: "danger", onclick: () => this.#offline(mitra) }, t("Take offline…")),
         ),
     );
   }
@@ -150,7 +181,13 @@ class MitraPage extends Page {
     return table(
       t("Her latest requests"),
       [
-        { label: t("Asked"), cell: (one) => (session.may("sessions") ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at)) : time(one.notified_at)) },
+        {
+          label: t("Asked"),
+          cell: (one) =>
+            session.may("sessions")
+              ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at))
+              : time(one.notified_at),
+        },
         { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
         { label: t("Answered"), cell: (one) => time(one.responded_at) },
         { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
@@ -164,7 +201,11 @@ class MitraPage extends Page {
       title: t("Edit {name}", { name: mitra.display_name }),
       content: fields(mitra),
       submit: t("Save"),
-      send: (data) => api.patch(`${PATH}/${mitra.id}`, { phone: data.get("phone").trim(), display_name: data.get("display_name").trim() }),
+      send: (data) =>
+        api.patch(`${PATH}/${mitra.id}`, {
+          phone: data.get("phone").trim(),
+          display_name: data.get("display_name").trim(),
+        }),
     });
     if (changed) toast(t("Saved."));
     await this.refresh({ quietly: true });
@@ -172,7 +213,9 @@ class MitraPage extends Page {
 
   async #switch(mitra) {
     const change = () => api.patch(`${PATH}/${mitra.id}`, { is_active: !mitra.is_active });
-    const title = mitra.is_active ? t("Deactivate {name}?", { name: mitra.display_name }) : t("Activate {name}?", { name: mitra.display_name });
+    const title = mitra.is_active
+      ? t("Deactivate {name}?", { name: mitra.display_name })
+      : t("Activate {name}?", { name: mitra.display_name });
     const said = mitra.is_active
       ? t("She goes offline, is signed out, and her open requests end. Chats that run go on.")
       : t("She may sign in and go online.");

@@ -1,11 +1,11 @@
 /** Operators: who may sign in, with which role; add, change, switch off. */
 
-import { api } from "../kernel/api.js";
+import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { ask, confirm } from "../parts/dialog.js";
-import { field, select } from "../parts/form.js";
+import { explain, field, select } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
 import { chip } from "../parts/status.js";
 import { time } from "../parts/time.js";
@@ -17,7 +17,8 @@ const RULES = "12 characters at least; no common one";
 
 function state(one) {
   if (one.disabled) return chip(t("switched off"));
-  if (one.locked_until) return h("span", {}, chip(t("locked"), "warn"), " ", h("small", {}, t("until"), " ", time(one.locked_until)));
+  if (one.locked_until)
+    return h("span", {}, chip(t("locked"), "warn"), " ", h("small", {}, t("until"), " ", time(one.locked_until)));
   return one.has_password ? chip(t("may sign in"), "good") : chip(t("has no password"), "warn");
 }
 
@@ -33,18 +34,37 @@ class OperatorsPage extends ListPage {
   }
 
   actions() {
-    return this.may ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add an operator…"))] : [];
+    return this.may
+      ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add an operator…"))]
+      : [];
   }
 
   columns() {
     const columns = [
-      { label: t("Name"), cell: (one) => h("span", {}, one.display_name, one.id === session.operator.id && [" ", chip(t("you"), "busy")]) },
+      {
+        label: t("Name"),
+        cell: (one) => h("span", {}, one.display_name, one.id === session.operator.id && [" ", chip(t("you"), "busy")]),
+      },
       { label: t("E-mail"), cell: (one) => one.email },
       { label: t("Role"), cell: (one) => one.role },
       { label: t("State"), cell: state },
       { label: t("Since"), cell: (one) => time(one.created_at) },
     ];
-    const buttons = (one) => h("span", { class: "row" }, h("button", { type: "button", "aria-label": t("Edit {name}", { name: one.display_name }), onclick: () => this.#edit(one) }, t("Edit…")), this.#switch(one));
+    const buttons = (one) =>
+      h(
+        "span",
+        { class: "row" },
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-label": t("Edit {name}", { name: one.display_name }),
+            onclick: () => this.#edit(one),
+          },
+          t("Edit…"),
+        ),
+        this.#switch(one),
+      );
     return this.may ? [...columns, { label: t("Change"), cell: buttons }] : columns;
   }
 
@@ -52,10 +72,26 @@ class OperatorsPage extends ListPage {
     if (one.id === session.operator.id) return null;
     const name = one.display_name;
     const change = () => api.patch(`${PATH}/${one.id}`, { disabled: !one.disabled });
-    const off = () => confirm(t("Switch {name} off?", { name }), t("The operator is signed out everywhere and can't sign in."), t("Switch off"), change);
-    const on = () => confirm(t("Switch {name} on?", { name }), t("The operator may sign in again."), t("Switch on"), change, false);
+    const off = () =>
+      confirm(
+        t("Switch {name} off?", { name }),
+        t("The operator is signed out everywhere and can't sign in."),
+        t("Switch off"),
+        change,
+      );
+    const on = () =>
+      confirm(t("Switch {name} on?", { name }), t("The operator may sign in again."), t("Switch on"), change, false);
     const words = one.disabled ? t("Switch on…") : t("Switch off…");
-    return h("button", { type: "button", class: !one.disabled && "danger", "aria-label": `${words} ${name}`, onclick: () => this.#after(one.disabled ? on() : off()) }, words);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: !one.disabled && "danger",
+        "aria-label": `${words} ${name}`,
+        onclick: () => this.#after(one.disabled ? on() : off()),
+      },
+      words,
+    );
   }
 
   async #after(done) {
@@ -66,28 +102,58 @@ class OperatorsPage extends ListPage {
   async #fields(one) {
     const roles = (await api.get("/internal/roles", { limit: MOST })).items.map((role) => [role.id, role.name]);
     return [
-      field(t("Name"), h("input", { name: "display_name", value: one?.display_name ?? "", autocomplete: "off" })),
-      field(t("E-mail"), h("input", { type: "email", name: "email", value: one?.email ?? "", autocomplete: "off" })),
+      field(
+        t("Name"),
+        h("input", { name: "display_name", required: true, value: one?.display_name ?? "", autocomplete: "off" }),
+      ),
+      field(
+        t("E-mail"),
+        h("input", { type: "email", name: "email", required: true, value: one?.email ?? "", autocomplete: "off" }),
+      ),
       field(t("Role"), select({ name: "role_id" }, roles, one?.role_id)),
-      field(one ? t("New password") : t("Password"), h("input", { type: "password", name: "password", autocomplete: "new-password" }), one ? t("empty: it stays as it is") : t(RULES)),
+      field(
+        one ? t("New password") : t("Password"),
+        h("input", { type: "password", name: "password", autocomplete: "new-password" }),
+        one ? t("empty: it stays as it is") : t(RULES),
+      ),
     ];
   }
 
   /** What the form says; an empty password is none. */
   #read(data) {
-    const values = { display_name: data.get("display_name").trim(), email: data.get("email").trim(), role_id: data.get("role_id") };
+    const values = {
+      display_name: data.get("display_name").trim(),
+      email: data.get("email").trim(),
+      role_id: data.get("role_id"),
+    };
     return data.get("password") ? { ...values, password: data.get("password") } : values;
   }
 
-  async #add() {
-    const content = await this.#fields(null);
-    await this.#after(ask({ title: t("Add an operator"), content, submit: t("Add"), send: (data) => api.post(PATH, this.#read(data)) }));
+  #add() {
+    const send = (data) => api.post(PATH, this.#read(data));
+    return this.#ask(null, (content) => ask({ title: t("Add an operator"), content, submit: t("Add"), send }));
   }
 
-  async #edit(one) {
-    const content = await this.#fields(one);
+  #edit(one) {
     const send = (data) => api.patch(`${PATH}/${one.id}`, this.#read(data));
-    await this.#after(ask({ title: t("Edit {name}", { name: one.display_name }), content, submit: t("Save"), send }));
+    return this.#ask(one, (content) =>
+      ask({ title: t("Edit {name}", { name: one.display_name }), content, submit: t("Save"), send }),
+    );
+  }
+
+  /** Read the roles, then ask; once at a time. */
+  async #ask(one, asked) {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      const content = await this.#fields(one);
+      await this.#after(asked(content));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      toast(explain(error));
+    } finally {
+      this.asking = false;
+    }
   }
 }
 

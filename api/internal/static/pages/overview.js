@@ -1,6 +1,6 @@
 /** The overview: how things are now, and what needs a person. It looks again every few seconds. */
 
-import { api } from "../kernel/api.js";
+import { api, serviceNow } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
 import { duration, moment, number, rupiah } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
@@ -12,6 +12,8 @@ import { cause, chip, result } from "../parts/status.js";
 import { age } from "../parts/time.js";
 
 const SHOWN = 8;
+const DAY_MS = 86_400_000;
+const WRONG = ["error", "conflict", "unknown_external_id"]; // what a person has to look at; what came without a token is nobody's money
 
 class OverviewPage extends Page {
   everyMs = 5_000;
@@ -22,13 +24,24 @@ class OverviewPage extends Page {
 
   async load(signal) {
     const maybe = (area, path, query) => (session.may(area) ? api.get(path, query, signal) : null);
+    const from = new Date(serviceNow() - DAY_MS).toISOString();
     const open = { operator_action: "none", order: "oldest", limit: SHOWN };
     const [numbers, failures, errors] = await Promise.all([
       maybe("activity", "/internal/overview"),
       maybe("failed_pairings", "/internal/failed-pairings", open),
-      maybe("webhooks", "/internal/webhook-logs", { processing_result: "error", limit: SHOWN }),
+      session.may("webhooks")
+        ? Promise.all(
+            WRONG.map((one) =>
+              api.get("/internal/webhook-logs", { processing_result: one, from, limit: SHOWN }, signal),
+            ),
+          )
+        : null,
     ]);
-    return { numbers, failures, errors };
+    const calls = errors
+      ?.flatMap((one) => one.items)
+      .sort((a, b) => (a.received_at < b.received_at ? 1 : -1))
+      .slice(0, SHOWN);
+    return { numbers, failures, errors: calls && { items: calls } };
   }
 
   /** Only what has changed is put on the page anew: who has the focus on a link keeps it. */
@@ -54,7 +67,10 @@ class OverviewPage extends Page {
     for (const [name, make] of Object.entries(made)) {
       if (!make || this.parts[name] === keys[name]) continue;
       this.parts[name] = keys[name];
-      this.frame.querySelector(`[data-part="${name}"]`).replaceChildren(...[make()].flat());
+      const part = this.frame.querySelector(`[data-part="${name}"]`);
+      const held = part.contains(document.activeElement) ? document.activeElement : null;
+      part.replaceChildren(...[make()].flat());
+      if (held) this.twin(held).focus();
     }
   }
 
@@ -72,24 +88,38 @@ class OverviewPage extends Page {
       "section",
       { class: "tiles", "aria-label": t("Now") },
       tile(t("mitras online"), number(numbers.mitras_online), {
-        to: address("/mitras", { is_online: "true" }), area: "mitras",
-        note: t("{busy} in a chat, {free} free", { busy: number(numbers.mitras_busy), free: number(numbers.mitras_free) }),
+        to: address("/mitras", { is_online: "true" }),
+        area: "mitras",
+        note: t("{busy} in a chat, {free} free", {
+          busy: number(numbers.mitras_busy),
+          free: number(numbers.mitras_free),
+        }),
       }),
       tile(t("customers searching"), number(numbers.searching), chats("searching")),
       tile(t("chats active"), number(numbers.active), {
         ...chats("active"),
-        note: t("{expired} with time up, {closing} in goodbyes", { expired: number(numbers.expired), closing: number(numbers.closing) }),
+        note: t("{expired} with time up, {closing} in goodbyes", {
+          expired: number(numbers.expired),
+          closing: number(numbers.closing),
+        }),
       }),
-      tile(t("payments awaited"), number(numbers.pending_payments), { to: address("/payments", { status: "pending" }), area: "payments" }),
+      tile(t("payments awaited"), number(numbers.pending_payments), {
+        to: address("/payments", { status: "pending" }),
+        area: "payments",
+      }),
       tile(t("paid in 24 hours"), rupiah(numbers.confirmed_amount_24h), { to: address("/payments"), area: "payments" }),
       tile(t("failures to act on"), number(numbers.failures_open), {
-        to: address("/failed-pairings"), area: "failed_pairings", bad: numbers.failures_open > 0,
+        to: address("/failed-pairings"),
+        area: "failed_pairings",
+        bad: numbers.failures_open > 0,
         note: numbers.failures_open > 0 ? rupiah(numbers.failures_open_amount) : null,
       }),
       tile(t("webhook errors in an hour"), number(numbers.webhook_errors_last_hour), {
-        to: address("/webhooks"), area: "webhooks", bad: numbers.webhook_errors_last_hour > 0,
+        to: address("/webhooks"),
+        area: "webhooks",
+        bad: numbers.webhook_errors_last_hour > 0,
       }),
-    ); // prettier-ignore
+    );
   }
 
   #needs({ numbers, failures, errors }) {
@@ -101,7 +131,9 @@ class OverviewPage extends Page {
     ].filter(Boolean);
     return [
       h("h2", {}, t("Needs a person")),
-      parts.length ? h("div", { class: "cards" }, parts) : h("p", { class: "notice good" }, t("Nothing waits for you.")),
+      parts.length
+        ? h("div", { class: "cards" }, parts)
+        : h("p", { class: "notice good" }, t("Nothing waits for you.")),
     ];
   }
 
@@ -110,7 +142,13 @@ class OverviewPage extends Page {
       h(
         "li",
         {},
-        h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name"), ", ", rupiah(one.amount)),
+        h(
+          "a",
+          { href: address(`/failed-pairings/${one.id}`) },
+          one.customer.display_name ?? t("no name"),
+          ", ",
+          rupiah(one.amount),
+        ),
         h("span", {}, cause.chip(one.cause_tag), " ", h("small", {}, age(one.created_at))),
       ),
     );
@@ -129,16 +167,32 @@ class OverviewPage extends Page {
       h(
         "li",
         {},
-        h("a", { href: address(`/webhooks/${one.id}`) }, one.processing_error ?? t("error")),
+        h("a", { href: address(`/webhooks/${one.id}`) }, one.processing_error ?? result.say(one.processing_result)),
         h("span", {}, result.chip(one.processing_result), " ", h("small", {}, age(one.received_at))),
       ),
     );
-    return h("section", { class: "card" }, h("h3", {}, t("Webhook calls that failed")), h("ul", { class: "plain-list" }, lines));
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Webhook calls that failed")),
+      h("ul", { class: "plain-list" }, lines),
+    );
   }
 
   #late(sweeps) {
     const lines = sweeps.map((one) =>
-      h("li", {}, h("span", {}, t(one.name)), h("span", {}, chip(t("{n} late", { n: number(one.overdue) }), "bad"), " ", h("small", {}, duration(one.late_seconds)))),
+      h(
+        "li",
+        {},
+        h("span", {}, t(one.name)),
+        h(
+          "span",
+          {},
+          chip(t("{n} late", { n: number(one.overdue) }), "bad"),
+          " ",
+          h("small", {}, duration(one.late_seconds)),
+        ),
+      ),
     );
     return h(
       "section",
@@ -153,12 +207,27 @@ class OverviewPage extends Page {
     const chart = (name, key, told, look = "") => {
       const drawn = h("sesi-chart", { class: look });
       const sum = told(hours.reduce((total, hour) => total + hour[key], 0));
-      drawn.show(`${name}: ${sum}`, hours.map((hour) => ({ label: moment(hour.at), value: hour[key] })), told);
-      return h("section", { class: "card" }, h("div", { class: "row spread" }, h("h3", {}, name), h("strong", {}, sum)), drawn);
+      drawn.show(
+        `${name}: ${sum}`,
+        hours.map((hour) => ({ label: moment(hour.at), value: hour[key] })),
+        told,
+      );
+      return h(
+        "section",
+        { class: "card" },
+        h("div", { class: "row spread" }, h("h3", {}, name), h("strong", {}, sum)),
+        drawn,
+      );
     };
     return [
       h("h2", {}, t("The last 24 hours, by the hour")),
-      h("div", { class: "cards" }, chart(t("Chats begun"), "chats", number), chart(t("Paid"), "paid_amount", rupiah), chart(t("Failures"), "failures", number, "bad")),
+      h(
+        "div",
+        { class: "cards" },
+        chart(t("Chats begun"), "chats", number),
+        chart(t("Paid"), "paid_amount", rupiah),
+        chart(t("Failures"), "failures", number, "bad"),
+      ),
     ];
   }
 }

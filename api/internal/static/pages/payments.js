@@ -16,7 +16,8 @@ import { timeline } from "../parts/timeline.js";
 import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/payment-requests";
-const kind = (one) => t(one.is_extension ? "extension" : one.is_first_session_discount ? "first session, discount" : "session");
+const kind = (one) =>
+  t(one.is_extension ? "extension" : one.is_first_session_discount ? "first session, discount" : "session");
 const linked = (area, path, words) => (session.may(area) ? h("a", { href: address(path) }, words) : words);
 
 class PaymentsPage extends ListPage {
@@ -37,9 +38,15 @@ class PaymentsPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Made"), cell: (one) => h("a", { href: address(`/payments/${one.payment_request_id}`) }, time(one.created_at)) },
+      {
+        label: t("Made"),
+        cell: (one) => h("a", { href: address(`/payments/${one.payment_request_id}`) }, time(one.created_at)),
+      },
       { label: t("Customer"), cell: (one) => one.customer.display_name ?? t("no name") },
-      { label: t("For"), cell: (one) => `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}` },
+      {
+        label: t("For"),
+        cell: (one) => `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`,
+      },
       { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
       { label: t("State"), cell: (one) => payment.chip(one.status) },
     ];
@@ -61,7 +68,12 @@ class PaymentPage extends Page {
 
   render(story) {
     const one = story.payment;
-    return h("div", { class: "work" }, h("div", { class: "page-body" }, this.#facts(one), this.#byHand(one)), timeline(story));
+    return h(
+      "div",
+      { class: "work" },
+      h("div", { class: "page-body" }, this.#facts(one), this.#byHand(one)),
+      timeline(story),
+    );
   }
 
   #facts(one) {
@@ -69,21 +81,32 @@ class PaymentPage extends Page {
       "section",
       { class: "card" },
       h("h2", {}, one.customer.display_name ?? t("no name"), ", ", rupiah(one.amount)),
-      facts([
-        [t("State"), payment.chip(one.status)],
-        one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
-        [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
-        [t("Customer"), linked("customers", `/customers/${one.customer.id}`, one.customer.display_name ?? t("no name"))],
-        one.targeted_mitra_id && [t("Chosen mitra"), linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id)],
-        one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
-        [t("Made"), time(one.created_at)],
-        [t("To be paid until"), time(one.expires_at)],
-        [t("Paid"), time(one.confirmed_at)],
-        [t("Earned"), time(one.consumed_at)],
-        [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
-        [t("Id"), h("span", { class: "id" }, one.payment_request_id)],
-        session.may("webhooks") && [t("Calls"), h("a", { href: address("/webhooks", { q: one.payment_request_id }) }, t("Webhook calls about it"))],
-      ].filter(Boolean)), // prettier-ignore
+      facts(
+        [
+          [t("State"), payment.chip(one.status)],
+          one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
+          [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
+          [
+            t("Customer"),
+            linked("customers", `/customers/${one.customer.id}`, one.customer.display_name ?? t("no name")),
+          ],
+          one.targeted_mitra_id && [
+            t("Chosen mitra"),
+            linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id),
+          ],
+          one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
+          [t("Made"), time(one.created_at)],
+          [t("To be paid until"), time(one.expires_at)],
+          [t("Paid"), time(one.confirmed_at)],
+          [t("Earned"), time(one.consumed_at)],
+          [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
+          [t("Id"), h("span", { class: "id" }, one.payment_request_id)],
+          session.may("webhooks") && [
+            t("Calls"),
+            h("a", { href: address("/webhooks", { q: one.payment_request_id }) }, t("Webhook calls about it")),
+          ],
+        ].filter(Boolean),
+      ),
     );
   }
 
@@ -91,12 +114,21 @@ class PaymentPage extends Page {
     if (one.status !== "pending" || !session.may("payments", "write")) return null;
     const act = async () => {
       const question = t("Confirm {amount} by hand?", { amount: rupiah(one.amount) });
-      const said = t("Only if the money has been seen elsewhere. The search for a mitra begins at once. Your name is written down.");
-      const done = await confirm(question, said, t("Confirm the payment"), () => api.post(`${PATH}/${one.payment_request_id}/confirm`));
+      const said = t(
+        "Only if the money has been seen elsewhere. The search for a mitra begins at once. Your name is written down.",
+      );
+      const done = await confirm(question, said, t("Confirm the payment"), () =>
+        api.post(`${PATH}/${one.payment_request_id}/confirm`),
+      );
       if (done) toast(t("The payment is confirmed."));
       await this.refresh({ quietly: true });
     };
-    return h("section", { class: "card" }, h("h2", {}, t("Money seen elsewhere?")), h("div", { class: "row" }, h("button", { type: "button", onclick: act }, t("Confirm by hand…"))));
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, t("Money seen elsewhere?")),
+      h("div", { class: "row" }, h("button", { type: "button", onclick: act }, t("Confirm by hand…"))),
+    );
   }
 }
 

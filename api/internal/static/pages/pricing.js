@@ -1,4 +1,7 @@
-/** Prices: tiers by mode in their order, and the discount on a first session. A write that comes too late is decided by the operator. */
+/**
+ * Prices: tiers by mode in their order, and the discount on a first session. A write that comes too late is decided by
+ * the operator.
+ */
 
 import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -11,28 +14,13 @@ import { explain, field, integer, tick } from "../parts/form.js";
 import { Page } from "../parts/page.js";
 import { chip, mode } from "../parts/status.js";
 import { grip, sortable } from "../parts/sortable.js";
+import { called, told, words } from "../parts/price.js";
 import { facts } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
 
 const TIERS = "/internal/pricing/tiers";
 const PROMOTION = "/internal/pricing/promotions/first-session";
 const MODES = ["chat", "call"];
-const WORDS = {
-  price_idr: "Price", tag: "Label", minutes: "Minutes", enabled: "Switched on", gimmick_price_idr: "Crossed-out price",
-  duration_minutes: "Minutes", modes: "For", is_active: "On the list", sort_order: "Place",
-}; // prettier-ignore
-
-/** What a tier is called; minutes alone are not enough, for there are chats and calls. */
-const called = (tier) => t("{n} min, {mode}", { n: tier.minutes, mode: mode(tier.mode) });
-
-/** A value of a tier or of the discount, as people read it. */
-function told(name, value) {
-  if (name.endsWith("price_idr")) return rupiah(value);
-  if (typeof value === "boolean") return value ? t("yes") : t("no");
-  if (Array.isArray(value)) return value.map(mode).join(", ") || "–";
-  return value ?? "–";
-}
-
 /**
  * Send a change; if somebody else was faster, show both versions and let the operator decide. `values` are what is
  * changed, `write(token)` sends them. Returns the row as it then is; false when the other version stays.
@@ -42,13 +30,22 @@ async function settle(values, token, write) {
     return await write(token);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "STALE_WRITE" || !error.details.current) throw error;
-    return await decide(values, error.details.current, write);
+    const same = Object.entries(values).every(
+      ([name, value]) => JSON.stringify(error.details.current[name]) === JSON.stringify(value),
+    );
+    return same ? error.details.current : await decide(values, error.details.current, write);
   }
 }
 
 async function decide(values, current, write) {
   const names = Object.keys(values);
-  const version = (title, from) => h("section", { class: "card" }, h("h3", {}, title), facts(names.map((name) => [t(WORDS[name] ?? name), told(name, from[name])])));
+  const version = (title, from) =>
+    h(
+      "section",
+      { class: "card" },
+      h("h3", {}, title),
+      facts(names.map((name) => [words(name), told(name, from[name])])),
+    );
   const mine = await ask({
     title: t("Somebody else has changed this"),
     content: [
@@ -73,7 +70,9 @@ class PricingPage extends Page {
   }
 
   actions() {
-    return this.may ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a tier…"))] : [];
+    return this.may
+      ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a tier…"))]
+      : [];
   }
 
   async load(signal) {
@@ -89,12 +88,19 @@ class PricingPage extends Page {
 
   render({ tiers, promotion }) {
     this.tiers = tiers;
-    const lists = MODES.map((which) => this.#list(which, tiers.filter((tier) => tier.mode === which)));
+    const lists = MODES.map((which) =>
+      this.#list(
+        which,
+        tiers.filter((tier) => tier.mode === which),
+      ),
+    );
     return [h("div", { class: "cards" }, lists), promotion && this.#promotion(promotion)];
   }
 
   /** Save, say so, and show how it then is. */
   async #done(work, words) {
+    if (this.working) return;
+    this.working = true;
     try {
       if (await work()) toast(words);
     } catch (error) {
@@ -102,10 +108,18 @@ class PricingPage extends Page {
       toast(explain(error));
     }
     await this.refresh({ quietly: true });
+    this.working = false;
+    const wanted = this.wanted;
+    this.wanted = null;
+    if (wanted) await this.#order(...wanted);
   }
 
   #list(which, tiers) {
-    const list = h("ul", { class: "tiers", "data-mode": which }, tiers.filter((tier) => tier.is_active).map((tier) => this.#tier(tier)));
+    const list = h(
+      "ul",
+      { class: "tiers", "data-mode": which },
+      tiers.filter((tier) => tier.is_active).map((tier) => this.#tier(tier)),
+    );
     if (this.may) sortable(list, (ids) => this.#order(which, ids));
     const gone = tiers.filter((tier) => !tier.is_active);
     return h(
@@ -114,7 +128,16 @@ class PricingPage extends Page {
       h("h2", {}, t(which === "call" ? "Calls" : "Chats")),
       list.children.length ? list : h("p", { class: "empty" }, t("No price is on the list.")),
       gone.length > 0 &&
-        h("details", {}, h("summary", {}, t("Taken off the list ({n})", { n: gone.length })), h("ul", { class: "tiers" }, gone.map((tier) => this.#gone(tier)))),
+        h(
+          "details",
+          {},
+          h("summary", {}, t("Taken off the list ({n})", { n: gone.length })),
+          h(
+            "ul",
+            { class: "tiers" },
+            gone.map((tier) => this.#gone(tier)),
+          ),
+        ),
     );
   }
 
@@ -123,7 +146,11 @@ class PricingPage extends Page {
   }
 
   #history(tier) {
-    return h("a", { href: address(`/pricing/tiers/${tier.id}`), "aria-label": t("History of {name}", { name: called(tier) }) }, t("History"));
+    return h(
+      "a",
+      { href: address(`/pricing/tiers/${tier.id}`), "aria-label": t("History of {name}", { name: called(tier) }) },
+      t("History"),
+    );
   }
 
   #tier(tier) {
@@ -138,18 +165,56 @@ class PricingPage extends Page {
         "span",
         { class: "row" },
         this.#history(tier),
-        this.may && h("button", { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier) }, t("Edit…")),
-        this.may && h("button", { type: "button", class: "danger", "aria-label": t("Take {name} off the list", { name }), onclick: () => this.#remove(tier) }, t("Take off…")),
+        this.may &&
+          h(
+            "button",
+            { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier) },
+            t("Edit…"),
+          ),
+        this.may &&
+          h(
+            "button",
+            {
+              type: "button",
+              class: "danger",
+              "aria-label": t("Take {name} off the list", { name }),
+              onclick: () => this.#remove(tier),
+            },
+            t("Take off…"),
+          ),
       ),
     );
   }
 
   #gone(tier) {
-    const back = () => this.#done(() => settle({ is_active: true }, tier.updated_at, (token) => api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token })), t("Back on the list."));
-    return h("li", { class: "tier" }, this.#named(tier), h("span", { class: "price" }, rupiah(tier.price_idr)), this.#history(tier), this.may && h("button", { type: "button", onclick: back }, t("Put back")));
+    const back = () =>
+      this.#done(
+        () =>
+          settle({ is_active: true }, tier.updated_at, (token) =>
+            api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token }),
+          ),
+        t("Back on the list."),
+      );
+    return h(
+      "li",
+      { class: "tier" },
+      this.#named(tier),
+      h("span", { class: "price" }, rupiah(tier.price_idr)),
+      this.#history(tier),
+      this.may &&
+        h(
+          "button",
+          { type: "button", "aria-label": t("Put {name} back", { name: called(tier) }), onclick: back },
+          t("Put back"),
+        ),
+    );
   }
 
   #order(which, ids) {
+    if (this.working) {
+      this.wanted = [which, ids]; // moved again while the last move is being saved
+      return Promise.resolve();
+    }
     const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
     const items = ids.map((id) => ({ id, updated_at: tokens[id] }));
     const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
@@ -158,18 +223,34 @@ class PricingPage extends Page {
   }
 
   async #add() {
-    const choice = MODES.map((one, n) => h("label", { class: "tick" }, h("input", { type: "radio", name: "mode", value: one, checked: n === 0 }), mode(one)));
+    const choice = MODES.map((one, n) =>
+      h(
+        "label",
+        { class: "tick" },
+        h("input", { type: "radio", name: "mode", value: one, checked: n === 0 }),
+        mode(one),
+      ),
+    );
     const made = await ask({
       title: t("Add a tier"),
       content: [
         h("fieldset", {}, h("legend", {}, t("For")), choice),
-        field(t("Minutes"), h("input", { name: "minutes", inputmode: "numeric" })),
-        field(t("Price (Rp)"), h("input", { name: "price_idr", inputmode: "numeric" }), t("whole rupiah, without points")),
+        field(t("Minutes"), h("input", { name: "minutes", required: true, inputmode: "numeric" })),
+        field(
+          t("Price (Rp)"),
+          h("input", { name: "price_idr", required: true, inputmode: "numeric" }),
+          t("whole rupiah, without points"),
+        ),
         field(t("Label"), h("input", { name: "tag", maxlength: "50" }), t("shown to customers; may be empty")),
       ],
       submit: t("Add"),
       send: (data) =>
-        api.post(TIERS, { mode: data.get("mode"), minutes: integer(data.get("minutes")), price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null }),
+        api.post(TIERS, {
+          mode: data.get("mode"),
+          minutes: integer(data.get("minutes")),
+          price_idr: integer(data.get("price_idr")),
+          tag: data.get("tag").trim() || null,
+        }),
     });
     if (made) toast(t("The tier is on the list."));
     await this.refresh({ quietly: true });
@@ -181,13 +262,23 @@ class PricingPage extends Page {
         ask({
           title: called(tier),
           content: [
-            field(t("Price (Rp)"), h("input", { name: "price_idr", inputmode: "numeric", value: tier.price_idr }), t("whole rupiah, without points")),
-            field(t("Label"), h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }), t("shown to customers; may be empty")),
+            field(
+              t("Price (Rp)"),
+              h("input", { name: "price_idr", required: true, inputmode: "numeric", value: tier.price_idr }),
+              t("whole rupiah, without points"),
+            ),
+            field(
+              t("Label"),
+              h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }),
+              t("shown to customers; may be empty"),
+            ),
           ],
           submit: t("Save"),
           send: (data) => {
             const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
-            return settle(values, tier.updated_at, (token) => api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }));
+            return settle(values, tier.updated_at, (token) =>
+              api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }),
+            );
           },
         }),
       t("Saved."),
@@ -197,7 +288,10 @@ class PricingPage extends Page {
   #remove(tier) {
     const title = t("Take {name} off the list?", { name: called(tier) });
     const said = t("Customers no longer see it. It can be put back.");
-    const act = () => settle({ is_active: false }, tier.updated_at, (token) => api.delete(`${TIERS}/${tier.id}`, { updated_at: token }));
+    const act = () =>
+      settle({ is_active: false }, tier.updated_at, (token) =>
+        api.delete(`${TIERS}/${tier.id}`, { updated_at: token }),
+      );
     return this.#done(() => confirm(title, said, t("Take off"), act), t("Taken off the list."));
   }
 
@@ -207,7 +301,7 @@ class PricingPage extends Page {
       "section",
       { class: "card" },
       h("h2", {}, t("Discount on the first session")),
-      facts(names.map((name) => [t(WORDS[name]), told(name, promotion[name])])),
+      facts(names.map((name) => [words(name), told(name, promotion[name])])),
       h(
         "div",
         { class: "row" },
@@ -218,17 +312,25 @@ class PricingPage extends Page {
   }
 
   #change(promotion) {
-    const amount = (name) => field(t(WORDS[name]), h("input", { name, inputmode: "numeric", value: promotion[name] }));
+    const amount = (name) =>
+      field(words(name), h("input", { name, required: true, inputmode: "numeric", value: promotion[name] }));
     return this.#done(
       () =>
         ask({
           title: t("Discount on the first session"),
           content: [
-            tick(t(WORDS.enabled), { name: "enabled", checked: promotion.enabled }),
+            tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
             amount("price_idr"),
             amount("gimmick_price_idr"),
             amount("duration_minutes"),
-            h("fieldset", {}, h("legend", {}, t("For")), MODES.map((one) => tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }))),
+            h(
+              "fieldset",
+              {},
+              h("legend", {}, t("For")),
+              MODES.map((one) =>
+                tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
+              ),
+            ),
           ],
           submit: t("Save"),
           send: (data) => {
@@ -239,7 +341,9 @@ class PricingPage extends Page {
               duration_minutes: integer(data.get("duration_minutes")),
               modes: data.getAll("modes"),
             };
-            return settle(values, promotion.updated_at, (token) => api.patch(PROMOTION, { ...values, updated_at: token }));
+            return settle(values, promotion.updated_at, (token) =>
+              api.patch(PROMOTION, { ...values, updated_at: token }),
+            );
           },
         }),
       t("Saved."),

@@ -14,10 +14,19 @@ import { toast } from "../parts/toast.js";
 const PATH = "/internal/roles";
 const EVERYTHING = "*";
 const AREAS = {
-  [EVERYTHING]: "everything", config: "settings", pricing: "prices", mitras: "mitras", customers: "customers",
-  "customers.pii": "phones and e-mails of customers", operators: "operators and roles", activity: "overview and activity",
-  failed_pairings: "failed pairings", sessions: "sessions", payments: "payments and books", webhooks: "webhook log",
-}; // prettier-ignore
+  [EVERYTHING]: "everything",
+  config: "settings",
+  pricing: "prices",
+  mitras: "mitras",
+  customers: "customers",
+  "customers.pii": "phones and e-mails of customers",
+  operators: "operators and roles",
+  activity: "overview and activity",
+  failed_pairings: "failed pairings",
+  sessions: "sessions",
+  payments: "payments and books",
+  webhooks: "webhook log",
+};
 const ACCESS = { read: "read", write: "read and write" };
 
 class RolesPage extends ListPage {
@@ -32,26 +41,38 @@ class RolesPage extends ListPage {
   }
 
   actions() {
-    return this.may ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a role…"))] : [];
+    return this.may
+      ? [h("button", { class: "primary", type: "button", onclick: () => this.#add() }, t("Add a role…"))]
+      : [];
   }
 
   columns() {
     const granted = ({ permissions }) =>
-      Object.entries(permissions).map(([area, access]) => [chip(`${t(AREAS[area] ?? area)}: ${t(ACCESS[access])}`, access === "write" ? "busy" : ""), " "]);
+      Object.entries(permissions).map(([area, access]) => [
+        chip(`${t(AREAS[area] ?? area)}: ${t(ACCESS[access])}`, access === "write" ? "busy" : ""),
+        " ",
+      ]);
     const columns = [
       { label: t("Name"), cell: (role) => role.name },
       { label: t("Operators"), cell: (role) => number(role.operator_count), number: true },
       { label: t("May"), cell: (role) => h("span", {}, granted(role)) },
     ];
-    const edit = (role) => h("button", { type: "button", "aria-label": t("Edit {name}", { name: role.name }), onclick: () => this.#edit(role) }, t("Edit…"));
+    const edit = (role) =>
+      h(
+        "button",
+        { type: "button", "aria-label": t("Edit {name}", { name: role.name }), onclick: () => this.#edit(role) },
+        t("Edit…"),
+      );
     return this.may ? [...columns, { label: t("Change"), cell: edit }] : columns;
   }
 
   #fields(role) {
     const options = [["", t("nothing")], ...Object.entries(ACCESS).map(([value, words]) => [value, t(words)])];
-    const areas = Object.entries(AREAS).map(([area, words]) => field(t(words), select({ name: `area:${area}` }, options, role?.permissions[area] ?? "")));
+    const areas = Object.entries(AREAS).map(([area, words]) =>
+      field(t(words), select({ name: `area:${area}` }, options, role?.permissions[area] ?? "")),
+    );
     return [
-      field(t("Name"), h("input", { name: "name", value: role?.name ?? "", autocomplete: "off" })),
+      field(t("Name"), h("input", { name: "name", required: true, value: role?.name ?? "", autocomplete: "off" })),
       h("fieldset", {}, h("legend", {}, t("May")), h("div", { class: "permissions" }, areas)),
     ];
   }
@@ -67,12 +88,21 @@ class RolesPage extends ListPage {
   }
 
   #add() {
-    return this.#after(ask({ title: t("Add a role"), content: this.#fields(null), submit: t("Add"), send: (data) => api.post(PATH, this.#read(data)) }));
+    return this.#after(
+      ask({
+        title: t("Add a role"),
+        content: this.#fields(null),
+        submit: t("Add"),
+        send: (data) => api.post(PATH, this.#read(data)),
+      }),
+    );
   }
 
   #edit(role) {
     const send = (data) => api.patch(`${PATH}/${role.id}`, this.#read(data));
-    return this.#after(ask({ title: t("Edit {name}", { name: role.name }), content: this.#fields(role), submit: t("Save"), send }));
+    return this.#after(
+      ask({ title: t("Edit {name}", { name: role.name }), content: this.#fields(role), submit: t("Save"), send }),
+    );
   }
 }
 

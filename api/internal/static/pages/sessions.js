@@ -15,7 +15,8 @@ import { timeline } from "../parts/timeline.js";
 
 const PATH = "/internal/sessions";
 const name = (person) => person?.display_name ?? t("no name");
-const person = (area, path, who) => (who && session.may(area) ? h("a", { href: address(`${path}/${who.id}`) }, name(who)) : who && name(who));
+const person = (area, path, who) =>
+  who && session.may(area) ? h("a", { href: address(`${path}/${who.id}`) }, name(who)) : who && name(who);
 
 class SessionsPage extends ListPage {
   path = PATH;
@@ -38,7 +39,12 @@ class SessionsPage extends ListPage {
       { label: t("Made"), cell: (one) => h("a", { href: address(`/sessions/${one.id}`) }, time(one.created_at)) },
       { label: t("Customer"), cell: (one) => name(one.customer) },
       { label: t("Mitra"), cell: (one) => one.mitra && name(one.mitra) },
-      { label: t("Minutes"), cell: (one) => (one.extended_minutes ? `${one.duration_minutes} + ${one.extended_minutes}` : one.duration_minutes), number: true },
+      {
+        label: t("Minutes"),
+        cell: (one) =>
+          one.extended_minutes ? `${one.duration_minutes} + ${one.extended_minutes}` : one.duration_minutes,
+        number: true,
+      },
       { label: t("Price"), cell: (one) => rupiah(one.price), number: true },
       { label: t("State"), cell: (one) => chat.chip(one.status) },
     ];
@@ -59,7 +65,8 @@ class SessionPage extends Page {
   async load(signal) {
     const found = await api.get(`${PATH}/${this.params.id}`, {}, signal);
     const paid = found.payment_request_id;
-    const story = paid && session.may("payments") ? await api.get(`/internal/payment-requests/${paid}/timeline`, {}, signal) : null;
+    const story =
+      paid && session.may("payments") ? await api.get(`/internal/payment-requests/${paid}/timeline`, {}, signal) : null;
     return { found, story };
   }
 
@@ -69,24 +76,31 @@ class SessionPage extends Page {
       "section",
       { class: "card" },
       h("h2", {}, name(found.customer), found.mitra && ` · ${name(found.mitra)}`),
-      facts([
-        [t("State"), chat.chip(found.status)],
-        [t("Kind"), mode(found.mode)],
-        [t("Topic"), found.topic_sensitivity === "sensitive" ? chip(t("sensitive"), "warn") : t("regular")],
-        found.topics?.length && [t("Topics"), found.topics.join(", ")],
-        [t("Customer"), person("customers", "/customers", found.customer)],
-        [t("Mitra"), person("mitras", "/mitras", found.mitra)],
-        [t("Minutes"), number(found.duration_minutes ?? 0)],
-        found.extended_minutes > 0 && [t("Extended by"), t("{n} min", { n: found.extended_minutes })],
-        [t("Price"), rupiah(found.price)],
-        [t("Messages"), number(found.last_seq)],
-        [t("Made"), time(found.created_at)],
-        [t("Chat began"), time(found.paired_at)],
-        [t("Time up"), time(found.expires_at)],
-        [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
-        paid && [t("Payment"), session.may("payments") ? h("a", { class: "id", href: address(`/payments/${paid}`) }, paid) : h("span", { class: "id" }, paid)],
-        [t("Id"), h("span", { class: "id" }, found.id)],
-      ].filter(Boolean)), // prettier-ignore
+      facts(
+        [
+          [t("State"), chat.chip(found.status)],
+          [t("Kind"), mode(found.mode)],
+          [t("Topic"), found.topic_sensitivity === "sensitive" ? chip(t("sensitive"), "warn") : t("regular")],
+          found.topics?.length && [t("Topics"), found.topics.join(", ")],
+          [t("Customer"), person("customers", "/customers", found.customer)],
+          [t("Mitra"), person("mitras", "/mitras", found.mitra)],
+          [t("Minutes"), number(found.duration_minutes ?? 0)],
+          found.extended_minutes > 0 && [t("Extended by"), t("{n} min", { n: found.extended_minutes })],
+          [t("Price"), rupiah(found.price)],
+          [t("Messages"), number(found.last_seq)],
+          [t("Made"), time(found.created_at)],
+          [t("Chat began"), time(found.paired_at)],
+          [t("Time up"), time(found.expires_at)],
+          [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
+          paid && [
+            t("Payment"),
+            session.may("payments")
+              ? h("a", { class: "id", href: address(`/payments/${paid}`) }, paid)
+              : h("span", { class: "id" }, paid),
+          ],
+          [t("Id"), h("span", { class: "id" }, found.id)],
+        ].filter(Boolean),
+      ),
     );
     return h("div", { class: "work" }, shown, story && timeline(story));
   }

@@ -48,14 +48,17 @@ function control(row) {
   if (row.key === "support_handles") return handles(row);
   if (row.choices.length) {
     const options = row.choices.map((one) => [one, t(one)]);
-    return { shown: field(row.key, select({ name }, options, row.value), null, { hidden: true }), read: (data) => data.get(name) };
+    return {
+      shown: field(row.key, select({ name }, options, row.value), null, { hidden: true }),
+      read: (data) => data.get(name),
+    };
   }
   if (typeof row.default === "boolean") {
     return { shown: tick(t("Switched on"), { name, checked: row.value }), read: (data) => data.has(name) };
   }
   if (typeof row.default === "number") {
     const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
-    const input = h("input", { name, inputmode: "numeric", value: row.value });
+    const input = h("input", { name, required: true, inputmode: "numeric", value: row.value });
     return { shown: field(row.key, input, bounds, { hidden: true }), read: (data) => integer(data.get(name)) };
   }
   return null;
@@ -72,7 +75,10 @@ function handles(row) {
       field(t("Address"), h("input", { name: `${part}-deeplink`, value: row.value[part].deeplink, inputmode: "url" })),
     ),
   );
-  const one = (data, part) => ({ label: data.get(`${part}-label`).trim(), deeplink: data.get(`${part}-deeplink`).trim() });
+  const one = (data, part) => ({
+    label: data.get(`${part}-label`).trim(),
+    deeplink: data.get(`${part}-deeplink`).trim(),
+  });
   return { shown, read: (data) => Object.fromEntries(parts.map((part) => [part, one(data, part)])) };
 }
 
@@ -89,8 +95,20 @@ class SettingsPage extends Page {
     const unused = items.filter((row) => !row.used);
     return [
       h("p", { class: "quiet" }, t("A change is in force within a second or two, for what begins from then on.")),
-      grouped(items).map(([name, rows]) => h("section", { class: "card" }, h("h2", {}, t(name)), rows.map((row) => this.#row(row)))),
-      h("details", { class: "card" }, h("summary", {}, t("Without effect ({n})", { n: unused.length })), unused.map((row) => this.#row(row))),
+      grouped(items).map(([name, rows]) =>
+        h(
+          "section",
+          { class: "card" },
+          h("h2", {}, t(name)),
+          rows.map((row) => this.#row(row)),
+        ),
+      ),
+      h(
+        "details",
+        { class: "card" },
+        h("summary", {}, t("Without effect ({n})", { n: unused.length })),
+        unused.map((row) => this.#row(row)),
+      ),
     ];
   }
 
@@ -108,7 +126,8 @@ class SettingsPage extends Page {
       h("h3", {}, row.key.replaceAll("_", " "), changed && [" ", chip(t("changed"), "busy")]),
       h("p", {}, t(row.meaning)),
       h("small", {}, t("Default: {value}", { value: told(row, row.default) })),
-      row.updated_by && h("small", {}, t("Last changed by {name}", { name: row.updated_by.display_name }), ", ", time(row.updated_at)),
+      row.updated_by &&
+        h("small", {}, t("Last changed by {name}", { name: row.updated_by.display_name }), ", ", time(row.updated_at)),
     );
     made.replaceChildren(about, this.#value(made, row));
   }

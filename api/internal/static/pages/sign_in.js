@@ -12,7 +12,12 @@ class SignInPage extends HTMLElement {
     document.title = `${t("Sign in")} · Sesi`;
     this.note = h("div", { role: "alert" });
     const email = h("input", { type: "email", name: "email", autocomplete: "username", required: true });
-    const password = h("input", { type: "password", name: "password", autocomplete: "current-password", required: true });
+    const password = h("input", {
+      type: "password",
+      name: "password",
+      autocomplete: "current-password",
+      required: true,
+    });
     const other = preferences.language === "id" ? ["en", "English"] : ["id", "Bahasa Indonesia"];
     const change = () => {
       preferences.set({ language: other[0] });
@@ -31,7 +36,12 @@ class SignInPage extends HTMLElement {
         h(
           "div",
           { class: "card" },
-          h("div", { class: "brand" }, h("img", { src: "/internal/static/icon.svg", alt: "" }), h("h1", {}, t("Sesi control center"))),
+          h(
+            "div",
+            { class: "brand" },
+            h("img", { src: "/internal/static/icon.svg", alt: "" }),
+            h("h1", {}, t("Sesi control center")),
+          ),
           this.form,
           h("button", { type: "button", class: "plain", lang: other[0], onclick: change }, other[1]),
         ),
@@ -57,9 +67,15 @@ class SignInPage extends HTMLElement {
 
   #locked(seconds) {
     const left = h("sesi-countdown", { seconds });
-    left.addEventListener("done", () => this.note.replaceChildren(h("p", { class: "notice good" }, t("You may try again now."))));
+    left.addEventListener("done", () =>
+      this.note.replaceChildren(h("p", { class: "notice good" }, t("You may try again now."))),
+    );
     this.note.replaceChildren(
-      h("p", { class: "notice warn" }, h("span", {}, t("Too many tries: this account is locked."), " ", t("Time left:"), " ", left)),
+      h(
+        "p",
+        { class: "notice warn" },
+        h("span", {}, t("Too many tries: this account is locked."), " ", t("Time left:"), " ", left),
+      ),
     );
   }
 }

@@ -1,23 +1,29 @@
 /** Who changed a price, what, and when. */
 
 import { h } from "../kernel/dom.js";
-import { rupiah } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
 import { t } from "../kernel/words.js";
 import { ListPage } from "../parts/list.js";
+import { told, words } from "../parts/price.js";
 import { chip } from "../parts/status.js";
 import { time } from "../parts/time.js";
 
-const KINDS = { created: "created", updated: "changed", deleted: "taken off", reactivated: "put back", reordered: "moved" };
+const KINDS = {
+  created: "created",
+  updated: "changed",
+  deleted: "taken off",
+  reactivated: "put back",
+  reordered: "moved",
+};
 const QUIET = new Set(["updated_at", "created_at", "id"]);
-
-const told = (name, value) => (value === null || value === undefined ? "–" : name.endsWith("price_idr") ? rupiah(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 /** What differs between two versions, line by line. */
 function differences({ before, after }) {
   const names = Object.keys(after ?? before ?? {}).filter((name) => !QUIET.has(name));
   const changed = names.filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
-  const lines = changed.map((name) => h("li", {}, `${name}: ${before ? `${told(name, before[name])} → ` : ""}${told(name, after?.[name])}`));
+  const lines = changed.map((name) =>
+    h("li", {}, `${words(name)}: ${before ? `${told(name, before[name])} → ` : ""}${told(name, after?.[name])}`),
+  );
   return lines.length ? h("ul", { class: "changes" }, lines) : "–";
 }
 

@@ -47,7 +47,10 @@ class WebhooksPage extends ListPage {
 /** A body as JSON with indents, if it is JSON; otherwise as it came. */
 function readable(body) {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2);
+    const parsed = JSON.parse(body);
+    const bare = (text) => text.replaceAll(/\s/g, "");
+    // A number too long, or a name that stands twice, would be shown as something else than what came.
+    return bare(JSON.stringify(parsed)) === bare(body) ? JSON.stringify(parsed, null, 2) : null;
   } catch {
     return null;
   }
@@ -68,12 +71,22 @@ class WebhookPage extends Page {
 
   render(one) {
     const indented = readable(one.raw_body);
-    return h("div", { class: "work" }, this.#facts(one), h(
-      "section",
-      { class: "card" },
-      indented && [h("h2", {}, t("Body")), h("pre", { tabindex: "0", "aria-label": t("Body") }, indented)],
-      h("details", { open: indented === null }, h("summary", {}, t("As it came")), h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body)),
-    )); // prettier-ignore
+    return h(
+      "div",
+      { class: "work" },
+      this.#facts(one),
+      h(
+        "section",
+        { class: "card" },
+        indented && [h("h2", {}, t("Body")), h("pre", { tabindex: "0", "aria-label": t("Body") }, indented)],
+        h(
+          "details",
+          { open: indented === null },
+          h("summary", {}, t("As it came")),
+          h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body),
+        ),
+      ),
+    );
   }
 
   #facts(one) {
@@ -81,27 +94,44 @@ class WebhookPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts([
-        [t("Came"), time(one.received_at)],
-        [t("From"), one.source_ip],
-        [t("Status"), one.status],
-        [t("Amount"), one.amount],
-        [t("Payment"), ours ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id) : one.external_id],
-        [t("Invoice"), one.gateway_invoice_id],
-        [t("App"), one.app_tag],
-        [t("Result"), became(one)],
-        [t("Answer"), one.http_status],
-        one.processing_error && [t("Error"), one.processing_error],
-        one.replay_of && [t("Replay of"), h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of)],
-        [t("Id"), h("span", { class: "id" }, one.id)],
-      ].filter(Boolean)), // prettier-ignore
-      session.may("webhooks", "write") && h("div", { class: "row" }, h("button", { type: "button", onclick: () => this.#replay(one) }, t("Replay…"))),
+      facts(
+        [
+          [t("Came"), time(one.received_at)],
+          [t("From"), one.source_ip],
+          [t("Status"), one.status],
+          [t("Amount"), one.amount],
+          [
+            t("Payment"),
+            ours
+              ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id)
+              : one.external_id,
+          ],
+          [t("Invoice"), one.gateway_invoice_id],
+          [t("App"), one.app_tag],
+          [t("Result"), became(one)],
+          [t("Answer"), one.http_status],
+          one.processing_error && [t("Error"), one.processing_error],
+          one.replay_of && [
+            t("Replay of"),
+            h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of),
+          ],
+          [t("Id"), h("span", { class: "id" }, one.id)],
+        ].filter(Boolean),
+      ),
+      session.may("webhooks", "write") &&
+        h("div", { class: "row" }, h("button", { type: "button", onclick: () => this.#replay(one) }, t("Replay…"))),
     );
   }
 
   async #replay(one) {
     const said = t("The stored body goes through the same handler again. What was done already is not done twice.");
-    const made = await confirm(t("Replay this call?"), said, t("Replay"), () => api.post(`${PATH}/${one.id}/replay`), false);
+    const made = await confirm(
+      t("Replay this call?"),
+      said,
+      t("Replay"),
+      () => api.post(`${PATH}/${one.id}/replay`),
+      false,
+    );
     if (!made) return;
     toast(t("Replayed: {result}.", { result: result.say(made.processing_result) }));
     go(`/webhooks/${made.id}`);

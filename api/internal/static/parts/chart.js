@@ -11,10 +11,22 @@ class Chart extends HTMLElement {
     const top = Math.max(1, ...bars.map((bar) => bar.value));
     const drawn = bars.map((bar, n) => {
       const height = bar.value ? Math.max(2, (bar.value / top) * HEIGHT) : 1;
-      const place = { x: n * STEP + 1, y: HEIGHT - height, width: STEP - 2, height, rx: 1, class: bar.value ? null : "none" };
+      const place = {
+        x: n * STEP + 1,
+        y: HEIGHT - height,
+        width: STEP - 2,
+        height,
+        rx: 1,
+        class: bar.value ? null : "none",
+      };
       return svg("rect", place, svg("title", {}, `${bar.label}: ${told(bar.value)}`));
     });
-    const box = { viewBox: `0 0 ${bars.length * STEP} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": name };
+    const box = {
+      viewBox: `0 0 ${bars.length * STEP} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": name,
+    };
     this.replaceChildren(svg("svg", box, drawn));
   }
 }

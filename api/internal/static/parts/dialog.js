@@ -12,6 +12,7 @@ export function ask({ title, content = [], submit, send, danger = false }) {
   return new Promise((resolve) => {
     const id = freshId();
     let answer;
+    let sending = false; // what is on its way can't be taken back: the dialog stays until it is known what became of it
     const close = h("button", { type: "button", onclick: () => dialog.close() }, t("Cancel"));
     const asked = form({
       fields: [h("h2", { id }, title), content],
@@ -19,12 +20,23 @@ export function ask({ title, content = [], submit, send, danger = false }) {
       danger,
       other: [close],
       async send(data) {
-        answer = (await send(data)) ?? true;
+        hold(true);
+        try {
+          answer = (await send(data)) ?? true;
+        } finally {
+          hold(false);
+        }
         dialog.close();
       },
     });
+    const hold = (held) => {
+      sending = close.disabled = held;
+      dialog.ariaBusy = String(held);
+      dialog.closedBy = held ? "none" : "closerequest"; // a second Escape closes whatever `cancel` is told
+    };
     const before = document.activeElement;
     const dialog = h("dialog", { "aria-labelledby": id }, asked);
+    dialog.addEventListener("cancel", (event) => sending && event.preventDefault());
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (before?.isConnected) before.focus();

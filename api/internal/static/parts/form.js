@@ -10,13 +10,24 @@ export function field(label, control, hint, { hidden = false } = {}) {
   control.id = id;
   const described = hint ? h("span", { class: "hint", id: `${id}-hint` }, hint) : null;
   if (described) control.setAttribute("aria-describedby", described.id);
-  return h("div", { class: "field" }, h("label", { for: id, class: hidden && "hidden-label" }, label), control, described);
+  return h(
+    "div",
+    { class: "field" },
+    h("label", { for: id, class: hidden && "hidden-label" }, label),
+    control,
+    described,
+  );
 }
 
 /** A box to tick, with its label behind it. */
 export function tick(label, properties) {
   const id = freshId();
-  return h("div", { class: "tick" }, h("input", { type: "checkbox", id, ...properties }), h("label", { for: id }, label));
+  return h(
+    "div",
+    { class: "tick" },
+    h("input", { type: "checkbox", id, ...properties }),
+    h("label", { for: id }, label),
+  );
 }
 
 /** A select; `options` are [value, words]. */
@@ -30,6 +41,14 @@ export function explain(error) {
   if (!(error instanceof ApiError)) throw error;
   const fields = error.details.fields?.map((one) => `${one.field}: ${t(one.message)}`) ?? [];
   return fields.length ? fields.join("; ") : t(error.message);
+}
+
+/** What must be filled in is asked for before the service is. */
+function checkFilled(form) {
+  const empty = [...form.elements].filter((control) => control.required && !control.value.trim());
+  if (!empty.length) return;
+  const fields = empty.map(({ name }) => ({ field: name, message: "This has to be filled in." }));
+  throw new ApiError(422, { code: "VALIDATION_ERROR", message: fields[0].message, details: { fields } });
 }
 
 /** Show what is wrong at its field; what belongs to none is shown above the buttons. */
@@ -66,6 +85,7 @@ export function form({ fields, submit, send, other = [], label, danger = false }
         made.querySelectorAll("[aria-invalid]").forEach((control) => control.removeAttribute("aria-invalid"));
         button.disabled = true;
         try {
+          checkFilled(made);
           await send(new FormData(made), event);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;

@@ -66,6 +66,11 @@ export class ListPage extends Page {
     return [this.#filterForm(), shown, this.#pager(data)];
   }
 
+  /** The filters stay: what was written in one of them may be what is wrong. */
+  failed(error) {
+    return [this.#filterForm(), ...super.failed(error)].filter(Boolean);
+  }
+
   #filterForm() {
     const filters = this.filters();
     if (!filters.length) return null;
@@ -77,7 +82,7 @@ export class ListPage extends Page {
     };
     return h(
       "form",
-      { class: "filters card", role: "search", onsubmit: apply, onchange: ({ target }) => target.matches("select") && target.form.requestSubmit() },
+      { class: "filters card", role: "search", onsubmit: apply },
       filters.map(({ name, make }) => make(this.query.get(name))),
       h(
         "div",
@@ -90,9 +95,12 @@ export class ListPage extends Page {
 
   #pager(data) {
     const query = Object.fromEntries(this.query);
-    const newer = query.cursor && h("a", { class: "button", href: address(here().path, { ...query, cursor: null }) }, t("First page"));
+    const newer =
+      query.cursor &&
+      h("a", { class: "button", href: address(here().path, { ...query, cursor: null }) }, t("First page"));
     const older =
-      data.next_cursor && h("a", { class: "button", href: address(here().path, { ...query, cursor: data.next_cursor }) }, t("Next page"));
+      data.next_cursor &&
+      h("a", { class: "button", href: address(here().path, { ...query, cursor: data.next_cursor }) }, t("Next page"));
     return (newer || older) && h("nav", { class: "row end", "aria-label": t("Pages") }, newer, older);
   }
 }

@@ -51,11 +51,21 @@ export class Page extends HTMLElement {
 
   connectedCallback() {
     this.life = new AbortController();
+    document.title = `${this.heading} · Sesi`;
     this.headline = h("h1", { tabindex: "-1" }, this.heading);
     this.body = h("div", { class: "page-body" });
-    this.replaceChildren(h("div", { class: "row spread" }, this.headline, h("div", { class: "row" }, this.actions())), this.body);
+    this.note = h("div", { role: "status" });
+    this.replaceChildren(
+      h("div", { class: "row spread" }, this.headline, h("div", { class: "row" }, this.actions())),
+      this.note,
+      this.body,
+    );
     this.refresh();
-    if (this.everyMs) this.timer = setInterval(() => document.hidden || this.refresh({ quietly: true }), this.everyMs);
+    if (this.everyMs)
+      this.timer = setInterval(
+        () => document.hidden || this.reading || this.refresh({ quietly: true, polling: true }),
+        this.everyMs,
+      );
   }
 
   disconnectedCallback() {
@@ -64,25 +74,41 @@ export class Page extends HTMLElement {
   }
 
   /** Read again and show it; `quietly`: what is shown stays until the answer is there. */
-  async refresh({ quietly = false } = {}) {
+  async refresh({ quietly = false, polling = false } = {}) {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
+    this.reading = true;
     if (!quietly) {
       this.body.setAttribute("aria-busy", "true");
       if (!this.body.hasChildNodes()) this.body.replaceChildren(h("p", { class: "loading" }, t("Loading…")));
     }
     try {
       const data = await this.load(this.life.signal);
-      if (this.life.signal.aborted) return;
+      if (this.life.signal.aborted || turn !== this.turn) return;
+      this.note.replaceChildren();
       this.show(data);
     } catch (error) {
-      if (this.life.signal.aborted) return;
+      if (this.life.signal.aborted || turn !== this.turn) return;
       if (!(error instanceof ApiError)) {
         this.body.replaceChildren(h("div", { class: "notice bad", role: "alert" }, t("This page has failed.")));
         throw error;
       }
-      if (error.status !== 401) this.body.replaceChildren(trouble(error, () => this.refresh()));
+      if (error.status === 401) return;
+      if (!polling || this.body.querySelector(":scope > .notice")) this.body.replaceChildren(...this.failed(error));
+      else if (!this.note.hasChildNodes())
+        this.note.replaceChildren(
+          h("p", { class: "notice warn" }, t("What stands here is old: it can't be read again right now.")),
+        );
     } finally {
-      this.body.removeAttribute("aria-busy");
+      if (turn === this.turn) {
+        this.reading = false;
+        this.body.removeAttribute("aria-busy");
+      }
     }
+  }
+
+  /** What is shown when reading has failed. */
+  failed(error) {
+    return [trouble(error, () => this.refresh())];
   }
 
   /** Put what was read on the page. */
@@ -91,12 +117,13 @@ export class Page extends HTMLElement {
     document.title = `${this.heading} · Sesi`;
     const held = this.body.contains(document.activeElement) ? document.activeElement : null;
     this.body.replaceChildren(...[this.render(data)].flat(Infinity).filter(Boolean));
-    if (held) this.#twin(held).focus();
+    if (held) this.twin(held).focus();
   }
 
   /** What has taken the place of an element that had the focus; the heading if nothing has. */
-  #twin(held) {
-    const name = (element) => `${element.tagName} ${element.getAttribute("aria-label") ?? element.textContent}`;
+  twin(held) {
+    const NAMES = ["aria-label", "href", "name"];
+    const name = (element) => NAMES.map((one) => element.getAttribute(one)).find(Boolean) ?? element.textContent;
     return [...this.body.querySelectorAll(held.tagName)].find((one) => name(one) === name(held)) ?? this.headline;
   }
 }

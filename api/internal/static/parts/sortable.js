@@ -8,7 +8,16 @@ import { t } from "../kernel/words.js";
 
 /** The grip of an item; `name` is what it moves. */
 export const grip = (name) =>
-  h("button", { type: "button", class: "plain grip", "aria-label": t("Move {name}: arrow up or down", { name }), title: t("Drag, or use the arrow keys") }, "⠿");
+  h(
+    "button",
+    {
+      type: "button",
+      class: "plain grip",
+      "aria-label": t("Move {name}: arrow up or down", { name }),
+      title: t("Drag, or use the arrow keys"),
+    },
+    "⠿",
+  );
 
 /** Let the items (`li` with `data-id`) of a list be moved. */
 export function sortable(list, moved) {
@@ -34,7 +43,7 @@ export function sortable(list, moved) {
     if (!held || event.button !== 0) return;
     carried = held.closest("li");
     carried.classList.add("carried");
-    held.setPointerCapture(event.pointerId);
+    list.setPointerCapture(event.pointerId); // not the grip: it is moved about in the list, and would lose it
   });
   list.addEventListener("pointermove", (event) => {
     if (!carried) return;

@@ -27,4 +27,8 @@ export function table(caption, columns, rows) {
 
 /** Facts about one thing: [[name, value]]. */
 export const facts = (pairs) =>
-  h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")])); // prettier-ignore
+  h(
+    "dl",
+    { class: "facts" },
+    pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]),
+  );

@@ -7,6 +7,6 @@ const SHOWN_MS = 6_000;
 /** Tell something that was done. */
 export function toast(text) {
   const shown = h("div", { class: "toast" }, text);
-  document.querySelector(".toasts").append(shown);
+  document.querySelector(".toasts")?.append(shown);
   setTimeout(() => shown.remove(), SHOWN_MS);
 }

@@ -1,0 +1,34 @@
+/** The words of tiers and of the discount: what their fields are called, and what stands in them. */
+
+import { rupiah } from "../kernel/format.js";
+import { t } from "../kernel/words.js";
+import { mode } from "./status.js";
+
+const WORDS = {
+  price_idr: "Price",
+  tag: "Label",
+  minutes: "Minutes",
+  enabled: "Switched on",
+  gimmick_price_idr: "Crossed-out price",
+  duration_minutes: "Minutes",
+  modes: "For",
+  mode: "For",
+  is_active: "On the list",
+  sort_order: "Place",
+};
+
+/** What a field is called. */
+export const words = (name) => t(WORDS[name] ?? name);
+
+/** What a tier is called; minutes alone are not enough, for there are chats and calls. */
+export const called = (tier) => t("{n} min, {mode}", { n: tier.minutes, mode: mode(tier.mode) });
+
+/** A field's value. */
+export function told(name, value) {
+  if (value === null || value === undefined || value === "") return "–";
+  if (name.endsWith("price_idr")) return rupiah(value);
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  if (name === "mode") return mode(value);
+  if (Array.isArray(value)) return value.map(mode).join(", ") || "–";
+  return String(value);
+}
