@@ -50,7 +50,6 @@ PUBLIC = [
 INTERNAL = [
     *operator_logins.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
-    *control_center.ROUTES,
     health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
@@ -97,6 +96,6 @@ def public_app(runtime: Runtime) -> Gatekeeper:
 def internal_app(runtime: Runtime) -> Gatekeeper:
     """The listener of the control center."""
     cors = _cors(runtime.settings.internal_cors_origins)
-    routes = [*INTERNAL, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
+    routes = [*INTERNAL, *control_center.ROUTES, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
     app = _app(runtime, routes, audience="internal", cors=cors)
     return Gatekeeper(app, runtime, listener="internal", cors=cors)  # type: ignore[arg-type]
