@@ -27,7 +27,7 @@ demo: install     ## a paid session from payment to goodbye, live, in a throw-aw
 	@$(SESI) demo
 
 test: install     ## every test, over real servers and processes
-	$(VENV)/bin/python -m pytest -n 4 --dist loadfile
+	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: install    ## format, lint, import contracts, types
 	$(VENV)/bin/ruff format --check .
