@@ -126,7 +126,7 @@ def show(settings: Settings, administrator: tuple[str, str] | None) -> None:
     table.add_column("what")
     table.add_column("where")
     table.add_row("public API", f"http://{settings.public_host}:{settings.public_port}")
-    table.add_row("internal API", f"http://{settings.internal_host}:{settings.internal_port}/internal")
+    table.add_row("control center, internal API", f"http://{settings.internal_host}:{settings.internal_port}/internal")
     table.add_row("sockets", f"ws://{settings.realtime_host}:{settings.realtime_port}/ws/chat, /ws/pairing")
     table.add_row("jobs (health, metrics)", f"http://{settings.jobs_host}:{settings.jobs_port}")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
