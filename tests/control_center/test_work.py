@@ -231,15 +231,17 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     def grip(minutes: int) -> Locator:
         return calls.get_by_role("button", name=f"Move {minutes} min, call")
 
+    async def place(minutes: int) -> Any:
+        """Where a grip is; for a moment it is nowhere, while the saved order is shown anew."""
+        return await world.until(grip(minutes).bounding_box, lambda box: box is not None)
+
     await grip(first).focus()
     await page.keyboard.press("ArrowDown")
     await world.until(order, lambda seen: seen == [second, first, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{second} min")
     await expect(grip(first)).to_be_focused()
     await page.get_by_text("The order is saved.").wait_for()
-    start, end = await grip(first).bounding_box(), await grip(second).bounding_box()
-    assert start is not None
-    assert end is not None
+    start, end = await place(first), await place(second)
     await page.mouse.move(start["x"] + 8, start["y"] + 8)
     await page.mouse.down()
     await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
@@ -247,9 +249,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await world.until(order, lambda seen: seen == [first, second, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{first} min")
     # Let go outside the list: what is shown is what is saved, and nothing sticks to the mouse.
-    start, end = await grip(second).bounding_box(), await grip(first).bounding_box()
-    assert start is not None
-    assert end is not None
+    start, end = await place(second), await place(first)
     await page.mouse.move(start["x"] + 8, start["y"] + 8)
     await page.mouse.down()
     await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)

@@ -95,7 +95,7 @@ async def test_a_tier_is_added_last_or_where_it_is_wished(world: World) -> None:
         assert sold == [
             {name: tier[name] for name in ("id", "minutes", "price_idr", "tag")} for tier in listed if tier["is_active"]
         ]
-        assert sold[0]["id"] == first["id"]
+        assert first["sort_order"] == 0
     await refused(operator.get(TIERS, mode="video"), 422, "VALIDATION_ERROR")
 
 

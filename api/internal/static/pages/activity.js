@@ -3,14 +3,12 @@
 import { h } from "../kernel/dom.js";
 import { duration, number, percent } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
-import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { ListPage, instant, search } from "../parts/list.js";
-import { chip, response } from "../parts/status.js";
-import { time } from "../parts/time.js";
+import { linked } from "../parts/linked.js";
+import { asked, outcome } from "../parts/requests.js";
 
-const who = ({ mitra }) =>
-  session.may("mitras") ? h("a", { href: address(`/mitras/${mitra.id}`) }, mitra.display_name) : mitra.display_name;
+const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);
 
 class ActivityPage extends ListPage {
   path = "/internal/mitra-activity/summary";
@@ -67,19 +65,7 @@ class ActivityLogPage extends ListPage {
   }
 
   columns() {
-    return [
-      {
-        label: t("Asked"),
-        cell: (one) =>
-          session.may("sessions")
-            ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at))
-            : time(one.notified_at),
-      },
-      { label: t("Mitra"), cell: who },
-      { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
-      { label: t("Answered"), cell: (one) => time(one.responded_at) },
-      { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
-    ];
+    return [asked(), { label: t("Mitra"), cell: who }, ...outcome()];
   }
 }
 

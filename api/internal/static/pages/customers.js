@@ -5,6 +5,7 @@ import { h } from "../kernel/dom.js";
 import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { nameOf } from "../parts/linked.js";
 import { ListPage, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
@@ -13,7 +14,6 @@ import { time } from "../parts/time.js";
 
 const PATH = "/internal/customers";
 const kind = (one) => (one.is_anonymous ? chip(t("anonymous")) : chip(t("account"), "good"));
-const name = (one) => one.display_name ?? t("no name");
 
 class CustomersPage extends ListPage {
   path = PATH;
@@ -29,7 +29,7 @@ class CustomersPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Name"), cell: (one) => h("a", { href: address(`/customers/${one.id}`) }, name(one)) },
+      { label: t("Name"), cell: (one) => h("a", { href: address(`/customers/${one.id}`) }, nameOf(one)) },
       { label: t("Kind"), cell: kind },
       { label: t("Phone"), cell: (one) => one.phone },
       { label: t("E-mail"), cell: (one) => one.email },
@@ -40,7 +40,7 @@ class CustomersPage extends ListPage {
 
 class CustomerPage extends Page {
   get heading() {
-    return this.customer ? name(this.customer) : t("Customer");
+    return this.customer ? nameOf(this.customer) : t("Customer");
   }
 
   actions() {
@@ -57,17 +57,15 @@ class CustomerPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts(
-        [
-          [t("Kind"), kind(one)],
-          [t("Phone"), one.phone],
-          [t("E-mail"), one.email],
-          [t("Push"), one.push_enabled ? t("yes") : t("no")],
-          [t("Since"), time(one.created_at)],
-          belongs && [t("Now part of"), h("a", { class: "id", href: address(`/customers/${belongs}`) }, belongs)],
-          [t("Id"), h("span", { class: "id" }, one.id)],
-        ].filter(Boolean),
-      ),
+      facts([
+        [t("Kind"), kind(one)],
+        [t("Phone"), one.phone],
+        [t("E-mail"), one.email],
+        [t("Push"), one.push_enabled ? t("yes") : t("no")],
+        [t("Since"), time(one.created_at)],
+        belongs && [t("Now part of"), h("a", { class: "id", href: address(`/customers/${belongs}`) }, belongs)],
+        [t("Id"), h("span", { class: "id" }, one.id)],
+      ]),
       !session.may("customers.pii") &&
         h("p", { class: "quiet" }, t("Phone and e-mail are masked: your role may not see them.")),
       h(

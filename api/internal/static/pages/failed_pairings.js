@@ -7,6 +7,7 @@ import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { confirm } from "../parts/dialog.js";
+import { linked, nameOf } from "../parts/linked.js";
 import { ListPage, pick } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { action, cause, chip } from "../parts/status.js";
@@ -55,8 +56,7 @@ class FailedPairingsPage extends ListPage {
     return [
       {
         label: t("Customer"),
-        cell: (one) =>
-          h("a", { href: address(`/failed-pairings/${one.id}`) }, one.customer.display_name ?? t("no name")),
+        cell: (one) => h("a", { href: address(`/failed-pairings/${one.id}`) }, nameOf(one.customer)),
       },
       { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
       { label: t("Cause"), cell: (one) => cause.chip(one.cause_tag) },
@@ -97,34 +97,18 @@ class FailedPairingPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h2", {}, failure.customer.display_name ?? t("no name"), ", ", rupiah(failure.amount)),
-      facts(
-        [
-          [t("Cause"), cause.chip(failure.cause_tag)],
-          [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
-          [
-            t("Customer"),
-            session.may("customers")
-              ? h(
-                  "a",
-                  { href: address(`/customers/${failure.customer.id}`) },
-                  failure.customer.display_name ?? t("no name"),
-                )
-              : failure.customer.display_name,
-          ],
-          [
-            t("Payment"),
-            session.may("payments")
-              ? h("a", { class: "id", href: address(`/payments/${id}`) }, id)
-              : h("span", { class: "id" }, id),
-          ],
-          [t("Action"), stand(failure)],
-          failure.actioned_at && [
-            t("By"),
-            h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at)),
-          ],
-        ].filter(Boolean),
-      ),
+      h("h2", {}, nameOf(failure.customer), ", ", rupiah(failure.amount)),
+      facts([
+        [t("Cause"), cause.chip(failure.cause_tag)],
+        [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
+        [t("Customer"), linked("customers", `/customers/${failure.customer.id}`, nameOf(failure.customer))],
+        [t("Payment"), linked("payments", `/payments/${id}`, id, "id")],
+        [t("Action"), stand(failure)],
+        failure.actioned_at && [
+          t("By"),
+          h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at)),
+        ],
+      ]),
     );
   }
 
@@ -177,7 +161,7 @@ class FailedPairingPage extends Page {
         const words =
           next &&
           t("Next: {name}, {amount}", {
-            name: next.customer.display_name ?? t("no name"),
+            name: nameOf(next.customer),
             amount: rupiah(next.amount),
           });
         const way = next

@@ -10,7 +10,8 @@ import { ask, confirm } from "../parts/dialog.js";
 import { field, tick } from "../parts/form.js";
 import { ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
-import { chip, response } from "../parts/status.js";
+import { asked, outcome } from "../parts/requests.js";
+import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
 import { age, time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
@@ -128,20 +129,18 @@ class MitraPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts(
-        [
-          [t("State"), state(mitra)],
-          [t("Phone"), mitra.phone],
-          [t("Chats now"), number(mitra.active_session_count)],
-          [t("Last heard of"), age(mitra.last_heartbeat_at)],
-          [t("Since"), time(mitra.created_at)],
-          [t("Id"), h("span", { class: "id" }, mitra.id)],
-          session.may("sessions") && [
-            t("Sessions"),
-            h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions")),
-          ],
-        ].filter(Boolean),
-      ),
+      facts([
+        [t("State"), state(mitra)],
+        [t("Phone"), mitra.phone],
+        [t("Chats now"), number(mitra.active_session_count)],
+        [t("Last heard of"), age(mitra.last_heartbeat_at)],
+        [t("Since"), time(mitra.created_at)],
+        [t("Id"), h("span", { class: "id" }, mitra.id)],
+        session.may("sessions") && [
+          t("Sessions"),
+          h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions")),
+        ],
+      ]),
       may &&
         h(
           "div",
@@ -178,22 +177,7 @@ class MitraPage extends Page {
   }
 
   #log(items) {
-    return table(
-      t("Her latest requests"),
-      [
-        {
-          label: t("Asked"),
-          cell: (one) =>
-            session.may("sessions")
-              ? h("a", { href: address(`/sessions/${one.session_id}`) }, time(one.notified_at))
-              : time(one.notified_at),
-        },
-        { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
-        { label: t("Answered"), cell: (one) => time(one.responded_at) },
-        { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
-      ],
-      items,
-    );
+    return table(t("Her latest requests"), [asked(), ...outcome()], items);
   }
 
   async #edit(mitra) {

@@ -7,6 +7,7 @@ import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import "../parts/chart.js";
+import { nameOf } from "../parts/linked.js";
 import { Page } from "../parts/page.js";
 import { cause, chip, result } from "../parts/status.js";
 import { age } from "../parts/time.js";
@@ -142,13 +143,7 @@ class OverviewPage extends Page {
       h(
         "li",
         {},
-        h(
-          "a",
-          { href: address(`/failed-pairings/${one.id}`) },
-          one.customer.display_name ?? t("no name"),
-          ", ",
-          rupiah(one.amount),
-        ),
+        h("a", { href: address(`/failed-pairings/${one.id}`) }, nameOf(one.customer), ", ", rupiah(one.amount)),
         h("span", {}, cause.chip(one.cause_tag), " ", h("small", {}, age(one.created_at))),
       ),
     );

@@ -7,6 +7,7 @@ import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { confirm } from "../parts/dialog.js";
+import { linked, nameOf } from "../parts/linked.js";
 import { ListPage, instant, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { cause, mode, payment } from "../parts/status.js";
@@ -18,7 +19,6 @@ import { toast } from "../parts/toast.js";
 const PATH = "/internal/payment-requests";
 const kind = (one) =>
   t(one.is_extension ? "extension" : one.is_first_session_discount ? "first session, discount" : "session");
-const linked = (area, path, words) => (session.may(area) ? h("a", { href: address(path) }, words) : words);
 
 class PaymentsPage extends ListPage {
   path = PATH;
@@ -42,7 +42,7 @@ class PaymentsPage extends ListPage {
         label: t("Made"),
         cell: (one) => h("a", { href: address(`/payments/${one.payment_request_id}`) }, time(one.created_at)),
       },
-      { label: t("Customer"), cell: (one) => one.customer.display_name ?? t("no name") },
+      { label: t("Customer"), cell: (one) => nameOf(one.customer) },
       {
         label: t("For"),
         cell: (one) => `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`,
@@ -80,33 +80,28 @@ class PaymentPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h2", {}, one.customer.display_name ?? t("no name"), ", ", rupiah(one.amount)),
-      facts(
-        [
-          [t("State"), payment.chip(one.status)],
-          one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
-          [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
-          [
-            t("Customer"),
-            linked("customers", `/customers/${one.customer.id}`, one.customer.display_name ?? t("no name")),
-          ],
-          one.targeted_mitra_id && [
-            t("Chosen mitra"),
-            linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id),
-          ],
-          one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
-          [t("Made"), time(one.created_at)],
-          [t("To be paid until"), time(one.expires_at)],
-          [t("Paid"), time(one.confirmed_at)],
-          [t("Earned"), time(one.consumed_at)],
-          [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
-          [t("Id"), h("span", { class: "id" }, one.payment_request_id)],
-          session.may("webhooks") && [
-            t("Calls"),
-            h("a", { href: address("/webhooks", { q: one.payment_request_id }) }, t("Webhook calls about it")),
-          ],
-        ].filter(Boolean),
-      ),
+      h("h2", {}, nameOf(one.customer), ", ", rupiah(one.amount)),
+      facts([
+        [t("State"), payment.chip(one.status)],
+        one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
+        [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
+        [t("Customer"), linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer))],
+        one.targeted_mitra_id && [
+          t("Chosen mitra"),
+          linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id),
+        ],
+        one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
+        [t("Made"), time(one.created_at)],
+        [t("To be paid until"), time(one.expires_at)],
+        [t("Paid"), time(one.confirmed_at)],
+        [t("Earned"), time(one.consumed_at)],
+        [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
+        [t("Id"), h("span", { class: "id" }, one.payment_request_id)],
+        session.may("webhooks") && [
+          t("Calls"),
+          h("a", { href: address("/webhooks", { q: one.payment_request_id }) }, t("Webhook calls about it")),
+        ],
+      ]),
     );
   }
 

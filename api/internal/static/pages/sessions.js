@@ -6,6 +6,7 @@ import { number, rupiah } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { linked, nameOf } from "../parts/linked.js";
 import { ListPage, instant, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chat, chip, mode } from "../parts/status.js";
@@ -14,9 +15,7 @@ import { time } from "../parts/time.js";
 import { timeline } from "../parts/timeline.js";
 
 const PATH = "/internal/sessions";
-const name = (person) => person?.display_name ?? t("no name");
-const person = (area, path, who) =>
-  who && session.may(area) ? h("a", { href: address(`${path}/${who.id}`) }, name(who)) : who && name(who);
+const person = (area, path, who) => who && linked(area, `${path}/${who.id}`, nameOf(who));
 
 class SessionsPage extends ListPage {
   path = PATH;
@@ -37,8 +36,8 @@ class SessionsPage extends ListPage {
   columns() {
     return [
       { label: t("Made"), cell: (one) => h("a", { href: address(`/sessions/${one.id}`) }, time(one.created_at)) },
-      { label: t("Customer"), cell: (one) => name(one.customer) },
-      { label: t("Mitra"), cell: (one) => one.mitra && name(one.mitra) },
+      { label: t("Customer"), cell: (one) => nameOf(one.customer) },
+      { label: t("Mitra"), cell: (one) => one.mitra && nameOf(one.mitra) },
       {
         label: t("Minutes"),
         cell: (one) =>
@@ -75,32 +74,25 @@ class SessionPage extends Page {
     const shown = h(
       "section",
       { class: "card" },
-      h("h2", {}, name(found.customer), found.mitra && ` · ${name(found.mitra)}`),
-      facts(
-        [
-          [t("State"), chat.chip(found.status)],
-          [t("Kind"), mode(found.mode)],
-          [t("Topic"), found.topic_sensitivity === "sensitive" ? chip(t("sensitive"), "warn") : t("regular")],
-          found.topics?.length && [t("Topics"), found.topics.join(", ")],
-          [t("Customer"), person("customers", "/customers", found.customer)],
-          [t("Mitra"), person("mitras", "/mitras", found.mitra)],
-          [t("Minutes"), number(found.duration_minutes ?? 0)],
-          found.extended_minutes > 0 && [t("Extended by"), t("{n} min", { n: found.extended_minutes })],
-          [t("Price"), rupiah(found.price)],
-          [t("Messages"), number(found.last_seq)],
-          [t("Made"), time(found.created_at)],
-          [t("Chat began"), time(found.paired_at)],
-          [t("Time up"), time(found.expires_at)],
-          [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
-          paid && [
-            t("Payment"),
-            session.may("payments")
-              ? h("a", { class: "id", href: address(`/payments/${paid}`) }, paid)
-              : h("span", { class: "id" }, paid),
-          ],
-          [t("Id"), h("span", { class: "id" }, found.id)],
-        ].filter(Boolean),
-      ),
+      h("h2", {}, nameOf(found.customer), found.mitra && ` · ${nameOf(found.mitra)}`),
+      facts([
+        [t("State"), chat.chip(found.status)],
+        [t("Kind"), mode(found.mode)],
+        [t("Topic"), found.topic_sensitivity === "sensitive" ? chip(t("sensitive"), "warn") : t("regular")],
+        found.topics?.length && [t("Topics"), found.topics.join(", ")],
+        [t("Customer"), person("customers", "/customers", found.customer)],
+        [t("Mitra"), person("mitras", "/mitras", found.mitra)],
+        [t("Minutes"), number(found.duration_minutes ?? 0)],
+        found.extended_minutes > 0 && [t("Extended by"), t("{n} min", { n: found.extended_minutes })],
+        [t("Price"), rupiah(found.price)],
+        [t("Messages"), number(found.last_seq)],
+        [t("Made"), time(found.created_at)],
+        [t("Chat began"), time(found.paired_at)],
+        [t("Time up"), time(found.expires_at)],
+        [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
+        paid && [t("Payment"), linked("payments", `/payments/${paid}`, paid, "id")],
+        [t("Id"), h("span", { class: "id" }, found.id)],
+      ]),
     );
     return h("div", { class: "work" }, shown, story && timeline(story));
   }

@@ -94,30 +94,28 @@ class WebhookPage extends Page {
     return h(
       "section",
       { class: "card" },
-      facts(
+      facts([
+        [t("Came"), time(one.received_at)],
+        [t("From"), one.source_ip],
+        [t("Status"), one.status],
+        [t("Amount"), one.amount],
         [
-          [t("Came"), time(one.received_at)],
-          [t("From"), one.source_ip],
-          [t("Status"), one.status],
-          [t("Amount"), one.amount],
-          [
-            t("Payment"),
-            ours
-              ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id)
-              : one.external_id,
-          ],
-          [t("Invoice"), one.gateway_invoice_id],
-          [t("App"), one.app_tag],
-          [t("Result"), became(one)],
-          [t("Answer"), one.http_status],
-          one.processing_error && [t("Error"), one.processing_error],
-          one.replay_of && [
-            t("Replay of"),
-            h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of),
-          ],
-          [t("Id"), h("span", { class: "id" }, one.id)],
-        ].filter(Boolean),
-      ),
+          t("Payment"),
+          ours
+            ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id)
+            : one.external_id,
+        ],
+        [t("Invoice"), one.gateway_invoice_id],
+        [t("App"), one.app_tag],
+        [t("Result"), became(one)],
+        [t("Answer"), one.http_status],
+        one.processing_error && [t("Error"), one.processing_error],
+        one.replay_of && [
+          t("Replay of"),
+          h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of),
+        ],
+        [t("Id"), h("span", { class: "id" }, one.id)],
+      ]),
       session.may("webhooks", "write") &&
         h("div", { class: "row" }, h("button", { type: "button", onclick: () => this.#replay(one) }, t("Replay…"))),
     );

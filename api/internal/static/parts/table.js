@@ -25,10 +25,10 @@ export function table(caption, columns, rows) {
   );
 }
 
-/** Facts about one thing: [[name, value]]. */
+/** Facts about one thing: [[name, value]]; what is false in their place is left out. */
 export const facts = (pairs) =>
   h(
     "dl",
     { class: "facts" },
-    pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]),
+    pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]),
   );

@@ -1,0 +1,18 @@
+/** Columns of requests to mitras: when she was asked, and what became of it. */
+
+import { number } from "../kernel/format.js";
+import { t } from "../kernel/words.js";
+import { linked } from "./linked.js";
+import { chip, response } from "./status.js";
+import { time } from "./time.js";
+
+export const asked = () => ({
+  label: t("Asked"),
+  cell: (one) => linked("sessions", `/sessions/${one.session_id}`, time(one.notified_at)),
+});
+
+export const outcome = () => [
+  { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
+  { label: t("Answered"), cell: (one) => time(one.responded_at) },
+  { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
+];
