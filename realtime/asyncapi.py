@@ -12,7 +12,7 @@ import msgspec
 
 from core.base.actor import UserType
 from core.base.settings import Settings
-from realtime import close_codes, frames, hub, server_frames, socket
+from realtime import close_codes, frames, hub, server_frames, socket, wire
 from realtime import connection as limits
 from realtime.frame_examples import CLIENT, SERVER
 
@@ -72,7 +72,7 @@ def document(settings: Settings) -> dict[str, Any]:
         "x-handshake-seconds": int(socket.HANDSHAKE_S),
         "x-ping-seconds": socket.PING_S,
         "x-limits": {
-            "frame_bytes": socket.MAX_FRAME,
+            "frame_bytes": wire.MAX_FRAME,
             "frames_per_second": settings.ws_frames_per_second,
             "frames_burst": settings.ws_frames_burst,
             "sockets": hub.SOCKETS_A_USER,
@@ -129,7 +129,7 @@ def _description(settings: Settings) -> str:
     rows = [f"| {c.code} | {c.meaning} | {'yes' if c.reconnect else 'no'} | {c.then} |" for c in close_codes.ALL]
     return DESCRIPTION.format(
         handshake=int(socket.HANDSHAKE_S),
-        max_frame=socket.MAX_FRAME,
+        max_frame=wire.MAX_FRAME,
         rate=settings.ws_frames_per_second,
         burst=settings.ws_frames_burst,
         sockets=hub.SOCKETS_A_USER,

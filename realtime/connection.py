@@ -8,12 +8,12 @@ import asyncio
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from core.base import ids
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from realtime import close_codes
+from realtime.wire import PING, close_frame, text_frame
 
 MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
@@ -23,33 +23,17 @@ CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
 encode = msgspec.json.encode
 
 
-def ws_frame(payload: bytes) -> bytes:
-    """Return a text frame, unmasked, as servers send it (RFC 6455, 5.2)."""
-    size = len(payload)
-    if size < 126:
-        return bytes((0x81, size)) + payload
-    if size < 65536:
-        return b"\x81\x7e" + size.to_bytes(2, "big") + payload
-    return b"\x81\x7f" + size.to_bytes(8, "big") + payload
-
-
-def close_frame(code: int) -> bytes:
-    """Return a close frame without a reason (RFC 6455, 5.5.1)."""
-    return b"\x88\x02" + code.to_bytes(2, "big")
-
-
 class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
         "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "gone", "hub", "id", "last_beat", "last_seen", "path",
-        "pinged", "ready", "transport", "warned", "ws",
+        "pinged", "ready", "transport", "warned",
     )  # fmt: skip
 
-    def __init__(self, hub: Any, ws: web.WebSocketResponse, transport: asyncio.Transport, path: str) -> None:
+    def __init__(self, hub: Any, transport: asyncio.Transport, path: str) -> None:
         self.id = ids.new_id()
         self.hub = hub
-        self.ws = ws
         self.transport = transport
         self.path = path
         self.actor: Actor | None = None
@@ -69,13 +53,13 @@ class Connection:
         """Send a frame (JSON) with the next write."""
         if self.closing:
             return
-        self.frames.append(ws_frame(payload))
+        self.frames.append(text_frame(payload))
         if self.ready:
             self.hub.wake(self)
 
     def put_first(self, payload: bytes) -> None:
         """Send `auth_ok` before everything that gathered since the subscription."""
-        self.frames.insert(0, ws_frame(payload))
+        self.frames.insert(0, text_frame(payload))
         self.ready = True
         self.hub.wake(self)
 
@@ -104,6 +88,10 @@ class Connection:
         data = b"".join(self.frames)
         self.frames.clear()
         self.transport.write(data)
+
+    def ping(self) -> None:
+        """Ask the peer whether it is there."""
+        self.transport.write(PING)
 
     def may_send(self, now: float) -> bool:
         """Whether the client keeps within its frame rate; takes one token. `now` is monotonic."""

@@ -27,11 +27,13 @@ PARTITIONS = 2
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
 GATHER_S = 0.002  # from one batch's start to the next: a commit for every few messages costs more than they do
-MARK_EVERY_S = 0.05  # marks ride with messages, or wait this long
+# Marks ride with a message of their session, or wait this long: most need no row version and no write of their own.
+MARK_EVERY_S = 0.1
 FILL_EVERY_S = 1.0
 FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
 FILL_SESSIONS = 100
 
+Moved = dict[int, str]  # which marks (see Feed.marks), and the connection that moved each last: it knows
 log = logs.get("message_batch")
 encode = msgspec.json.encode
 
@@ -53,7 +55,9 @@ class Partition:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._queue: list[Item] = []
-        self._marked: dict[Feed, set[int]] = {}
+        self._marked: dict[Feed, Moved] = {}
+        self._ripening: asyncio.TimerHandle | None = None
+        self._ripe = False  # the oldest of the marks has waited long enough
         self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._committing: list[Item] = []
@@ -76,24 +80,38 @@ class Partition:
         self._wake.set()
         return True
 
-    def mark(self, feed: Feed, kind: int, up_to: int) -> None:
+    def mark(self, feed: Feed, kind: int, up_to: int, device: str) -> None:
         """Move a mark (see Feed.marks); what is read has been delivered. One absurd mark must not block later ones."""
         bound = min(up_to, feed.last_seq)
         for k in (kind, kind - 1) if kind & 1 else (kind,):
             if bound > feed.marks[k]:
                 feed.marks[k] = bound
-                if not self._marked:
-                    self._loop.call_later(MARK_EVERY_S, self._wake.set)
-                self._marked.setdefault(feed, set()).add(k)
+                self._keep(feed, {k: device})
 
-    def _cut(self) -> tuple[list[Item], dict[Feed, set[int]]]:
+    def _keep(self, feed: Feed, moved: Moved) -> None:
+        """Let marks wait for a message of their session, or their time."""
+        if self._ripening is None:
+            self._ripening = self._loop.call_later(MARK_EVERY_S, self._ripen)
+        self._marked.setdefault(feed, {}).update(moved)
+
+    def _ripen(self) -> None:
+        self._ripening = None
+        if self._marked:
+            self._ripe = True
+            self._wake.set()
+
+    def _cut(self) -> tuple[list[Item], dict[Feed, Moved]]:
         """Take a batch. A repeated client id stays behind: the next batch finds the first one stored."""
         batch, twins = self._queue[:BATCH_ROWS], []
         if len({item.draft.client_message_id for item in batch}) < len(batch):
             batch, twins = _apart(batch)
         self._queue[:BATCH_ROWS] = twins
-        marked, self._marked = self._marked, {}
-        return batch, marked
+        if self._ripe:
+            self._ripe = False
+            marked, self._marked = self._marked, {}
+            return batch, marked
+        feeds = {item.feed for item in batch} if self._marked else ()
+        return batch, {feed: self._marked.pop(feed) for feed in feeds if feed in self._marked}
 
     async def run(self) -> None:
         """Commit batches until cancelled."""
@@ -101,7 +119,7 @@ class Partition:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._queue or self._marked:
+            while self._queue or self._ripe:
                 self.busy = True
                 pause = began + GATHER_S - self._loop.time()
                 if pause > 0:
@@ -114,17 +132,14 @@ class Partition:
                     log.exception("a batch failed")
                 finally:
                     self.busy, self._committing = False, []
-                if not self._queue and self._marked:
-                    self._loop.call_later(MARK_EVERY_S, self._wake.set)
-                    break
 
-    async def _turn(self, batch: list[Item], marked: dict[Feed, set[int]]) -> None:
-        marks = {feed.id: _mark(feed, kinds) for feed, kinds in marked.items()}
+    async def _turn(self, batch: list[Item], marked: dict[Feed, Moved]) -> None:
+        marks = {feed.id: _mark(feed, moved) for feed, moved in marked.items()}
         try:
             at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
         except Unavailable:
-            for feed, kinds in marked.items():  # given up: the marks are kept for the next batch
-                self._marked.setdefault(feed, set()).update(kinds)
+            for feed, moved in marked.items():  # given up: the marks are kept for another batch
+                self._keep(feed, moved | self._marked.get(feed, {}))
             for item in batch:
                 item.connection.error("UNAVAILABLE", "The message is not stored. Send it again.", item.ref)
             await real_sleep(0.1)
@@ -135,7 +150,7 @@ class Partition:
             raise
         metrics.BATCHES.inc()
         stored = self._announce(batch, answers)
-        passing = self._announce_marks(marked, at)
+        passing = self._announce_marks(marked, marks, at)
         if stored or passing:
             envelope = Envelope(messages=stored, passing=passing)
             self._hub.runtime.tell(envelope)
@@ -170,18 +185,21 @@ class Partition:
             metrics.MESSAGES.inc(len(stored))
         return stored
 
-    def _announce_marks(self, marked: dict[Feed, set[int]], at: dt.datetime | None) -> list[Passing]:
+    def _announce_marks(
+        self, marked: dict[Feed, Moved], marks: dict[str, Mark], at: dt.datetime | None
+    ) -> list[Passing]:
         passing = []
         moment = as_text(at) if at is not None else self._hub.server_time()
-        for feed, kinds in marked.items():
+        for feed, moved in marked.items():
             self._hub.unfilled.add(feed)
-            for kind in sorted(kinds):
+            committed = marks[feed.id].by_kind  # those of the feed may have moved on
+            for kind in sorted(moved):
                 status = "read" if kind & 1 else "delivered"
-                frame = message_send.status_frame(feed.id, status, feed.marks[kind], moment)
+                frame = message_send.status_frame(feed.id, status, committed[kind], moment)
                 reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
                 passing.append(Passing(recipient_id=writer, frame=frame))
                 if status == "read":  # read on one device is read on the others
-                    passing.append(Passing(recipient_id=reader, frame=frame))
+                    passing.append(Passing(recipient_id=reader, frame=frame, skip=moved[kind]))
         return passing
 
 
@@ -243,7 +261,7 @@ class MessageBatch:
         """Hand in a mark."""
         assert connection.actor is not None
         side = 2 if connection.actor.user_type is UserType.MITRA else 0
-        self._of(feed).mark(feed, side + int(read), up_to)
+        self._of(feed).mark(feed, side + int(read), up_to, connection.id)
 
     async def run(self) -> None:
         """Commit batches until cancelled."""

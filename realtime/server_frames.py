@@ -190,7 +190,7 @@ class NewMessage(Event, kw_only=True, tag="message"):
 
 class MessageStatus(ServerFrame, kw_only=True, tag="message_status"):
     """The other party has received, or read, every message up to here. What one device has read is read on the user's
-    others, so `read` goes to them, too."""
+    others, so `read` goes to those, too."""
 
     session_id: Id
     status: Literal["delivered", "read"]

@@ -1,9 +1,12 @@
 """The life of one socket: upgrade, handshake, snapshot, read loop, close (contract 7)."""
 
 import asyncio
+import contextlib
+import functools
 from typing import Any
 
-from aiohttp import WSMsgType, web
+from aiohttp import EofStream, WSMsgType, web
+from aiohttp.http import WebSocketError
 
 from core.base import logs
 from core.base.actor import Actor, UserType
@@ -11,16 +14,17 @@ from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
 from core.reads import chats, people
 from core.runtime import AWAY
-from realtime import close_codes, frames
+from realtime import close_codes, frames, wire
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.connection import Connection, encode
 from realtime.hub import Hub
+from realtime.wire import Inbox
 
 HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
 PING_S = 25
-MAX_FRAME = 16_384  # contract 7; aiohttp refuses what reaches its limit, we what is beyond
-ENDS = (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED)
+NORMAL = 1000  # RFC 6455, 7.4.1
+CLOSED = object()
 
 log = logs.get("socket")
 
@@ -39,50 +43,54 @@ class Sockets:
         """Run a socket from its upgrade to its close."""
         if not self.open:
             return web.Response(status=503, headers={"Retry-After": "1"})
-        ws = web.WebSocketResponse(
-            compress=False, max_msg_size=MAX_FRAME + 1, autoping=False, timeout=2.0, decode_text=False
-        )
-        if not ws.can_prepare(request):
+        accept = wire.accept_key(request)
+        if accept is None:
             error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
             return web.json_response(error, status=400)
-        await ws.prepare(request)
         transport = request.transport
         if transport is None:
-            return ws
-        connection = Connection(self._hub, ws, transport, self._path)
+            return wire.Upgraded()
+        inbox, _parser = wire.upgrade(request, transport, accept)
+        connection = Connection(self._hub, transport, self._path)
         try:
-            await self._handshake(connection)
-            await self._read(connection)
-        except ConnectionError:
+            await self._handshake(connection, inbox)
+            await self._read(connection, inbox)
+        except WebSocketError as error:
+            connection.close(error.code)
+        except (ConnectionError, EofStream):
             pass
+        except Exception:
+            log.exception("a socket broke")
+            transport.abort()
         finally:
             self._hub.unregister(connection)
             connection.closing = True
             connection.gone.set()
-        return ws
+        return wire.Upgraded()
 
-    async def _handshake(self, connection: Connection) -> None:
+    async def _handshake(self, connection: Connection, inbox: Inbox) -> None:
         """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it."""
+        message = None
         try:
             async with asyncio.timeout(HANDSHAKE_S):
-                message = await connection.ws.receive()
+                message = await inbox.next()
         except TimeoutError:
-            message = None
-        if message is None or message.type is not WSMsgType.TEXT:
             connection.close(close_codes.NOT_AUTHENTICATED)
+        inbox.take = functools.partial(self._take, connection)
+        if message is None:
             return
-        try:
-            frame = frames.read(self._path, message.data)
-        except frames.Unreadable:
-            frame = None
+        frame = None
+        if message.type is WSMsgType.TEXT:
+            with contextlib.suppress(frames.Unreadable):
+                frame = frames.read(self._path, message.data)
         if not isinstance(frame, frames.Auth):
             connection.close(close_codes.NOT_AUTHENTICATED)
-            return
-        if (refused := await self._authenticate(connection, frame)) is not None:
+        elif (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-            return
-        self._hub.register(connection)
-        await self._snapshot(connection, frame.ref)
+        else:
+            self._hub.register(connection)
+            await self._snapshot(connection, frame.ref)
+        inbox.done()
 
     async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:
         """Let the connection be its token's user. Returns the code to close with when it can't be."""
@@ -133,26 +141,45 @@ class Sockets:
             return {"requests": await chats.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}
 
-    async def _read(self, connection: Connection) -> None:
-        while (message := await connection.ws.receive()).type not in ENDS:
-            if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
-                continue
+    async def _read(self, connection: Connection, inbox: Inbox) -> None:
+        """Do what can't be done at once, until the peer closes."""
+        while True:
+            left = await inbox.next()
+            if isinstance(left, tuple):  # a message that came while another one was being carried out
+                left = self._take(connection, left)
+            if left is CLOSED:
+                return
+            if left is not None:
+                await self._carry_out(connection, left)
+            inbox.done()
+
+    def _take(self, connection: Connection, message: Any) -> Any:
+        """Carry a message out, if that can be done at once; else return the frame, for the task. CLOSED ends it."""
+        try:
             now = connection.last_seen = monotonic()
             connection.pinged = 0
-            if message.type is WSMsgType.PING:
-                await connection.ws.pong(message.data)
-            elif message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.may_send(now):
+            kind = message.type
+            if kind is WSMsgType.CLOSE:
+                connection.close(message.data or NORMAL)
+                return CLOSED
+            if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
+                return None
+            if kind is WSMsgType.PING:
+                connection.transport.write(wire.pong_frame(message.data))
+            elif kind is not WSMsgType.PONG and not connection.may_send(now):
                 connection.close(close_codes.TOO_FAST)
             elif not self.open:
-                continue  # the process stops: what is not acknowledged is sent again, to another one
-            elif message.type is WSMsgType.TEXT:
+                return None  # the process stops: what is not acknowledged is sent again, to another one
+            elif kind is WSMsgType.TEXT:
                 frame = self._frame(connection, message.data)
                 if frame is not None and not self._commands.at_once(connection, frame, now):
-                    await self._carry_out(connection, frame)
-            elif message.type is WSMsgType.BINARY:
+                    return frame
+            elif kind is WSMsgType.BINARY:
                 connection.error("INVALID_FRAME", "Frames are text.")
-            elif message.type is WSMsgType.ERROR:
-                return
+        except Exception:
+            log.exception("a frame could not be carried out")
+            connection.transport.abort()
+        return None
 
     def _frame(self, connection: Connection, data: bytes) -> Any:
         """Read a frame; what is none is refused."""

@@ -48,14 +48,14 @@ class Watch:
             service_now = self._hub.runtime.now().timestamp()
             for connection in list(self._hub.connections):
                 try:
-                    await self._look_at(connection, now, service_now)
+                    self._look_at(connection, now, service_now)
                 except Exception as error:  # one broken socket must not end the watch over the others
                     if not isinstance(error, ConnectionError | RuntimeError):
                         log.exception("a socket could not be looked after")
                     connection.transport.abort()
             self._hub.drop_idle_feeds()
 
-    async def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
+    def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
         actor = connection.actor
         if actor is None or connection.closing:
             return
@@ -72,7 +72,7 @@ class Watch:
                 connection.close(close_codes.TOO_SLOW)
                 return
             connection.pinged += 1
-            await connection.ws.ping()
+            connection.ping()
 
     async def find_events(self) -> None:
         """Send events again that nobody has acknowledged and that never reached the sockets here; until cancelled."""
