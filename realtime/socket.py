@@ -53,8 +53,8 @@ class Sockets:
         inbox, _parser = wire.upgrade(request, transport, accept)
         connection = Connection(self._hub, transport, self._path)
         try:
-            await self._handshake(connection, inbox)
-            await self._read(connection, inbox)
+            if await self._handshake(connection, inbox):
+                await self._read(connection, inbox)
         except WebSocketError as error:
             connection.close(error.code)
         except (ConnectionError, EofStream):
@@ -68,17 +68,27 @@ class Sockets:
             connection.gone.set()
         return wire.Upgraded()
 
-    async def _handshake(self, connection: Connection, inbox: Inbox) -> None:
-        """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it."""
-        message = None
+    async def _handshake(self, connection: Connection, inbox: Inbox) -> bool:
+        """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it.
+
+        Returns whether there is more to read.
+        """
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(HANDSHAKE_S, connection.close, close_codes.NOT_AUTHENTICATED)
         try:
-            async with asyncio.timeout(HANDSHAKE_S):
-                message = await inbox.next()
-        except TimeoutError:
-            connection.close(close_codes.NOT_AUTHENTICATED)
+            message = await inbox.next()
+        finally:
+            late.cancel()
         inbox.take = functools.partial(self._take, connection)
-        if message is None:
-            return
+        if message.type is WSMsgType.CLOSE:
+            connection.close(message.data or NORMAL)
+            return False
+        if not connection.closing:
+            await self._introduce(connection, message)
+        inbox.done()
+        return True
+
+    async def _introduce(self, connection: Connection, message: Any) -> None:
         frame = None
         if message.type is WSMsgType.TEXT:
             with contextlib.suppress(frames.Unreadable):
@@ -90,7 +100,6 @@ class Sockets:
         else:
             self._hub.register(connection)
             await self._snapshot(connection, frame.ref)
-        inbox.done()
 
     async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:
         """Let the connection be its token's user. Returns the code to close with when it can't be."""

@@ -39,6 +39,7 @@ class AccessTokens:
         self._keys = dict(secrets)
         self._kid = secrets[0][0]
         self._seen: dict[str, Claims] = {}
+        self._heads: dict[str, bytes] = {}  # a good token's first part -> the secret that it names
 
     def make(self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int) -> str:
         """Return a token that is valid for so many seconds of service time."""
@@ -71,10 +72,13 @@ class AccessTokens:
 
     def _verify(self, token: str) -> Claims:
         try:
-            kid = jwt.get_unverified_header(token).get("kid")
-            key = self._keys.get(kid) if isinstance(kid, str) else None
+            head, _, _ = token.partition(".")
+            key = self._heads.get(head)
             if key is None:
-                raise Unauthenticated
+                kid = jwt.get_unverified_header(token).get("kid")
+                key = self._keys.get(kid) if isinstance(kid, str) else None
+                if key is None:
+                    raise Unauthenticated
             options: Any = {
                 "require": REQUIRED,
                 "verify_exp": False,
@@ -82,6 +86,7 @@ class AccessTokens:
                 "verify_iat": False,
             }
             raw = jwt.decode(token, key, algorithms=[ALGORITHM], options=options)
+            self._heads[head] = key
             user_id, sid = ids.parse_id(raw["sub"]), ids.parse_id(raw["sid"])
             if user_id is None or sid is None or not isinstance(raw["exp"], int):
                 raise Unauthenticated

@@ -232,3 +232,11 @@ async def test_messages_behind_a_frame_that_waits_keep_their_order(world: World)
             if heard["type"] == "message_ack":
                 acks.append((heard["seq"], heard["ref"]))
         assert acks == [(number + 1, str(number)) for number in range(TWENTY)]
+
+
+async def test_a_close_before_the_first_frame_is_answered_too(world: World) -> None:
+    async with a_wire(await world.customer()) as wire:
+        wire.send(upgrade() + frame(CLOSE, b"\x03\xe8"))
+        assert (await wire.answer())[0] == 101
+        assert await wire.frame() == (CLOSE, b"\x03\xe8")
+        assert await wire.ended()
