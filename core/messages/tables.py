@@ -10,7 +10,7 @@ class ChatMessage(Table, tablename="chat_messages"):
     """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the session's marks in bulk."""
 
     id = columns.identifier()
-    session_id = columns.reference("ChatSession")
+    session_id = columns.plain_id(null=False)  # triggers hold the reference (piccolo_migrations/sql/chat_reference.sql)
     seq = columns.number()
     sender_type = columns.string(10)
     sender_id = columns.plain_id(null=False)

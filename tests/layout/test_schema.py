@@ -4,9 +4,10 @@ import json
 import os
 from typing import Any
 
+import asyncpg
 import pytest
 
-from tests.stack import Stack
+from tests.stack import Stack, World, new_id
 
 pytestmark = pytest.mark.anyio
 # Columns, their types, whether they may be null, and their defaults.
@@ -91,3 +92,24 @@ async def test_the_configuration_is_seeded_with_the_specified_values(stack: Stac
         "three_minute_warning_enabled": True, "free_trial_duration_minutes": 5,
     }  # fmt: skip
     assert {key: seeded[key] for key in expected} == {key: {"value": value} for key, value in expected.items()}
+
+
+async def test_a_message_is_of_a_session_that_exists_stays_in_it_and_keeps_it(world: World) -> None:
+    sessions = [await world.session(await world.customer(), await world.mitra()) for _ in range(2)]
+    customer, mitra = await world.customer(), await world.mitra()
+    chatting = await world.session(customer, mitra)
+    socket = await customer.open("chat")
+    message = await socket.say(chatting, "halo")
+    copy = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content)
+      SELECT gen_random_uuid(), $2, n, sender_type, sender_id, gen_random_uuid(), content
+      FROM chat_messages, generate_series(1, 3) AS n WHERE id = $1"""
+    gone = new_id()
+    for sql, *values in (
+        (copy, message["id"], gone),
+        ("UPDATE chat_messages SET session_id = $2 WHERE id = $1", message["id"], sessions[0]),
+        ("DELETE FROM chat_sessions WHERE id = $1", chatting),
+    ):
+        with pytest.raises(asyncpg.ForeignKeyViolationError):
+            await world.stack.sql(sql, *values)
+    assert await world.stack.sql("SELECT 1 FROM chat_messages WHERE session_id = $1", gone) == []
+    assert len(await world.stack.sql("SELECT 1 FROM chat_messages WHERE session_id = $1", chatting)) == 1
