@@ -46,7 +46,7 @@ class Sockets:
         accept = wire.accept_key(request)
         if accept is None:
             error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
-            return web.json_response(error, status=400)
+            return web.json_response(error, status=400, headers={"Sec-WebSocket-Version": "13"})
         transport = request.transport
         if transport is None:
             return wire.Upgraded()

@@ -132,7 +132,8 @@ async def test_an_upgrade_is_answered_as_the_standard_computes_it(world: World) 
 async def test_what_is_no_upgrade_is_refused(world: World, change: dict[str, str | None]) -> None:
     async with a_wire(await world.customer()) as wire:
         wire.send(upgrade(**change))
-        status, _, body = await wire.answer()
+        status, headers, body = await wire.answer()
+        assert headers["sec-websocket-version"] == "13"
         assert (status, json.loads(body)["error"]["code"]) == (400, "MALFORMED")
 
 
