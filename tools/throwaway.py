@@ -1,6 +1,8 @@
 """A service of its own for the demo: free ports, temporary data, scaled time."""
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import pathlib
 import shutil
@@ -12,12 +14,28 @@ from tools.client import Addresses
 from tools.inbox import CodeInbox
 from tools.push_inbox import PushInbox
 
+PORTS = range(12_000, 20_000)
+
 
 def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that is free now, and that nobody else gets from here for a while.
+
+    One of those that the system gives to outgoing connections may be gone before the process that it is for has bound it;
+    so these are below them, each given once, whichever process of this machine asks, until all have been.
+    """
+    with (pathlib.Path(tempfile.gettempdir()) / f"sesi-ports-{os.getuid()}").open("a+") as book:
+        fcntl.flock(book, fcntl.LOCK_EX)
+        book.seek(0)
+        last = book.read().strip()
+        port = int(last) if last.isdecimal() else PORTS.start
+        for _ in PORTS:
+            port = port + 1 if port + 1 in PORTS else PORTS.start
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                book.truncate(0)
+                book.write(str(port))
+                return port
+    raise OSError("no port is free")
 
 
 class Throwaway:

@@ -256,7 +256,7 @@ async def test_who_is_online_now_is_online_until_now(desk: World) -> None:
 
 # -- many rows
 
-MANY = 300_000
+MANY = 150_000
 GENERATED = (
     """INSERT INTO mitras (id, phone, display_name, is_active)
        SELECT gen_random_uuid(), '+62813' || lpad(n::text, 8, '0'), 'Many ' || n, true FROM generate_series(1, 60) n""",
@@ -304,7 +304,7 @@ async def plan_of(connection: Any, statement: str, args: list[Any], *, generic: 
 
 @pytest.fixture(scope="module")
 async def many(own: Stack, model: Model) -> None:
-    """Three hundred thousand requests over sixty days."""
+    """A hundred and fifty thousand requests over sixty days."""
     connection = await asyncpg.connect(own.database_url)
     try:
         for statement in GENERATED:
