@@ -13,7 +13,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from realtime import close_codes
-from realtime.wire import PING, close_frame, text_frame
+from realtime.wire import PING, close_frame, pong_frame, text_frame
 
 MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
@@ -92,6 +92,15 @@ class Connection:
     def ping(self) -> None:
         """Ask the peer whether it is there."""
         self.transport.write(PING)
+
+    def pong(self, payload: bytes) -> None:
+        """Answer the peer's ping; one who does not read the answers is cut off."""
+        if self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size() > MAX_BYTES:
+            self.close(close_codes.TOO_SLOW)
+        else:
+            self.transport.write(pong_frame(payload))
 
     def may_send(self, now: float) -> bool:
         """Whether the client keeps within its frame rate; takes one token. `now` is monotonic."""

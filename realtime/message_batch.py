@@ -7,7 +7,6 @@ Nothing that PostgreSQL could refuse gets into a batch: one bad row would fail a
 
 import asyncio
 import datetime as dt
-from collections.abc import Iterable
 
 import attrs
 import msgspec
@@ -33,7 +32,7 @@ FILL_EVERY_S = 1.0
 FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
 FILL_SESSIONS = 100
 
-Moved = dict[int, str]  # which marks (see Feed.marks), and the connection that moved each last: it knows
+Moved = dict[int, tuple[int, str]]  # which marks (see Feed.marks): up to where, and the connection that said so
 log = logs.get("message_batch")
 encode = msgspec.json.encode
 
@@ -55,7 +54,7 @@ class Partition:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._queue: list[Item] = []
-        self._marked: dict[Feed, Moved] = {}
+        self._marked: dict[str, tuple[Feed, Moved]] = {}  # by session: a feed may be dropped and made anew meanwhile
         self._ripening: asyncio.TimerHandle | None = None
         self._ripe = False  # the oldest of the marks has waited long enough
         self._wake = asyncio.Event()
@@ -86,13 +85,16 @@ class Partition:
         for k in (kind, kind - 1) if kind & 1 else (kind,):
             if bound > feed.marks[k]:
                 feed.marks[k] = bound
-                self._keep(feed, {k: device})
+                self._keep(feed, {k: (bound, device)})
 
     def _keep(self, feed: Feed, moved: Moved) -> None:
         """Let marks wait for a message of their session, or their time."""
         if self._ripening is None:
             self._ripening = self._loop.call_later(MARK_EVERY_S, self._ripen)
-        self._marked.setdefault(feed, {}).update(moved)
+        _, waiting = self._marked.setdefault(feed.id, (feed, {}))
+        for kind, mark in moved.items():
+            if kind not in waiting or mark[0] > waiting[kind][0]:
+                waiting[kind] = mark
 
     def _ripen(self) -> None:
         self._ripening = None
@@ -100,7 +102,7 @@ class Partition:
             self._ripe = True
             self._wake.set()
 
-    def _cut(self) -> tuple[list[Item], dict[Feed, Moved]]:
+    def _cut(self) -> tuple[list[Item], list[tuple[Feed, Moved]]]:
         """Take a batch. A repeated client id stays behind: the next batch finds the first one stored."""
         batch, twins = self._queue[:BATCH_ROWS], []
         if len({item.draft.client_message_id for item in batch}) < len(batch):
@@ -109,9 +111,9 @@ class Partition:
         if self._ripe:
             self._ripe = False
             marked, self._marked = self._marked, {}
-            return batch, marked
-        feeds = {item.feed for item in batch} if self._marked else ()
-        return batch, {feed: self._marked.pop(feed) for feed in feeds if feed in self._marked}
+            return batch, list(marked.values())
+        sessions = {item.feed.id for item in batch} if self._marked else ()
+        return batch, [self._marked.pop(session_id) for session_id in sessions if session_id in self._marked]
 
     async def run(self) -> None:
         """Commit batches until cancelled."""
@@ -133,13 +135,13 @@ class Partition:
                 finally:
                     self.busy, self._committing = False, []
 
-    async def _turn(self, batch: list[Item], marked: dict[Feed, Moved]) -> None:
-        marks = {feed.id: _mark(feed, moved) for feed, moved in marked.items()}
+    async def _turn(self, batch: list[Item], marked: list[tuple[Feed, Moved]]) -> None:
+        marks = {feed.id: _mark(moved) for feed, moved in marked}
         try:
             at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
         except Unavailable:
-            for feed, moved in marked.items():  # given up: the marks are kept for another batch
-                self._keep(feed, moved | self._marked.get(feed, {}))
+            for feed, moved in marked:  # given up: the marks are kept for another batch
+                self._keep(feed, moved)
             for item in batch:
                 item.connection.error("UNAVAILABLE", "The message is not stored. Send it again.", item.ref)
             await real_sleep(0.1)
@@ -150,7 +152,7 @@ class Partition:
             raise
         metrics.BATCHES.inc()
         stored = self._announce(batch, answers)
-        passing = self._announce_marks(marked, marks, at)
+        passing = self._announce_marks(marked, at)
         if stored or passing:
             envelope = Envelope(messages=stored, passing=passing)
             self._hub.runtime.tell(envelope)
@@ -185,21 +187,19 @@ class Partition:
             metrics.MESSAGES.inc(len(stored))
         return stored
 
-    def _announce_marks(
-        self, marked: dict[Feed, Moved], marks: dict[str, Mark], at: dt.datetime | None
-    ) -> list[Passing]:
+    def _announce_marks(self, marked: list[tuple[Feed, Moved]], at: dt.datetime | None) -> list[Passing]:
         passing = []
         moment = as_text(at) if at is not None else self._hub.server_time()
-        for feed, moved in marked.items():
+        for feed, moved in marked:
             self._hub.unfilled.add(feed)
-            committed = marks[feed.id].by_kind  # those of the feed may have moved on
             for kind in sorted(moved):
+                up_to, device = moved[kind]
                 status = "read" if kind & 1 else "delivered"
-                frame = message_send.status_frame(feed.id, status, committed[kind], moment)
+                frame = message_send.status_frame(feed.id, status, up_to, moment)
                 reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
                 passing.append(Passing(recipient_id=writer, frame=frame))
                 if status == "read":  # read on one device is read on the others
-                    passing.append(Passing(recipient_id=reader, frame=frame, skip=moved[kind]))
+                    passing.append(Passing(recipient_id=reader, frame=frame, skip=device))
         return passing
 
 
@@ -224,9 +224,9 @@ def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | 
     ).encode()
 
 
-def _mark(feed: Feed, kinds: Iterable[int]) -> Mark:
-    moved = [feed.marks[kind] if kind in kinds else 0 for kind in range(4)]
-    return Mark(customer_delivered=moved[0], customer_read=moved[1], mitra_delivered=moved[2], mitra_read=moved[3])
+def _mark(moved: Moved) -> Mark:
+    seqs = [moved[kind][0] if kind in moved else 0 for kind in range(4)]
+    return Mark(customer_delivered=seqs[0], customer_read=seqs[1], mitra_delivered=seqs[2], mitra_read=seqs[3])
 
 
 class MessageBatch:

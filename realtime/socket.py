@@ -17,13 +17,12 @@ from core.runtime import AWAY
 from realtime import close_codes, frames, wire
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
-from realtime.connection import Connection, encode
+from realtime.connection import CLOSE_S, Connection, encode
 from realtime.hub import Hub
 from realtime.wire import Inbox
 
 HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
 PING_S = 25
-NORMAL = 1000  # RFC 6455, 7.4.1
 CLOSED = object()
 
 log = logs.get("socket")
@@ -66,6 +65,8 @@ class Sockets:
             self._hub.unregister(connection)
             connection.closing = True
             connection.gone.set()
+            # aiohttp closes it now, which waits until the peer has read what is still to be written.
+            asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
         return wire.Upgraded()
 
     async def _handshake(self, connection: Connection, inbox: Inbox) -> bool:
@@ -81,7 +82,7 @@ class Sockets:
             late.cancel()
         inbox.take = functools.partial(self._take, connection)
         if message.type is WSMsgType.CLOSE:
-            connection.close(message.data or NORMAL)
+            connection.close(wire.answer_to_close(message.data))
             return False
         if not connection.closing:
             await self._introduce(connection, message)
@@ -169,12 +170,12 @@ class Sockets:
             connection.pinged = 0
             kind = message.type
             if kind is WSMsgType.CLOSE:
-                connection.close(message.data or NORMAL)
+                connection.close(wire.answer_to_close(message.data))
                 return CLOSED
             if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
                 return None
             if kind is WSMsgType.PING:
-                connection.transport.write(wire.pong_frame(message.data))
+                connection.pong(message.data)
             elif kind is not WSMsgType.PONG and not connection.may_send(now):
                 connection.close(close_codes.TOO_FAST)
             elif not self.open:
@@ -188,6 +189,7 @@ class Sockets:
         except Exception:
             log.exception("a frame could not be carried out")
             connection.transport.abort()
+            return CLOSED
         return None
 
     def _frame(self, connection: Connection, data: bytes) -> Any:

@@ -17,6 +17,9 @@ from aiohttp.http import WS_KEY, WebSocketReader
 
 MAX_FRAME = 16_384  # contract 7; the parser refuses what reaches its limit, we what is beyond
 WAITING_BYTES = 65_536  # of frames that wait for the task: from twice as many on nothing more is read
+NORMAL, PROTOCOL_ERROR = 1000, 1002
+SENDABLE = frozenset({NORMAL, 1001, PROTOCOL_ERROR, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
+OURS, BEYOND = 3000, 5000  # codes for libraries and applications
 PING = b"\x89\x00"
 ANSWER = (
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n"
@@ -36,6 +39,13 @@ def text_frame(payload: bytes) -> bytes:
 def close_frame(code: int) -> bytes:
     """Return a close frame without a reason (5.5.1)."""
     return b"\x88\x02" + code.to_bytes(2, "big")
+
+
+def answer_to_close(code: int) -> int:
+    """Return the code that answers a peer's close frame: its own, if it is one that may be sent (7.4)."""
+    if code == 0:
+        return NORMAL
+    return code if code in SENDABLE or OURS <= code < BEYOND else PROTOCOL_ERROR
 
 
 def pong_frame(payload: bytes) -> bytes:
@@ -87,7 +97,7 @@ class Upgraded(web.StreamResponse):
 def accept_key(request: web.Request) -> str | None:
     """Return the answer to a request's key; None when it does not ask for an upgrade to a WebSocket (4.2.1)."""
     headers = request.headers
-    tokens = {token.strip().lower() for token in headers.get(hdrs.CONNECTION, "").split(",")}
+    tokens = {token.strip().lower() for token in ",".join(headers.getall(hdrs.CONNECTION, ())).split(",")}
     key = headers.get(hdrs.SEC_WEBSOCKET_KEY, "")
     try:
         sane = len(base64.b64decode(key, validate=True)) == 16

@@ -44,7 +44,7 @@ class Said(msgspec.Struct):
 
 
 class Prepared(HMACAlgorithm):
-    """HS256 that does not ask again, of every token, whether our secret might be another kind of key: `make` has asked."""
+    """HS256 that does not ask of every token whether our secret might be another kind of key."""
 
     def prepare_key(self, key: str | bytes) -> bytes:
         """Return the secret as it is."""

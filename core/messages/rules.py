@@ -45,11 +45,6 @@ class Mark:
     mitra_delivered: int = 0
     mitra_read: int = 0
 
-    @property
-    def by_kind(self) -> tuple[int, int, int, int]:
-        """The four, in the order above."""
-        return self.customer_delivered, self.customer_read, self.mitra_delivered, self.mitra_read
-
 
 def check_message(*, message_type: str, content: str, metadata: dict[str, Any] | None) -> str | None:
     """Check what PostgreSQL would refuse, because one bad row fails its whole batch; return the metadata as JSON text.

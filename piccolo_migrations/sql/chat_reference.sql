@@ -1,6 +1,7 @@
 -- A chat message belongs to a session that exists, asked once for each statement. As a foreign key it was asked once for
 -- each message, a fifth of what PostgreSQL spends on one; and every batch holds its sessions' rows locked while it asks.
 SET LOCAL lock_timeout = '5s';
+LOCK TABLE chat_sessions, chat_messages IN ACCESS EXCLUSIVE MODE; -- in the order in which a batch takes them
 ALTER TABLE chat_messages DROP CONSTRAINT IF EXISTS chat_messages_session_id_fkey;
 
 CREATE OR REPLACE FUNCTION chat_messages_have_sessions() RETURNS trigger LANGUAGE plpgsql
@@ -29,7 +30,17 @@ BEGIN
   IF EXISTS (SELECT 1 FROM chat_messages WHERE session_id = OLD.id) THEN
     RAISE EXCEPTION 'chat session %: it has messages', OLD.id USING ERRCODE = 'foreign_key_violation';
   END IF;
-  RETURN OLD;
+  RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
-CREATE OR REPLACE TRIGGER chat_session_keeps_messages BEFORE DELETE ON chat_sessions
+CREATE OR REPLACE TRIGGER chat_session_keeps_messages BEFORE DELETE OR UPDATE OF id ON chat_sessions
   FOR EACH ROW EXECUTE FUNCTION chat_session_keeps_messages();
+
+CREATE OR REPLACE FUNCTION chat_sessions_keep_messages() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM chat_messages) THEN
+    RAISE EXCEPTION 'chat sessions: there are messages' USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER chat_sessions_keep_messages AFTER TRUNCATE ON chat_sessions
+  FOR EACH STATEMENT EXECUTE FUNCTION chat_sessions_keep_messages();

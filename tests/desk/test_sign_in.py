@@ -1,6 +1,5 @@
 """Operators sign in: the lockout is exact, says nothing about who exists, and passwords are hard to guess."""
 
-import statistics
 import time
 from typing import Any
 
@@ -97,8 +96,9 @@ async def test_what_is_answered_does_not_say_who_exists(world: World) -> None:
             bodies[name].append((caught.value.status, error["code"], error["message"], set(error)))
     assert bodies["known"] == bodies["unknown"] == bodies["disabled"]
     assert [status for status, *_ in bodies["known"]] == [401] * 5 + [423] * 2
-    typical = {name: statistics.median(times) for name, times in took.items()}
-    assert max(typical.values()) < 3 * min(typical.values()), typical
+    # Of the attempts at which a password was checked, the one that the machine disturbed least.
+    best = {name: min(times[:5]) for name, times in took.items()}
+    assert max(best.values()) < 3 * min(best.values()), best
 
 
 async def test_a_new_password_of_bad_shape_is_422_and_counts_for_nothing(world: World) -> None:

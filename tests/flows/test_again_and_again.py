@@ -22,7 +22,7 @@ ACK_S = 5.0
 @pytest.fixture
 def chat(stage: Stage) -> Chat:
     """A chat; nobody else's is open."""
-    stage.run(stage.runtime.db.fetch("TRUNCATE chat_sessions, payment_requests CASCADE"))
+    stage.run(stage.runtime.db.fetch("TRUNCATE chat_sessions, chat_messages, payment_requests CASCADE"))
     return stage.run(_a_chat(stage))
 
 

@@ -108,6 +108,8 @@ async def test_a_message_is_of_a_session_that_exists_stays_in_it_and_keeps_it(wo
         (copy, message["id"], gone),
         ("UPDATE chat_messages SET session_id = $2 WHERE id = $1", message["id"], sessions[0]),
         ("DELETE FROM chat_sessions WHERE id = $1", chatting),
+        ("UPDATE chat_sessions SET id = $2 WHERE id = $1", chatting, gone),
+        ("TRUNCATE chat_sessions CASCADE",),
     ):
         with pytest.raises(asyncpg.ForeignKeyViolationError):
             await world.stack.sql(sql, *values)

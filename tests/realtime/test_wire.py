@@ -55,6 +55,7 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.send = writer.write
+        self.drain = writer.drain
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """The answer to the upgrade: status, headers, body."""
@@ -137,6 +138,25 @@ async def test_what_is_no_upgrade_is_refused(world: World, change: dict[str, str
         assert (status, json.loads(body)["error"]["code"]) == (400, "MALFORMED")
 
 
+async def test_the_connection_header_may_come_in_two_lines(world: World) -> None:
+    async with a_wire(await world.customer()) as wire:
+        wire.send(upgrade().replace(b"Connection: Upgrade", b"Connection: keep-alive\r\nConnection: Upgrade"))
+        assert (await wire.answer())[0] == 101
+
+
+async def test_who_pings_and_never_reads_is_cut_off(world: World) -> None:
+    async with a_known_wire(await world.customer()) as wire:
+        pings = frame(PING, b"x" * 125) * 1000
+
+        async def flood() -> None:
+            while True:
+                wire.send(pings)
+                await wire.drain()
+
+        with pytest.raises(ConnectionError):
+            await flood()
+
+
 async def test_a_ping_is_answered_with_what_it_carried(world: World) -> None:
     async with a_known_wire(await world.customer()) as wire:
         for payload in (b"", b"x" * 125):
@@ -144,7 +164,10 @@ async def test_a_ping_is_answered_with_what_it_carried(world: World) -> None:
             assert await wire.frame() == (PONG, payload)
 
 
-@pytest.mark.parametrize(("sent", "code"), [(b"\x03\xe9bye", 1001), (b"\x0f\xa0", 4000), (b"", 1000)])
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(b"\x03\xe9bye", 1001), (b"\x0f\xa0", 4000), (b"", 1000), (b"\x03\xee", 1002), (b"\x13\x88", 1002)],
+)
 async def test_a_close_is_answered_and_the_server_hangs_up(world: World, sent: bytes, code: int) -> None:
     async with a_known_wire(await world.customer()) as wire:
         wire.send(said(type="ping", ref="before") + frame(CLOSE, sent) + said(type="ping", ref="behind"))

@@ -3,7 +3,7 @@
 Everything happens inside PostgreSQL and in one transaction: indexes, foreign keys and triggers of the tables that get
 many rows are put aside, the rows are made by the statements of grow_sql, and all of it is put back and compared with how
 it was. Foreign keys and unique indexes are thereby checked over all rows; what the triggers would have refused is what
-`sesi audit` looks for.
+`sesi audit` looks for, but for messages of no session, which the statement that makes them cannot make.
 """
 
 import datetime as dt
