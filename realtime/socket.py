@@ -77,7 +77,7 @@ class Sockets:
         loop = asyncio.get_running_loop()
         late = loop.call_later(HANDSHAKE_S, connection.close, close_codes.NOT_AUTHENTICATED)
         try:
-            message = await inbox.next()
+            message = await inbox.read()
         finally:
             late.cancel()
         inbox.take = functools.partial(self._take, connection)
@@ -154,7 +154,7 @@ class Sockets:
     async def _read(self, connection: Connection, inbox: Inbox) -> None:
         """Do what can't be done at once, until the peer closes."""
         while True:
-            left = await inbox.next()
+            left = await inbox.read()
             if isinstance(left, tuple):  # a message that came while another one was being carried out
                 left = self._take(connection, left)
             if left is CLOSED:

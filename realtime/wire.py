@@ -54,7 +54,11 @@ def pong_frame(payload: bytes) -> bytes:
 
 
 class Inbox(WebSocketDataQueue):
-    """What the parser hands in, in its order: `take` carries a frame out at once, or returns what the task shall do."""
+    """What the parser hands in, in its order: `take` carries a frame out at once, or returns what the task shall do.
+
+    `read` returns what is to be done next: a message that nobody has looked at, or what `take` has left. It raises
+    EofStream when the peer is gone, WebSocketError when it broke the protocol.
+    """
 
     def __init__(self, request: web.Request) -> None:
         super().__init__(request.protocol, WAITING_BYTES, loop=asyncio.get_running_loop())
@@ -68,15 +72,8 @@ class Inbox(WebSocketDataQueue):
         self._behind += 1
         super().feed_data(data, size)
 
-    async def next(self) -> Any:
-        """Return what is to be done next: a message that nobody has looked at, or what `take` has left.
-
-        Raises EofStream when the peer is gone, WebSocketError when it broke the protocol.
-        """
-        return await self.read()
-
     def done(self) -> None:
-        """What `next` returned has been done."""
+        """What `read` returned has been done."""
         self._behind -= 1
 
 
