@@ -8,6 +8,7 @@ does. Everything else is a notice with an event id; each process sends each even
 
 import asyncio
 import contextlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -27,7 +28,9 @@ from realtime import close_codes
 from realtime.connection import Connection
 
 SOCKETS_A_USER = 8  # contract 7: a user, path and process
-HOLD_S = 0.05  # how long a hole may be filled by the bus before the database is asked
+HOLD_S = 0.2  # how long the bus may take to fill a hole before the database is asked; two busy processes take 0.1
+AGAIN_S = 0.25  # until the database is asked again, when it did not help
+PAGE = 200
 REMEMBER_EVENTS = 50_000
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed"})
 
@@ -95,6 +98,7 @@ class Hub:
         self.unfilled: set[Feed] = set()
         # Ids of messages that this process is about to hand on by itself.
         self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
+        self.crossed_at = -math.inf  # when another process last stored a message of a session here, on the loop's clock
         self._dirty: set[Connection] = set()
         self._flushing = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -118,9 +122,10 @@ class Hub:
         self._dirty.add(connection)
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the frames of all connections."""
         self._flushing = False
         dirty, self._dirty = self._dirty, set()
         for connection in dirty:
@@ -218,7 +223,10 @@ class Hub:
 
     def heard(self, _channel: str, data: bytes) -> None:
         """Take news off the bus; our own have been handed on already, and are not heard again."""
-        self.take(wire.decode(data))
+        envelope = wire.decode(data)
+        if any(message.session_id in self.feeds for message in envelope.messages):
+            self.crossed_at = self._loop.time()
+        self.take(envelope)
 
     def take(self, envelope: Envelope) -> None:
         """Hand news to the sockets here."""
@@ -303,23 +311,33 @@ class Hub:
 
     async def _fill_hole(self, feed: Feed) -> None:
         try:
-            await real_sleep(HOLD_S)
             while feed.sent < feed.last_seq:
                 behind = feed.sent
-                with contextlib.suppress(*AWAY):
-                    views = await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=200)
-                    soon = self.committing(feed)  # their senders get an ack, and not their own words
-                    for view in views:
-                        if view.seq == feed.sent + 1 and view.id not in soon:
-                            held = feed.held.pop(view.seq, None)
-                            self._send(feed, held or self._stored(feed, view))
+                await real_sleep(HOLD_S)
                 if feed.sent == behind:
-                    await real_sleep(0.25)
-                    if self.feeds.get(feed.id) is not feed:
-                        return
+                    await self._read_on(feed)
+                if feed.sent == behind:
+                    await real_sleep(AGAIN_S)
+                if self.feeds.get(feed.id) is not feed:
+                    return
             feed.held = {seq: held for seq, held in feed.held.items() if seq > feed.sent}
         finally:
             feed.reading = False
+
+    async def _read_on(self, feed: Feed) -> None:
+        """Hand on what is stored behind `sent`, as far as it goes."""
+        with contextlib.suppress(*AWAY):
+            while True:
+                views = await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=PAGE)
+                if self.feeds.get(feed.id) is not feed:  # dropped meanwhile: who has come back has a snapshot
+                    return
+                soon = self.committing(feed)  # their senders get an ack, and not their own words
+                for view in views:
+                    if view.seq == feed.sent + 1 and view.id not in soon:
+                        held = feed.held.pop(view.seq, None)
+                        self._send(feed, held or self._stored(feed, view))
+                if len(views) < PAGE or feed.sent != views[-1].seq:
+                    return
 
     def _stored(self, feed: Feed, view: chats.MessageView) -> StoredMessage:
         frame = encode({"type": "message", "event_id": view.id, "server_time": self.server_time(), "message": view})

@@ -1,14 +1,14 @@
 """Frames of all connections -> batches by session -> one transaction -> acks (hot path).
 
-How this works: a session belongs to one of two partitions. While a partition's batch commits, the next one gathers; an
-idle service answers at once, and a busy one writes many rows a transaction. What clients see leaves after the commit.
-Nothing that PostgreSQL could refuse gets into a batch: one bad row would fail all of them.
+How this works: while a batch commits, the next one gathers; an idle service answers at once, and a busy one writes many
+rows a transaction. What clients see leaves after the commit. Nothing that PostgreSQL could refuse gets into a batch: one
+bad row would fail all of them.
 """
 
 import asyncio
 import datetime as dt
+import math
 
-import attrs
 import msgspec
 
 from core.base import ids, logs, metrics
@@ -21,146 +21,175 @@ from core.messages.rules import Draft, Mark, Placed, check_message
 from realtime.connection import Connection
 from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
+from realtime.message_queue import Batch, Item, MessageQueue, Moved
 
-PARTITIONS = 2
-BATCH_ROWS = 500  # bounds the time one transaction holds its locks
-QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
 GATHER_S = 0.002  # from one batch's start to the next: a commit for every few messages costs more than they do
-# Marks ride with a message of their session, or wait this long: most need no row version and no write of their own.
-MARK_EVERY_S = 0.1
+# A batch of a few messages costs nearly as much as one of many: a second one goes beside the first when so many wait, or
+# when the first is slow. One that takes much longer is not counted: somebody holds a lock on one of its sessions.
+# Where another process stores messages of the same sessions, two of ours would wait for it with locks held: one is enough.
+AT_ONCE = 2
+APART_ROWS = 64
+SLOW_S = 0.1
+HELD_S = 0.5
+CROSSED_S = 1.0
+MOST_AT_ONCE = 4  # those that are not counted included; each needs a connection of the pool
+AFTER_FAILURE_S = 0.1
+TICK_S = 0.001  # of the event loop's timers, which may be early by that
 FILL_EVERY_S = 1.0
 FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
 FILL_SESSIONS = 100
 
-Moved = dict[int, tuple[int, str]]  # which marks (see Feed.marks): up to where, and the connection that said so
 log = logs.get("message_batch")
 encode = msgspec.json.encode
 
 
-@attrs.define(slots=True)
-class Item:
-    """A message on its way to the database."""
-
-    draft: Draft
-    connection: Connection
-    feed: Feed
-    ref: str | None
-    sender_type: str
+def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | None) -> bytes:
+    """The `message_ack` frame, written by hand as `message` is; the client's `ref` is what needs escaping."""
+    echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
+    return (
+        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{placed.id}","seq":{placed.seq},'
+        f'"created_at":"{at}","server_time":"{server_time}"{echoed}}}'
+    ).encode()
 
 
-class Partition:
-    """Half of the sessions: their queue and their flusher."""
+def _mark(moved: Moved) -> Mark:
+    seqs = [moved[kind][0] if kind in moved else 0 for kind in range(4)]
+    return Mark(customer_delivered=seqs[0], customer_read=seqs[1], mitra_delivered=seqs[2], mitra_read=seqs[3])
+
+
+class MessageBatch:
+    """The chat's way into the database."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._queue: list[Item] = []
-        self._marked: dict[str, tuple[Feed, Moved]] = {}  # by session: a feed may be dropped and made anew meanwhile
-        self._ripening: asyncio.TimerHandle | None = None
-        self._ripe = False  # the oldest of the marks has waited long enough
+        self._queue = MessageQueue()
+        self._began: dict[Batch, float] = {}  # those with the database, the oldest first
+        self._last_began = -math.inf
         self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._loop = asyncio.get_running_loop()
-        self._committing: list[Item] = []
-        self.busy = False
+        hub.committing = self._queue.under_way
 
-    @property
-    def idle(self) -> bool:
-        """Whether everything that was handed in has been committed."""
-        return not (self._queue or self._marked or self.busy)
-
-    def committing(self, feed: Feed) -> set[str]:
-        """The ids of a session's messages that are with the database now."""
-        return {item.draft.id for item in self._committing if item.feed is feed}
-
-    def add(self, item: Item) -> bool:
-        """Hand in a message; False when too many wait already."""
-        if len(self._queue) >= QUEUE_ROWS:
-            return False
-        self._queue.append(item)
-        self._wake.set()
-        return True
-
-    def mark(self, feed: Feed, kind: int, up_to: int, device: str) -> None:
-        """Move a mark (see Feed.marks); what is read has been delivered. One absurd mark must not block later ones."""
-        bound = min(up_to, feed.last_seq)
-        for k in (kind, kind - 1) if kind & 1 else (kind,):
-            if bound > feed.marks[k]:
-                feed.marks[k] = bound
-                self._keep(feed, {k: (bound, device)})
-
-    def _keep(self, feed: Feed, moved: Moved) -> None:
-        """Let marks wait for a message of their session, or their time."""
-        if self._ripening is None:
-            self._ripening = self._loop.call_later(MARK_EVERY_S, self._ripen)
-        _, waiting = self._marked.setdefault(feed.id, (feed, {}))
-        for kind, mark in moved.items():
-            if kind not in waiting or mark[0] > waiting[kind][0]:
-                waiting[kind] = mark
-
-    def _ripen(self) -> None:
-        self._ripening = None
-        if self._marked:
-            self._ripe = True
+    def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
+        """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
+        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
+        draft = Draft(
+            id=ids.new_id(),
+            session_id=feed.id,
+            sender_id=party,
+            client_message_id=frame.client_message_id.lower(),
+            type=frame.message_type,
+            content=frame.content,
+            metadata=metadata,
+        )
+        assert connection.actor is not None
+        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
+        if self._queue.add(item):
             self._wake.set()
+        else:
+            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
 
-    def _cut(self) -> tuple[list[Item], list[tuple[Feed, Moved]]]:
-        """Take a batch. A repeated client id stays behind: the next batch finds the first one stored."""
-        batch, twins = self._queue[:BATCH_ROWS], []
-        if len({item.draft.client_message_id for item in batch}) < len(batch):
-            batch, twins = _apart(batch)
-        self._queue[:BATCH_ROWS] = twins
-        if self._ripe:
-            self._ripe = False
-            marked, self._marked = self._marked, {}
-            return batch, list(marked.values())
-        sessions = {item.feed.id for item in batch} if self._marked else ()
-        return batch, [self._marked.pop(session_id) for session_id in sessions if session_id in self._marked]
+    def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
+        """Hand in a mark; what is read has been delivered. One absurd mark must not block later ones."""
+        assert connection.actor is not None
+        bound = min(up_to, feed.last_seq)
+        delivered = 2 if connection.actor.user_type is UserType.MITRA else 0  # see Feed.marks
+        moved: Moved = {}
+        for kind in (delivered, delivered + 1)[: 1 + read]:
+            if bound > feed.marks[kind]:
+                feed.marks[kind] = bound
+                moved[kind] = (bound, connection.id)
+        if moved:
+            self._queue.mark(feed, moved, self._loop.time())
+            if self._queue.due < self._timer_at:
+                self._wake.set()
+
+    def _may_begin_at(self) -> float:
+        """When the next batch may begin, as things are now: in the past for at once, infinity for not by itself."""
+        if len(self._began) >= MOST_AT_ONCE:
+            return math.inf
+        now, queue = self._loop.time(), self._queue
+        counted = [began for began in self._began.values() if now + TICK_S < began + HELD_S]  # the oldest first
+        at = -math.inf if queue.ready else queue.due
+        if len(counted) >= AT_ONCE:
+            at = max(at, counted[0] + HELD_S)
+        elif counted and (queue.ready < APART_ROWS or now < self._hub.crossed_at + CROSSED_S):
+            at = max(at, counted[0] + SLOW_S)
+        return at
+
+    def _wake_at(self, at: float) -> None:
+        """Look again at that time, if not before."""
+        if at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at, self._timer = at, self._loop.call_at(at, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer_at, self._timer = math.inf, None
+        self._wake.set()
 
     async def run(self) -> None:
         """Commit batches until cancelled."""
-        began = 0.0
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue or self._ripe:
-                self.busy = True
-                pause = began + GATHER_S - self._loop.time()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._fill())
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                pause = self._last_began + GATHER_S - self._loop.time()
                 if pause > 0:
                     await real_sleep(pause)
-                began = self._loop.time()
-                self._committing, marked = self._cut()
-                try:
-                    await self._turn(self._committing, marked)
-                except Exception:
-                    log.exception("a batch failed")
-                finally:
-                    self.busy, self._committing = False, []
+                now = self._loop.time()
+                if self._may_begin_at() <= now + TICK_S:
+                    batch = self._queue.cut(now)
+                    self._last_began = self._began[batch] = now
+                    group.create_task(self._commit(batch))
+                if (at := self._may_begin_at()) <= now + TICK_S:
+                    self._wake.set()
+                else:
+                    self._wake_at(at)
 
-    async def _turn(self, batch: list[Item], marked: list[tuple[Feed, Moved]]) -> None:
-        marks = {feed.id: _mark(moved) for feed, moved in marked}
+    async def _commit(self, batch: Batch) -> None:
         try:
-            at, answers = await message_send.commit_batch(self._hub.runtime, [item.draft for item in batch], marks)
-        except Unavailable:
-            for feed, moved in marked:  # given up: the marks are kept for another batch
-                self._keep(feed, moved)
-            for item in batch:
-                item.connection.error("UNAVAILABLE", "The message is not stored. Send it again.", item.ref)
-            await real_sleep(0.1)
-            return
+            await self._store(batch)
         except Exception:
-            for item in batch:
-                item.connection.error("INTERNAL_ERROR", "The message is not stored.", item.ref)
+            log.exception("a batch failed")
+        finally:
+            del self._began[batch]
+            self._queue.finish(batch, self._loop.time())
+            self._wake.set()
+
+    async def _store(self, batch: Batch) -> None:
+        marks = {feed.id: _mark(moved) for feed, moved in batch.marked}
+        try:
+            at, answers = await message_send.commit_batch(
+                self._hub.runtime, [item.draft for item in batch.items], marks
+            )
+        except Exception as error:
+            away = isinstance(error, Unavailable)
+            self._give_up(batch, "UNAVAILABLE" if away else "INTERNAL_ERROR")
+            await real_sleep(AFTER_FAILURE_S)
+            if away:
+                return
             raise
         metrics.BATCHES.inc()
-        stored = self._announce(batch, answers)
-        passing = self._announce_marks(marked, at)
+        stored = self._announce(batch.items, answers)
+        passing = self._announce_marks(batch.marked, at)
         if stored or passing:
-            envelope = Envelope(messages=stored, passing=passing)
-            self._hub.runtime.tell(envelope)
+            self._hub.runtime.tell(Envelope(messages=stored, passing=passing))
+        self._hub.flush()
 
-    def _announce(self, batch: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
+    def _give_up(self, batch: Batch, code: str) -> None:
+        """Tell the senders; marks are kept for another batch."""
+        for feed, moved in batch.marked:
+            self._queue.mark(feed, moved, self._loop.time())
+        for item in batch.items:
+            item.connection.error(code, "The message is not stored. Send it again.", item.ref)
+
+    def _announce(self, items: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
         stored = []
         at, moment = "", None
-        for item, placed in zip(batch, answers, strict=True):
+        for item, placed in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(placed, Placed):
                 code = "SESSION_NOT_ACTIVE" if placed else "NOT_FOUND"
@@ -202,74 +231,6 @@ class Partition:
                     passing.append(Passing(recipient_id=reader, frame=frame, skip=device))
         return passing
 
-
-def _apart(items: list[Item]) -> tuple[list[Item], list[Item]]:
-    """Part messages from those that repeat the client id of one before."""
-    first: list[Item] = []
-    twins: list[Item] = []
-    seen: set[tuple[str, str, str]] = set()
-    for item in items:
-        key = (item.draft.session_id, item.draft.sender_id, item.draft.client_message_id)
-        (twins if key in seen else first).append(item)
-        seen.add(key)
-    return first, twins
-
-
-def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | None) -> bytes:
-    """The `message_ack` frame, written by hand as `message` is; the client's `ref` is what needs escaping."""
-    echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
-    return (
-        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{placed.id}","seq":{placed.seq},'
-        f'"created_at":"{at}","server_time":"{server_time}"{echoed}}}'
-    ).encode()
-
-
-def _mark(moved: Moved) -> Mark:
-    seqs = [moved[kind][0] if kind in moved else 0 for kind in range(4)]
-    return Mark(customer_delivered=seqs[0], customer_read=seqs[1], mitra_delivered=seqs[2], mitra_read=seqs[3])
-
-
-class MessageBatch:
-    """The chat's way into the database."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._partitions = [Partition(hub) for _ in range(PARTITIONS)]
-        hub.committing = lambda feed: self._of(feed).committing(feed)
-
-    def _of(self, feed: Feed) -> Partition:
-        return self._partitions[hash(feed.id) % PARTITIONS]
-
-    def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
-        """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
-        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
-        draft = Draft(
-            id=ids.new_id(),
-            session_id=feed.id,
-            sender_id=party,
-            client_message_id=frame.client_message_id.lower(),
-            type=frame.message_type,
-            content=frame.content,
-            metadata=metadata,
-        )
-        assert connection.actor is not None
-        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
-        if not self._of(feed).add(item):
-            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
-
-    def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
-        """Hand in a mark."""
-        assert connection.actor is not None
-        side = 2 if connection.actor.user_type is UserType.MITRA else 0
-        self._of(feed).mark(feed, side + int(read), up_to, connection.id)
-
-    async def run(self) -> None:
-        """Commit batches until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for partition in self._partitions:
-                group.create_task(partition.run())
-            group.create_task(self._fill())
-
     async def _fill(self) -> None:
         """Bring the columns of single messages up to the marks, once a second, in bulk."""
         while True:
@@ -294,7 +255,7 @@ class MessageBatch:
         """Wait until everything that was handed in has been committed."""
         try:
             async with asyncio.timeout(timeout):
-                while not all(partition.idle for partition in self._partitions):
+                while not self._queue.idle:
                     await real_sleep(0.01)
         except TimeoutError:
             log.warning("some messages were not committed before the stop; their senders have no ack")

@@ -104,6 +104,29 @@ async def test_without_redis_for_a_while_every_event_and_message_arrives_once(
             assert [frame["session"]["id"] for frame in started] == [session_id]
 
 
+async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of_before_her_snapshot(
+    people: World, calm: Service
+) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)
+    node = calm.nodes["realtime"]
+    socket = await mitra.open("chat")
+    await calm.network("redis", Mode.CUT, ["realtime"])
+    lookup = node.postgres.park(r"WHERE m\.session_id = \$1 AND m\.seq > \$2", when=When.AFTER)
+    said = {"client_message_id": new_id(), "content": "lost on the way"}
+    await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", said)
+    await lookup.reached()  # the process has seen the hole
+    await socket.close()
+    await asyncio.sleep(1.5)  # nobody of the session is here any more: within a second the process forgets it
+    socket = await mitra.open("chat")
+    lookup.release()
+    await asyncio.sleep(1.0)
+    (snapshot,) = [frame for frame in socket.frames if frame["type"] == "auth_ok"]
+    assert [session["last_seq"] for session in snapshot["sessions"]] == [1]
+    assert [frame for frame in socket.frames if frame["type"] == "message"] == []
+    await socket.close()
+
+
 async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_takes_it(
     people: World, calm: Service
 ) -> None:
