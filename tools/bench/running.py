@@ -1,6 +1,7 @@
 """A service for a bench: whole, durable, with the limits raised that a load from one address would meet."""
 
 import asyncio
+import os
 import pathlib
 from collections.abc import Callable
 
@@ -24,6 +25,8 @@ def start_service(*, apis: int = 1, hubs: int = 1, template: pathlib.Path | None
         durable=True, template=template, prefix="sesi-bench-", GATEWAY_CALLBACK_TOKEN=CALLBACK_TOKEN,
         WS_FRAMES_PER_SECOND="1000000", WS_FRAMES_BURST="1000000", ACCESS_TOKEN_SECONDS="7200",
     )  # fmt: skip
+    if template is not None:
+        os.sync()  # the copy is written out now, not beside the load
     try:
         service.command("migrate")
         service.command("seed", "tiers")
