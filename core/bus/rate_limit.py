@@ -1,9 +1,11 @@
 """One bucket a user for all processes, kept in Redis; while Redis is away, one for each process (contract 2).
 
-How this works: the generic cell rate algorithm. A bucket is one number, the moment at which it will be full again; each
-request moves it on by one emission interval, and is refused when that is further ahead than the burst allows. All
-requests that gather while one question is under way are asked in the next one, those of one bucket together, so a busy
-process asks seldom. A limit that is very high is taken in small advances, which last a second: the higher, the cheaper.
+How this works: the generic cell rate algorithm. A bucket is the moment at which it will be full again; each request moves
+it on by one emission interval, and is refused when that is further ahead than the burst allows. Beside it stands the
+latest moment at which it granted something: questions of several processes come in any order and from clocks that differ,
+and if a bucket's time went back with them, a burst would be a request short. All requests that gather while one question
+is under way are asked in the next one, those of one bucket together, so a busy process asks seldom. A limit that is very
+high is taken in small advances, which last a second: the higher, the cheaper.
 """
 
 import asyncio
@@ -35,15 +37,17 @@ local now, pace = tonumber(ARGV[1]), tonumber(ARGV[2])
 local out = {}
 for i, key in ipairs(KEYS) do
   local interval, tolerance, wanted = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])
-  local full = tonumber(redis.call('GET', key) or now)
-  if full < now then full = now end
-  local room = math.floor((now + tolerance - full) / interval) + 1
+  local full, latest = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
+  local at = math.max(now, tonumber(latest or 0))
+  full = math.max(at, tonumber(full or 0))
+  local room = math.floor((at + tolerance - full) / interval) + 1
   if room < 1 then
     out[i] = -math.max(1, math.ceil(full - tolerance - now))
   else
     local granted = math.min(room, wanted)
     full = full + granted * interval
-    redis.call('SET', key, string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000 * pace) + 1000)
+    local kept_ms = math.ceil((full - at) / 1000 * pace) + 1000
+    redis.call('SET', key, string.format('%.0f %.0f', full, at), 'PX', kept_ms)
     out[i] = granted
   end
 end
@@ -108,7 +112,7 @@ class RateLimit:
         self._waiting: list[_Question] = []
         self._asking: asyncio.Task[None] | None = None
         self._away_until = 0.0
-        self._own: OrderedDict[str, float] = OrderedDict()
+        self._own: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._advances: dict[str, tuple[int, float]] = {}
 
     async def take(self, limit: Limit, who: str, *, now_us: int) -> None:
@@ -187,12 +191,17 @@ class RateLimit:
     def _judge(self, question: _Question) -> int:
         """The same rule, for this process alone."""
         limit = question.limit
-        full = max(self._own.pop(question.key, 0.0), question.now_us)
+        full, latest = self._own.pop(question.key, (0, 0))
+        at = max(question.now_us, latest)
+        full = max(at, full)
         if len(self._own) >= KEPT:
             self._own.popitem(last=False)
-        room = math.floor((question.now_us + limit.tolerance - full) / limit.interval) + 1
-        self._own[question.key] = full if room < 1 else full + limit.interval
-        return -max(1, math.ceil(full - limit.tolerance - question.now_us)) if room < 1 else 1
+        room = math.floor((at + limit.tolerance - full) / limit.interval) + 1
+        if room < 1:
+            self._own[question.key] = (full, latest)
+            return -max(1, math.ceil(full - limit.tolerance - question.now_us))
+        self._own[question.key] = (full + limit.interval, at)
+        return 1
 
     async def close(self) -> None:
         """Close the connection."""

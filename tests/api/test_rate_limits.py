@@ -19,7 +19,7 @@ from core.base import ids
 from core.bus.rate_limit import TAKE, Limit
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
-from tests.rules.test_rate_limit_rules import NOW, Bucket
+from tests.rules.test_rate_limit_rules import GAPS, NOW, Bucket
 from tests.stack import CALLBACK_TOKEN, Stack, World
 from tools.embedded import running
 from tools.throwaway import free_port
@@ -354,7 +354,7 @@ LIMITS = st.builds(Limit, name=st.just("test"), per_minute=st.integers(1, 1_000_
 # Batches of questions: µs since the batch before, then for each question a bucket and how many are wanted.
 BATCHES = st.lists(
     st.tuples(
-        st.one_of(st.just(0), st.integers(0, 90_000_000)),
+        GAPS,
         st.lists(st.tuples(st.integers(0, 2), st.integers(1, 20)), min_size=1, max_size=6),
     ),
     max_size=12,
