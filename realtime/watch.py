@@ -2,6 +2,8 @@
 
 import contextlib
 import datetime as dt
+import math
+from collections.abc import Iterable
 
 from core.base import logs
 from core.base.clock import as_text, monotonic, real_sleep
@@ -21,7 +23,9 @@ EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
 MISSED_BACK = dt.timedelta(seconds=60)
-CHUNK = 1000
+LEAST_PARTS = 3  # a round of all sessions has so many parts, and more of more sessions: news of a loss wait for one
+PART = 100  # sessions
+LOOKS = 250  # at sockets, in one turn of the event loop
 
 log = logs.get("watch")
 
@@ -44,16 +48,23 @@ class Watch:
         """Ping, warn of expiring tokens, close what is dead or expired; until cancelled."""
         while True:
             await real_sleep(TICK_S)
-            now = monotonic()
-            service_now = self._hub.runtime.now().timestamp()
-            for connection in list(self._hub.connections):
-                try:
-                    self._look_at(connection, now, service_now)
-                except Exception as error:  # one broken socket must not end the watch over the others
-                    if not isinstance(error, ConnectionError | RuntimeError):
-                        log.exception("a socket could not be looked after")
-                    connection.transport.abort()
+            everybody = list(self._hub.connections)
+            for start in range(0, len(everybody), LOOKS):
+                self._look_at_all(everybody[start : start + LOOKS])
+                await real_sleep(0)  # what is on its way to people goes between
             self._hub.drop_idle_feeds()
+
+    def _look_at_all(self, connections: Iterable[Connection]) -> None:
+        now, service_now = monotonic(), self._hub.runtime.now().timestamp()
+        for connection in connections:
+            if connection not in self._hub.connections:
+                continue  # it has left meanwhile
+            try:
+                self._look_at(connection, now, service_now)
+            except Exception as error:  # one broken socket must not end the watch over the others
+                if not isinstance(error, ConnectionError | RuntimeError):
+                    log.exception("a socket could not be looked after")
+                connection.transport.abort()
 
     def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
         actor = connection.actor
@@ -91,23 +102,32 @@ class Watch:
                 log.exception("looking for events failed")
 
     async def find_messages(self) -> None:
-        """Compare every session here with the database: messages and marks that the bus lost; until cancelled."""
-        waited = 0.0
+        """Compare every session here with the database: messages and marks that the bus lost; until cancelled.
+
+        A few at a time: what is on its way to people must not wait while thousands are looked at.
+        """
         while True:
+            hurry, self._missed = self._missed, False
+            ids = list(reversed(self._hub.feeds))  # the new ones, which nobody has looked at yet, first
+            parts = max(LEAST_PARTS, math.ceil(len(ids) / PART))
+            for n in range(parts):
+                every_s = EVENTS_EVERY_S if hurry or self._hub.runtime.bus.degraded else CHATS_EVERY_S
+                await real_sleep(every_s / parts)
+                if self._missed:
+                    break
+                await self._compare_all(ids[n * len(ids) // parts : (n + 1) * len(ids) // parts])
+
+    async def _compare_all(self, ids: list[str]) -> None:
+        if not ids:
+            return
+        try:
+            for place in await chats.places(self._hub.runtime, ids):
+                self._compare(place)
+        except (Unavailable, *AWAY):
             await real_sleep(EVENTS_EVERY_S)
-            waited += EVENTS_EVERY_S
-            if not (self._missed or self._hub.runtime.bus.degraded or waited >= CHATS_EVERY_S):
-                continue
-            waited, self._missed = 0.0, False
-            ids = list(self._hub.feeds)
-            try:
-                for start in range(0, len(ids), CHUNK):
-                    for place in await chats.places(self._hub.runtime, ids[start : start + CHUNK]):
-                        self._compare(place)
-            except (Unavailable, *AWAY):
-                self._missed = True
-            except Exception:
-                log.exception("looking for messages failed")
+            self._missed = True
+        except Exception:
+            log.exception("looking for messages failed")
 
     def _compare(self, place: chats.Place) -> None:
         feed = self._hub.feeds.get(place.id)
