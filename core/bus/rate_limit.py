@@ -3,7 +3,7 @@
 How this works: the generic cell rate algorithm. A bucket is the moment at which it will be full again; each request moves
 it on by one emission interval, and is refused when that is further ahead than the burst allows. Beside it stands the
 latest moment at which it granted something: questions of several processes come in any order and from clocks that differ,
-and if a bucket's time went back with them, a burst would be a request short. All requests that gather while one question
+and if a bucket's time went back with them, a burst would be a request short. Only a clock that was set back takes it along. All requests that gather while one question
 is under way are asked in the next one, those of one bucket together, so a busy process asks seldom. A limit that is very
 high is taken in small advances, which last a second: the higher, the cheaper.
 """
@@ -26,20 +26,24 @@ from core.base.settings import Settings
 DEADLINE_S = 0.25  # real; a question that takes longer is answered by this process alone
 AWAY_S = 1.0  # so long nobody asks again
 ADVANCE_S = 1.0
+SET_BACK_S = 5.0  # real; no order of questions and no difference of clocks that are kept comes near
 AT_ONCE = 500
 KEPT = 50_000  # buckets of this process
 log = logs.get("rate_limit")
 
-# KEYS: buckets. ARGV: now (µs), real seconds a service second, then for each key: interval (µs), tolerance (µs), wanted.
+# KEYS: buckets. ARGV: now (µs), real seconds a service second, how far back (µs) a clock is set, then for each key:
+# interval (µs), tolerance (µs), wanted.
 # Answers for each key: how many were granted, or minus the µs to wait.
 TAKE = """
-local now, pace = tonumber(ARGV[1]), tonumber(ARGV[2])
+local now, pace, set_back = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local out = {}
 for i, key in ipairs(KEYS) do
-  local interval, tolerance, wanted = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])
+  local interval, tolerance, wanted = tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])
   local full, latest = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
-  local at = math.max(now, tonumber(latest or 0))
-  full = math.max(at, tonumber(full or 0))
+  full, latest = tonumber(full or 0), tonumber(latest or 0)
+  if latest > now + set_back then full, latest = full - latest + now, now end
+  local at = math.max(now, latest)
+  full = math.max(at, full)
   local room = math.floor((at + tolerance - full) / interval) + 1
   if room < 1 then
     out[i] = -math.max(1, math.ceil(full - tolerance - now))
@@ -109,6 +113,7 @@ class RateLimit:
         )  # fmt: skip
         self._script = self._client.register_script(TAKE)
         self._pace = 1 / settings.sesi_time_scale
+        self._set_back_us = int(SET_BACK_S * settings.sesi_time_scale * 1_000_000)
         self._waiting: list[_Question] = []
         self._asking: asyncio.Task[None] | None = None
         self._away_until = 0.0
@@ -155,7 +160,7 @@ class RateLimit:
 
     async def _together(self, buckets: dict[str, list[_Question]], *, now_us: int) -> list[int] | None:
         """Ask Redis what each bucket grants; None while it is away."""
-        args: list[float | int | str] = [now_us, self._pace]
+        args: list[float | int | str] = [now_us, self._pace, self._set_back_us]
         for questions in buckets.values():
             limit = questions[0].limit
             args += [limit.interval, limit.tolerance, len(questions) + limit.advance - 1]
@@ -192,6 +197,8 @@ class RateLimit:
         """The same rule, for this process alone."""
         limit = question.limit
         full, latest = self._own.pop(question.key, (0, 0))
+        if latest > question.now_us + self._set_back_us:
+            full, latest = full - latest + question.now_us, question.now_us
         at = max(question.now_us, latest)
         full = max(at, full)
         if len(self._own) >= KEPT:

@@ -19,7 +19,7 @@ from core.base import ids
 from core.bus.rate_limit import TAKE, Limit
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
-from tests.rules.test_rate_limit_rules import GAPS, NOW, Bucket
+from tests.rules.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
 from tests.stack import CALLBACK_TOKEN, Stack, World
 from tools.embedded import running
 from tools.throwaway import free_port
@@ -372,7 +372,7 @@ def test_the_script_grants_what_a_bucket_of_tokens_does(
         for gap, questions in batches:
             now += gap
             keys = [f"{prefix}:{which}" for which, _ in questions]
-            args: list[Any] = [now, 1.0]
+            args: list[Any] = [now, 1.0, SET_BACK]
             for _, wanted in questions:
                 args += [limit.interval, limit.tolerance, wanted]
             answers = client.eval(TAKE, len(keys), *keys, *args)
