@@ -2,7 +2,7 @@
 
 import contextlib
 import datetime as dt
-import math
+import itertools
 from collections.abc import Iterable
 
 from core.base import logs
@@ -23,8 +23,7 @@ EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
 MISSED_BACK = dt.timedelta(seconds=60)
-LEAST_PARTS = 3  # a round of all sessions has so many parts, and more of more sessions: news of a loss wait for one
-PART = 100  # sessions
+TURNS = 30  # in a round of all sessions: of thousands, a turn's take the event loop for a few milliseconds
 LOOKS = 250  # at sockets, in one turn of the event loop
 
 log = logs.get("watch")
@@ -35,13 +34,13 @@ class Watch:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._missed = True
+        self._hurried = TURNS  # turns that are to be taken in a hurry
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
 
     def missed(self) -> None:
         """The subscription is new: whatever was sent before may have been missed."""
-        self._missed = True
+        self._hurried = TURNS
         self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)
 
     async def tick(self) -> None:
@@ -102,32 +101,26 @@ class Watch:
                 log.exception("looking for events failed")
 
     async def find_messages(self) -> None:
-        """Compare every session here with the database: messages and marks that the bus lost; until cancelled.
+        """Compare every session here with the database, once a round: messages and marks that the bus lost; until cancelled.
 
-        A few at a time: what is on its way to people must not wait while thousands are looked at.
+        Each session has its turn in the round: what is on its way to people does not wait while thousands are looked at,
+        and none is looked at later because others come.
         """
-        while True:
-            hurry, self._missed = self._missed, False
-            ids = list(reversed(self._hub.feeds))  # the new ones, which nobody has looked at yet, first
-            parts = max(LEAST_PARTS, math.ceil(len(ids) / PART))
-            for n in range(parts):
-                every_s = EVENTS_EVERY_S if hurry or self._hub.runtime.bus.degraded else CHATS_EVERY_S
-                await real_sleep(every_s / parts)
-                if self._missed:
-                    break
-                await self._compare_all(ids[n * len(ids) // parts : (n + 1) * len(ids) // parts])
-
-    async def _compare_all(self, ids: list[str]) -> None:
-        if not ids:
-            return
-        try:
-            for place in await chats.places(self._hub.runtime, ids):
-                self._compare(place)
-        except (Unavailable, *AWAY):
-            await real_sleep(EVENTS_EVERY_S)
-            self._missed = True
-        except Exception:
-            log.exception("looking for messages failed")
+        for turn in itertools.cycle(range(TURNS)):
+            hurry = self._hurried > 0 or self._hub.runtime.bus.degraded
+            await real_sleep((EVENTS_EVERY_S if hurry else CHATS_EVERY_S) / TURNS)
+            self._hurried = max(0, self._hurried - 1)
+            ids = [session_id for session_id in self._hub.feeds if hash(session_id) % TURNS == turn]
+            if not ids:
+                continue
+            try:
+                for place in await chats.places(self._hub.runtime, ids):
+                    self._compare(place)
+            except (Unavailable, *AWAY):
+                await real_sleep(EVENTS_EVERY_S)
+                self._hurried = TURNS
+            except Exception:
+                log.exception("looking for messages failed")
 
     def _compare(self, place: chats.Place) -> None:
         feed = self._hub.feeds.get(place.id)
