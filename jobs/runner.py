@@ -25,6 +25,7 @@ from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0
 INVITING = "inviting"  # no deadline: at each look while a search runs
+INVITING_RESTS = 9  # times as long as it took: with many searches among many mitras it works a tenth of the time
 AGAIN_S = 0.02  # before a kind runs again: what is due may be in somebody else's hands
 log = logs.get("jobs")
 
@@ -125,7 +126,11 @@ class Runner:
 
     async def _invite(self) -> None:
         """Ask who became free while a search runs and was not told of it."""
+        began = monotonic()
         await self._do(INVITING, pairing_advance.invite_free)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((monotonic() - began) * INVITING_RESTS):
+                await self._stopping.wait()
         self._running.discard(INVITING)
 
     async def _do(self, name: str, run: Callable[[Runtime], Awaitable[Any]]) -> None:
