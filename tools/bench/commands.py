@@ -83,7 +83,12 @@ def add_commands(add: Callable[..., Any]) -> None:
     made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
     made.add_argument("--runs", type=_few, metavar="N", help="runs of each (3 to 5)")
     made.add_argument("--seconds", type=float, metavar="S", help="how long each load is measured (6)")
-    made.add_argument("--template", type=pathlib.Path, metavar="DIR", help="a stopped PostgreSQL cluster to begin with")
+    made.add_argument(
+        "--template",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="a stopped PostgreSQL cluster to begin with, in turn with an empty one",
+    )
     made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every run's figures")
     made.add_argument(
         "--compare", type=pathlib.Path, metavar="FILE", help="set the medians beside those of a JSON file"

@@ -28,7 +28,9 @@ async def expiries(service: Service, _: float) -> dict[str, float]:
     """Let chats end, evenly over a minute. Raises BenchFailed when one does not."""
     connection = await asyncpg.connect(service.database_url)
     try:
-        pairs = await people.pairs(connection, service, COUNT, minutes=LEAD_S / 60, apart_s=WITHIN_S / COUNT)
+        pairs = await people.pairs(
+            connection, service, COUNT, minutes=LEAD_S / 60, apart_s=WITHIN_S / COUNT, online=True
+        )
         jobs = service.processes["jobs"].pid
         used = cpu_seconds(jobs)
         await asyncio.sleep(LEAD_S + WITHIN_S + SPARE_S)

@@ -155,9 +155,13 @@ def bench(wish: Wish, console: Console) -> int:
 
 
 def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None:
-    """Run one bench so often as asked, in turn with its peer. Raises BenchFailed."""
+    """Run one bench so often as asked, in turn with its peer; on a template in turn with an empty database, too.
+
+    Raises BenchFailed.
+    """
     seconds, runs = wish.seconds or one.seconds, wish.runs or one.runs
     service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
+    empty = start_service(apis=one.apis, hubs=one.hubs) if wish.template is not None else None
     peer = beside.start(one.peer, service) if one.peer is not None and wish.peers else None
     try:
         for turn in range(1, runs + 1):
@@ -168,6 +172,8 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
             figures["yardstick ms"] = (before + yardstick()) / 2
             if profiler is not None:
                 profiler.wait()
+            if empty is not None:
+                figures |= {f"empty: {name}": value for name, value in uvloop.run(one.run(empty, seconds)).items()}
             if peer is not None:
                 theirs = uvloop.run(peer.run(seconds))
                 rate = next(iter(figures))
@@ -177,6 +183,8 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
     finally:
         if peer is not None:
             peer.close()
+        if empty is not None:
+            empty.close()
         service.close()
 
 

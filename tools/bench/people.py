@@ -82,14 +82,20 @@ async def mitras(connection: asyncpg.Connection, service: Service, count: int, *
 
 
 async def pairs(
-    connection: asyncpg.Connection, service: Service, count: int, *, minutes: float = 120, apart_s: float = 0
+    connection: asyncpg.Connection,
+    service: Service,
+    count: int,
+    *,
+    minutes: float = 120,
+    apart_s: float = 0,
+    online: bool = False,
 ) -> list[Pair]:
     """Running chats that end in so many minutes, each `apart_s` seconds behind the one before.
 
-    Their mitras take no further requests: on a grown database all searches that run there would ask every one of them.
+    Mitras who are not `online` take no further requests: all searches that run in a grown database would ask every one.
     """
     some_customers = await customers(connection, service, count)
-    some_mitras = await mitras(connection, service, count, online=False)
+    some_mitras = await mitras(connection, service, count, online=online)
     session_ids = [ids.new_id() for _ in range(count)]
     await connection.execute(
         """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, paired_at, expires_at, duration_minutes)
