@@ -32,7 +32,7 @@ class Commands:
         self._hub = hub
         self._batch = batch
         # Mitras who write at the same time are noted together: thousands come back at once after a break.
-        self._beats = Together(functools.partial(mitra_status.heartbeats, hub.runtime), nothing=False)
+        self._beats = Together(functools.partial(mitra_status.heartbeats, hub.runtime), nothing=None)
         self._heartbeat_s = HEARTBEAT_S / hub.runtime.clock.scale
 
     def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
@@ -92,8 +92,11 @@ class Commands:
             return
         connection.last_beat = now
         try:
-            if not await self._beats.of(actor.user_id):
+            is_online = await self._beats.of(actor.user_id)
+            if is_online is None:
                 await mitra_status.heartbeat(self._hub.runtime, actor)
+            elif not is_online:
+                raise MitraOffline
         except MitraOffline:
             if wanted:
                 connection.last_beat = NEVER

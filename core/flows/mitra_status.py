@@ -41,11 +41,12 @@ async def heartbeat(runtime: Runtime, actor: Actor) -> None:
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
-    """Note that many mitras were heard of, in one statement. Who is not in the answer is offline, or held by somebody:
-    `heartbeat` tells which."""
+    """Note that many mitras were heard of, in one statement; return who is online.
+
+    Of whom it says nothing, somebody holds the row: `heartbeat` waits for that.
+    """
     async with runtime.transaction() as tx:
-        heard = await mitras.heartbeats(tx, mitra_ids)
-    return dict.fromkeys(heard, True)
+        return await mitras.heartbeats(tx, mitra_ids)
 
 
 async def sweep_stale(runtime: Runtime) -> dt.datetime | None:

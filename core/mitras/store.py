@@ -129,17 +129,18 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
     return bool(changed)
 
 
-async def heartbeats(tx: Tx, mitra_ids: list[str]) -> list[str]:
-    """Note that online mitras were heard of; return them, without those whose row somebody else holds now."""
+async def heartbeats(tx: Tx, mitra_ids: list[str]) -> dict[str, bool]:
+    """Note that online mitras were heard of; return who is online, without those whose row somebody else holds now."""
     rows = await tx.fetch(
-        """UPDATE mitra_online_status o SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), updated_at = $2
-           FROM (SELECT mitra_id FROM mitra_online_status WHERE mitra_id = ANY($1::uuid[]) AND is_online
-             FOR NO KEY UPDATE SKIP LOCKED) f
-           WHERE o.mitra_id = f.mitra_id RETURNING o.mitra_id::text""",
+        """WITH found AS MATERIALIZED (SELECT mitra_id, is_online FROM mitra_online_status WHERE mitra_id = ANY($1::uuid[])
+             FOR NO KEY UPDATE SKIP LOCKED),
+           heard AS (UPDATE mitra_online_status o SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), updated_at = $2
+             FROM found f WHERE o.mitra_id = f.mitra_id AND f.is_online)
+           SELECT mitra_id::text, is_online FROM found""",
         mitra_ids,
         tx.now,
     )
-    return [row["mitra_id"] for row in rows]
+    return {row["mitra_id"]: row["is_online"] for row in rows}
 
 
 async def heartbeat(tx: Tx, mitra_id: str) -> bool:

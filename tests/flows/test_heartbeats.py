@@ -13,14 +13,14 @@ def test_the_online_are_noted_together_and_the_offline_are_not(stage: Stage) -> 
     async def play() -> None:
         runtime = stage.runtime
         here, there, away = [await stage.mitra() for _ in range(3)]
-        for mitra in (here, there):
+        for mitra in (here, there, away):
             await mitra_status.go_online(runtime, mitra)
-        before = {mitra.user_id: await runtime.db.fetchval(HEARD, mitra.user_id) for mitra in (here, there)}
+        await mitra_status.go_offline(runtime, mitra_id=away.user_id)
+        before = {mitra.user_id: await runtime.db.fetchval(HEARD, mitra.user_id) for mitra in (here, there, away)}
         told = await mitra_status.heartbeats(runtime, [here.user_id, away.user_id, there.user_id])
-        assert told == {here.user_id: True, there.user_id: True}
+        assert told == {here.user_id: True, there.user_id: True, away.user_id: False}
         for mitra_id, at in before.items():
-            assert await runtime.db.fetchval(HEARD, mitra_id) > at
-        assert await runtime.db.fetchval(HEARD, away.user_id) is None
+            assert (await runtime.db.fetchval(HEARD, mitra_id) > at) == told[mitra_id]
         for mitra in (here, there):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
 
