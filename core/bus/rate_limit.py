@@ -3,9 +3,9 @@
 How this works: the generic cell rate algorithm. A bucket is the moment at which it will be full again; each request moves
 it on by one emission interval, and is refused when that is further ahead than the burst allows. Beside it stands the
 latest moment at which it granted something: questions of several processes come in any order and from clocks that differ,
-and if a bucket's time went back with them, a burst would be a request short. Only a clock that was set back takes it along. All requests that gather while one question
-is under way are asked in the next one, those of one bucket together, so a busy process asks seldom. A limit that is very
-high is taken in small advances, which last a second: the higher, the cheaper.
+and if a bucket's time went back with them, a burst would be a request short. Only a clock that was set back takes it along.
+All requests that gather while one question is under way are asked in the next one, those of one bucket together, so a busy
+process asks seldom. A limit that is very high is taken in small advances, which last a second: the higher, the cheaper.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """`sesi bench`: runs the benches in turn, shows and keeps what they found."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -160,10 +161,16 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
     Raises BenchFailed.
     """
     seconds, runs = wish.seconds or one.seconds, wish.runs or one.runs
-    service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
-    empty = start_service(apis=one.apis, hubs=one.hubs) if wish.template is not None else None
-    peer = beside.start(one.peer, service) if one.peer is not None and wish.peers else None
-    try:
+    with contextlib.ExitStack() as begun:
+        service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
+        begun.callback(service.close)
+        empty = peer = None
+        if wish.template is not None:
+            empty = start_service(apis=one.apis, hubs=one.hubs)
+            begun.callback(empty.close)
+        if one.peer is not None and wish.peers:
+            peer = beside.start(one.peer, service)
+            begun.callback(peer.close)
         for turn in range(1, runs + 1):
             console.print(f"{one.name}: run {turn} of {runs}", style="dim")
             profiler = _profile(one, wish, service) if wish.profile is not None and turn == runs else None
@@ -180,12 +187,6 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
                 figures[f"times the peer's {rate}"] = figures[rate] / theirs[next(iter(theirs))]
                 figures |= {f"{peer.name}: {name}": value for name, value in theirs.items()}
             outcome.runs.append(figures)
-    finally:
-        if peer is not None:
-            peer.close()
-        if empty is not None:
-            empty.close()
-        service.close()
 
 
 def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes]:
