@@ -122,10 +122,7 @@ async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
     answers: list[tuple[int, Any]] = []
 
     async def one() -> None:
-        answer = await world.raw_webhook(body)
-        while answer[0] == 500:  # a machine so busy that the wait for the others timed out: a gateway calls again
-            answer = await world.raw_webhook(body)
-        answers.append(answer)
+        answers.append(await world.raw_webhook(body))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(50):
@@ -515,10 +512,7 @@ async def test_a_call_that_the_log_does_not_take_goes_to_the_file_and_still_coun
 
 async def test_every_row_of_the_log_is_stamped(world: World) -> None:
     (open_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE http_status IS NULL")
-    (errors,) = await world.stack.sql(  # that no call after it made good
-        """SELECT count(*) FROM webhook_logs w WHERE processing_result = 'error' AND NOT EXISTS (SELECT 1 FROM webhook_logs l
-             WHERE l.external_id = w.external_id AND l.processing_result IN ('confirmed', 'duplicate'))"""
-    )
+    (errors,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE processing_result = 'error'")
     (all_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs")
     await call(world, {"id": "x"})
     assert (open_rows[0], errors[0]) == (0, 0)
