@@ -61,6 +61,9 @@ async function decide(values, current, write) {
 }
 
 class PricingPage extends Page {
+  /** What the operator wants next, by what it is about; one thing is done at a time. */
+  next = new Map();
+
   get heading() {
     return t("Pricing");
   }
@@ -88,6 +91,7 @@ class PricingPage extends Page {
 
   render({ tiers, promotion }) {
     this.tiers = tiers;
+    this.promotion = promotion;
     const lists = MODES.map((which) =>
       this.#list(
         which,
@@ -97,9 +101,15 @@ class PricingPage extends Page {
     return [h("div", { class: "cards" }, lists), promotion && this.#promotion(promotion)];
   }
 
-  /** Save, say so, and show how it then is. */
-  async #done(work, words) {
-    if (this.working) return;
+  /**
+   * Save, say so, and show how it then is. One thing at a time: what is wanted meanwhile comes next, of several about the
+   * same the last. So `work` looks up what it is about when its turn comes; it returns nothing when there is nothing to do.
+   */
+  async #done(work, words, about = "dialog") {
+    if (this.working) {
+      this.next.set(about, () => this.#done(work, words, about));
+      return;
+    }
     this.working = true;
     try {
       if (await work()) toast(words);
@@ -109,9 +119,15 @@ class PricingPage extends Page {
     }
     await this.refresh({ quietly: true });
     this.working = false;
-    const wanted = this.wanted;
-    this.wanted = null;
-    if (wanted) await this.#order(...wanted);
+    const [wanted] = this.next;
+    if (!wanted || !this.isConnected) return;
+    this.next.delete(wanted[0]);
+    await wanted[1]();
+  }
+
+  /** The tier as it was read last, if it still is on the list, or off it. */
+  #row(id, active) {
+    return this.tiers.find((tier) => tier.id === id && tier.is_active === active);
   }
 
   #list(which, tiers) {
@@ -168,7 +184,7 @@ class PricingPage extends Page {
         this.may &&
           h(
             "button",
-            { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier) },
+            { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier.id) },
             t("Edit…"),
           ),
         this.may &&
@@ -178,7 +194,7 @@ class PricingPage extends Page {
               type: "button",
               class: "danger",
               "aria-label": t("Take {name} off the list", { name }),
-              onclick: () => this.#remove(tier),
+              onclick: () => this.#remove(tier.id),
             },
             t("Take off…"),
           ),
@@ -189,11 +205,13 @@ class PricingPage extends Page {
   #gone(tier) {
     const back = () =>
       this.#done(
-        () =>
-          settle({ is_active: true }, tier.updated_at, (token) =>
-            api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token }),
-          ),
+        () => {
+          const row = this.#row(tier.id, false);
+          const write = (token) => api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token });
+          return row && settle({ is_active: true }, row.updated_at, write);
+        },
         t("Back on the list."),
+        `back ${tier.id}`,
       );
     return h(
       "li",
@@ -211,15 +229,13 @@ class PricingPage extends Page {
   }
 
   #order(which, ids) {
-    if (this.working) {
-      this.wanted = [which, ids]; // moved again while the last move is being saved
-      return Promise.resolve();
-    }
-    const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
-    const items = ids.map((id) => ({ id, updated_at: tokens[id] }));
-    const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
-    if (before.join() === ids.join()) return Promise.resolve();
-    return this.#done(() => api.put(`${TIERS}/order`, { mode: which, items }), t("The order is saved."));
+    const work = () => {
+      const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
+      if (before.join() === ids.join()) return false;
+      const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
+      return api.put(`${TIERS}/order`, { mode: which, items: ids.map((id) => ({ id, updated_at: tokens[id] })) });
+    };
+    return this.#done(work, t("The order is saved."), `order ${which}`);
   }
 
   async #add() {
@@ -256,43 +272,49 @@ class PricingPage extends Page {
     await this.refresh({ quietly: true });
   }
 
-  #edit(tier) {
-    return this.#done(
-      () =>
-        ask({
-          title: called(tier),
-          content: [
-            field(
-              t("Price (Rp)"),
-              h("input", { name: "price_idr", required: true, inputmode: "numeric", value: tier.price_idr }),
-              t("whole rupiah, without points"),
-            ),
-            field(
-              t("Label"),
-              h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }),
-              t("shown to customers; may be empty"),
-            ),
-          ],
-          submit: t("Save"),
-          send: (data) => {
-            const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
-            return settle(values, tier.updated_at, (token) =>
-              api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }),
-            );
-          },
-        }),
-      t("Saved."),
-    );
+  #edit(id) {
+    const work = () => {
+      const tier = this.#row(id, true);
+      if (!tier) return null;
+      return ask({
+        title: called(tier),
+        content: [
+          field(
+            t("Price (Rp)"),
+            h("input", { name: "price_idr", required: true, inputmode: "numeric", value: tier.price_idr }),
+            t("whole rupiah, without points"),
+          ),
+          field(
+            t("Label"),
+            h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }),
+            t("shown to customers; may be empty"),
+          ),
+        ],
+        submit: t("Save"),
+        send: (data) => {
+          const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
+          return settle(values, tier.updated_at, (token) =>
+            api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }),
+          );
+        },
+      });
+    };
+    return this.#done(work, t("Saved."));
   }
 
-  #remove(tier) {
-    const title = t("Take {name} off the list?", { name: called(tier) });
-    const said = t("Customers no longer see it. It can be put back.");
-    const act = () =>
-      settle({ is_active: false }, tier.updated_at, (token) =>
-        api.delete(`${TIERS}/${tier.id}`, { updated_at: token }),
-      );
-    return this.#done(() => confirm(title, said, t("Take off"), act), t("Taken off the list."));
+  #remove(id) {
+    const work = () => {
+      const tier = this.#row(id, true);
+      if (!tier) return null;
+      const title = t("Take {name} off the list?", { name: called(tier) });
+      const said = t("Customers no longer see it. It can be put back.");
+      const act = () =>
+        settle({ is_active: false }, tier.updated_at, (token) =>
+          api.delete(`${TIERS}/${tier.id}`, { updated_at: token }),
+        );
+      return confirm(title, said, t("Take off"), act);
+    };
+    return this.#done(work, t("Taken off the list."));
   }
 
   #promotion(promotion) {
@@ -305,49 +327,45 @@ class PricingPage extends Page {
       h(
         "div",
         { class: "row" },
-        this.may && h("button", { type: "button", onclick: () => this.#change(promotion) }, t("Change the discount…")),
+        this.may && h("button", { type: "button", onclick: () => this.#change() }, t("Change the discount…")),
         h("a", { href: address("/pricing/promotion") }, t("History of the discount")),
       ),
     );
   }
 
-  #change(promotion) {
-    const amount = (name) =>
-      field(words(name), h("input", { name, required: true, inputmode: "numeric", value: promotion[name] }));
-    return this.#done(
-      () =>
-        ask({
-          title: t("Discount on the first session"),
-          content: [
-            tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
-            amount("price_idr"),
-            amount("gimmick_price_idr"),
-            amount("duration_minutes"),
-            h(
-              "fieldset",
-              {},
-              h("legend", {}, t("For")),
-              MODES.map((one) =>
-                tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
-              ),
-            ),
-          ],
-          submit: t("Save"),
-          send: (data) => {
-            const values = {
-              enabled: data.has("enabled"),
-              price_idr: integer(data.get("price_idr")),
-              gimmick_price_idr: integer(data.get("gimmick_price_idr")),
-              duration_minutes: integer(data.get("duration_minutes")),
-              modes: data.getAll("modes"),
-            };
-            return settle(values, promotion.updated_at, (token) =>
-              api.patch(PROMOTION, { ...values, updated_at: token }),
-            );
-          },
-        }),
-      t("Saved."),
-    );
+  #change() {
+    const work = () => {
+      const { promotion } = this;
+      const amount = (name) =>
+        field(words(name), h("input", { name, required: true, inputmode: "numeric", value: promotion[name] }));
+      const modes = MODES.map((one) =>
+        tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
+      );
+      return ask({
+        title: t("Discount on the first session"),
+        content: [
+          tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
+          amount("price_idr"),
+          amount("gimmick_price_idr"),
+          amount("duration_minutes"),
+          h("fieldset", {}, h("legend", {}, t("For")), modes),
+        ],
+        submit: t("Save"),
+        send: (data) => {
+          const values = {
+            enabled: data.has("enabled"),
+            price_idr: integer(data.get("price_idr")),
+            gimmick_price_idr: integer(data.get("gimmick_price_idr")),
+            duration_minutes: integer(data.get("duration_minutes")),
+            modes: data.getAll("modes"),
+          };
+          return settle(values, promotion.updated_at, (token) =>
+            api.patch(PROMOTION, { ...values, updated_at: token }),
+          );
+        },
+      });
+    };
+    return this.#done(work, t("Saved."));
   }
 }
 
