@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from core.base import ids
+from tests.forked import Forked
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
 from tools.service import Service
@@ -99,6 +100,9 @@ class Stack(Service):
             "operator", "create", "--email", EMAIL, "--display-name", "Root", "--role", "administrator",
             "--password-stdin", stdin=PASSWORD,
         )  # fmt: skip
+
+    def _launch(self, name: str, env: dict[str, str], log: pathlib.Path) -> Forked:
+        return Forked(name, env, log)
 
     async def sql(self, statement: str, *args: Any) -> list[Any]:
         """Look into the database."""

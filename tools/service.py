@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from typing import Protocol
 
 from tools.client import Addresses
 from tools.embedded import Embedded
@@ -19,6 +20,18 @@ PROCESSES = ("api", "realtime", "jobs")
 PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # where each answers its probe
 READY_S = 30.0
 STOP_S = 20.0
+
+
+class Process(Protocol):
+    """A process of a service, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 class Service:
@@ -55,7 +68,7 @@ class Service:
             **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
             **env,
         }
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
 
     @property
     def addresses(self) -> Addresses:
@@ -85,13 +98,13 @@ class Service:
 
     def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
         """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
-        log = open(self.root / f"{key or name}.log", "ab")  # noqa: SIM115 - it is the child's
-        self.processes[key or name] = subprocess.Popen(
-            [sys.executable, "-m", "tools.cli", name], env={**self.env, **env}, stdout=log, stderr=log
-        )
-        log.close()
+        self.processes[key or name] = self._launch(name, {**self.env, **env}, self.root / f"{key or name}.log")
         if wait and key is None:
             self.wait_ready(name)
+
+    def _launch(self, name: str, env: dict[str, str], log: pathlib.Path) -> Process:
+        with log.open("ab") as out:
+            return subprocess.Popen([sys.executable, "-m", "tools.cli", name], env=env, stdout=out, stderr=out)
 
     def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None) -> None:
         """Wait until a process answers its probe. Raises AssertionError with its log when it does not."""

@@ -5,7 +5,8 @@ from typing import Any
 
 import attrs
 
-from core.storage.database import Database, Tx
+from core.storage.database import Tx
+from core.storage.reads import Reader
 from core.storage.records import one
 
 MAX_BODY = 65_536
@@ -34,7 +35,7 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at"))
 
 
-async def record(db: Database | Tx, call: Received) -> bool:
+async def record(db: Reader, call: Received) -> bool:
     """Store a call, before anything is judged: one statement, safe to repeat. False when the log has it already."""
     added = await db.fetchval(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,

@@ -13,6 +13,7 @@ from tests.chaos.schedule import Fault
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
 from tools.embedded import running
+from tools.service import Process
 
 LOOK_S = 0.2
 STOP_S = 15.0  # SIGTERM ends a process in this time, with exit 0 (reliability I13)
@@ -148,7 +149,7 @@ class Acts:
             await asyncio.to_thread(self.service.await_ready, key)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int | str:
+def _ended(process: Process) -> int | str:
     try:
         return process.wait(STOP_S)
     except subprocess.TimeoutExpired:

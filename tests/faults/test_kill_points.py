@@ -35,7 +35,7 @@ class Point:
 API = (
     Point("a payment request is made", "INSERT INTO payment_requests"),
     Point("it is abandoned", "payment_requests SET status = 'abandoned' WHERE id"),
-    Point("the gateway's call is kept", "INSERT INTO webhook_logs"),
+    Point("the gateway's call is kept", "INSERT INTO webhook_logs", commit=False),
     Point(
         "the payment is confirmed",
         "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$2",
