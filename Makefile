@@ -8,6 +8,9 @@ FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 
+# The tests start hundreds of processes: without bytecode each compiles the service anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install up demo test check pages pictures fuzz client-proof chaos bench-install lock clean
 help:            ## this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)

@@ -22,7 +22,8 @@ COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contras
 NOT_COLOURS: dict[str, Any] = {**AXE, "rules": {"color-contrast": {"enabled": False}}}
 # A phone has the colours of a desk, and dark changes nothing but colours.
 LOOKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "desk": (DESK, AXE),
+    "desk": (DESK, NOT_COLOURS),
+    "light": (DESK, COLOURS),
     "dark": ({**DESK, "color_scheme": "dark"}, COLOURS),
     "phone": (PHONE, NOT_COLOURS),
 }
