@@ -219,7 +219,7 @@ async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Des
 
 async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: Desk, world: World) -> None:
     root, page = await world.operator(), window.page
-    await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
     held: list[Route] = []
     edit, dialog = page.get_by_role("button", name="Edit 66 min, chat"), page.get_by_role("dialog")
 
@@ -247,6 +247,8 @@ async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: 
     await expect(page.get_by_role("listitem").filter(has_text="66 min")).to_contain_text("Rp 62.000")
     await expect(edit).to_be_focused()
     await expect(page.get_by_text("Somebody else has changed this")).to_have_count(0)
+    row = next(one for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
+    await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
 
 async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: World) -> None:
