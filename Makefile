@@ -8,7 +8,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 
-# The tests start hundreds of processes: without bytecode each compiles the service anew.
+# Without bytecode each command of the tests would compile the service anew, and each worker all the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install up demo test check pages pictures fuzz client-proof chaos bench-install lock clean

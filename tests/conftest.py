@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.forked import Forked
 from tests.realtime.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
 from tools.client import Socket
 
 Socket.check_frame = staticmethod(check_frame)
+Stack.launch = Forked
 # Folders whose files take longest come first, so that no worker is left with one when the others are done.
 LONG = (
     "control_center",

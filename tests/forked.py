@@ -1,18 +1,23 @@
 """Processes of the service that are forked from one that has imported it: that is half of what a start costs, and the
 tests start some 240.
 
-What runs is the same `sesi` command, with an environment, a log and a life of its own. `Service.command` and the bench
-start theirs as anybody does.
+What runs is the same `sesi` command, with an environment, a log and a life of its own. Commands are started as anybody
+starts them, and so is what is no test: the bench, `make chaos`.
 """
 
+import contextlib
 import multiprocessing
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
+from multiprocessing import connection
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["api.server", "realtime.server", "jobs.server", "tools.cli"])
+LOOK = threading.Lock()  # an exit code is read off a pipe, once
 
 
 def _run(name: str, env: dict[str, str], log: str) -> None:
@@ -31,8 +36,9 @@ class Forked:
 
     def __init__(self, name: str, env: dict[str, str], log: pathlib.Path) -> None:
         self._name = name
-        self._process = FORKS.Process(target=_run, args=(name, env, str(log)))
-        self._process.start()
+        self._process = FORKS.Process(target=_run, args=(name, env, str(log)), daemon=True)
+        with LOOK:
+            self._process.start()
 
     @property
     def pid(self) -> int:
@@ -42,11 +48,12 @@ class Forked:
 
     def poll(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
-        return self._process.exitcode
+        with LOOK:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it ends; return its exit code. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
+        connection.wait([self._process.sentinel], timeout)
         code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(self._name, timeout or 0)
@@ -55,14 +62,13 @@ class Forked:
     def send_signal(self, sig: int) -> None:
         """Send it a signal, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         """SIGTERM."""
-        if self.poll() is None:
-            self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL."""
-        if self.poll() is None:
-            self._process.kill()
+        self.send_signal(signal.SIGKILL)

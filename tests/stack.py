@@ -12,7 +12,6 @@ import asyncpg
 import pytest
 
 from core.base import ids
-from tests.forked import Forked
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
 from tools.service import Service
@@ -101,9 +100,6 @@ class Stack(Service):
             "--password-stdin", stdin=PASSWORD,
         )  # fmt: skip
 
-    def _launch(self, name: str, env: dict[str, str], log: pathlib.Path) -> Forked:
-        return Forked(name, env, log)
-
     async def sql(self, statement: str, *args: Any) -> list[Any]:
         """Look into the database."""
         connection = await asyncpg.connect(self.database_url)
@@ -123,8 +119,10 @@ class Stack(Service):
 
     def close(self) -> None:
         """Stop everything; the documents must have known every answer of this service's life."""
-        undocumented = self.undocumented_answers()
-        self._stop_all()
+        try:
+            undocumented = self.undocumented_answers()
+        finally:
+            self._stop_all()
         assert undocumented == [], "\n".join(["answers that no interface document knows:", *undocumented])
 
     def _stop_all(self) -> None:

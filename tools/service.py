@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from typing import Protocol
 
 from tools.client import Addresses
@@ -34,8 +35,16 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
+def launched(name: str, env: dict[str, str], log: pathlib.Path) -> Process:
+    """A process of a service, started as anybody starts it."""
+    with log.open("ab") as out:
+        return subprocess.Popen([sys.executable, "-m", "tools.cli", name], env=env, stdout=out, stderr=out)
+
+
 class Service:
     """One service, not started yet: `start` its processes. `env` are settings."""
+
+    launch: Callable[[str, dict[str, str], pathlib.Path], Process] = staticmethod(launched)
 
     def __init__(
         self,
@@ -98,13 +107,9 @@ class Service:
 
     def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
         """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
-        self.processes[key or name] = self._launch(name, {**self.env, **env}, self.root / f"{key or name}.log")
+        self.processes[key or name] = self.launch(name, {**self.env, **env}, self.root / f"{key or name}.log")
         if wait and key is None:
             self.wait_ready(name)
-
-    def _launch(self, name: str, env: dict[str, str], log: pathlib.Path) -> Process:
-        with log.open("ab") as out:
-            return subprocess.Popen([sys.executable, "-m", "tools.cli", name], env=env, stdout=out, stderr=out)
 
     def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None) -> None:
         """Wait until a process answers its probe. Raises AssertionError with its log when it does not."""

@@ -181,8 +181,8 @@ def _received(runtime: Runtime, incoming: Incoming, body: Any, token: str | None
 async def _record(runtime: Runtime, call: Received) -> bool:
     """Keep the call in the log, or in the file when the database does not take it. Returns whether the log has it."""
     try:
-        async with asyncio.timeout(RECORD_S):
-            await webhooks.record(runtime.db, call)
+        async with asyncio.timeout(RECORD_S), runtime.transaction() as tx:
+            await webhooks.record(tx, call)
     except Exception as error:
         log.warning("the webhook log did not take a call", error=type(error).__name__)
         await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
@@ -202,7 +202,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     if first is None:
         return Case.UNKNOWN, None
     if first.confirmed_at is not None:
-        # Nothing that a call could change: what is said of it is true without a lock, and does not wait for one.
+        # No call can change anything about it any more, so there is no lock to wait for.
         return rules.judge(readable, _issued(first), received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)

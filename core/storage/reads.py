@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class Reader(Protocol):
-    """Runs statements that return rows."""
+    """Runs reading statements."""
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]: ...
     async def fetchrow(self, sql: str, *args: Any) -> Any: ...

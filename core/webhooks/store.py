@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 
 from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.records import one
 
 MAX_BODY = 65_536
@@ -35,16 +34,16 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at"))
 
 
-async def record(db: Reader, call: Received) -> bool:
-    """Store a call, before anything is judged: one statement, safe to repeat. False when the log has it already."""
-    added = await db.fetchval(
+async def record(tx: Tx, call: Received) -> bool:
+    """Store a call, before anything is judged. False when the log has it already."""
+    added = await tx.execute(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
              status, amount, app_tag, raw_body, truncated, replay_of)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING RETURNING true""",
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING""",
         call.id, call.received_at, call.source_ip, call.headers, call.token_valid, call.external_id,
         call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
     )  # fmt: skip
-    return added is not None
+    return bool(added)
 
 
 async def get(tx: Tx, log_id: str) -> Received | None:

@@ -35,7 +35,7 @@ class Point:
 API = (
     Point("a payment request is made", "INSERT INTO payment_requests"),
     Point("it is abandoned", "payment_requests SET status = 'abandoned' WHERE id"),
-    Point("the gateway's call is kept", "INSERT INTO webhook_logs", commit=False),
+    Point("the gateway's call is kept", "INSERT INTO webhook_logs"),
     Point(
         "the payment is confirmed",
         "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$2",
@@ -199,7 +199,7 @@ async def test_the_api_process_dies_at_each_commit_of_a_paid_session(
     recorded = service.nodes["api"].postgres.record()
     at = {point.name: point for point in API}
 
-    # Calls of the gateway are answered within 0.8 s a step, so their points come first, by themselves.
+    # Calls of the gateway are answered within 2 s, so their points come first, by themselves.
     (c1, p1), (c2, p2) = await cast.pending(), await cast.pending()
     results = await die_at(
         service,

@@ -116,11 +116,13 @@ class PricingPage extends Page {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       toast(explain(error));
+    } finally {
+      await this.refresh({ quietly: true });
+      this.working = false;
     }
-    await this.refresh({ quietly: true });
-    this.working = false;
+    if (!this.isConnected) this.next.delete("dialog"); // it would open on another page
     const [wanted] = this.next;
-    if (!wanted || !this.isConnected) return;
+    if (!wanted) return;
     this.next.delete(wanted[0]);
     await wanted[1]();
   }
@@ -228,9 +230,11 @@ class PricingPage extends Page {
     );
   }
 
-  #order(which, ids) {
+  #order(which, moved) {
     const work = () => {
       const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
+      const kept = moved.filter((id) => before.includes(id));
+      const ids = [...kept, ...before.filter((id) => !kept.includes(id))]; // what has come onto the list meanwhile is last
       if (before.join() === ids.join()) return false;
       const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
       return api.put(`${TIERS}/order`, { mode: which, items: ids.map((id) => ({ id, updated_at: tokens[id] })) });
@@ -238,38 +242,39 @@ class PricingPage extends Page {
     return this.#done(work, t("The order is saved."), `order ${which}`);
   }
 
-  async #add() {
-    const choice = MODES.map((one, n) =>
-      h(
-        "label",
-        { class: "tick" },
-        h("input", { type: "radio", name: "mode", value: one, checked: n === 0 }),
-        mode(one),
-      ),
-    );
-    const made = await ask({
-      title: t("Add a tier"),
-      content: [
-        h("fieldset", {}, h("legend", {}, t("For")), choice),
-        field(t("Minutes"), h("input", { name: "minutes", required: true, inputmode: "numeric" })),
-        field(
-          t("Price (Rp)"),
-          h("input", { name: "price_idr", required: true, inputmode: "numeric" }),
-          t("whole rupiah, without points"),
+  #add() {
+    const work = () => {
+      const choice = MODES.map((one, n) =>
+        h(
+          "label",
+          { class: "tick" },
+          h("input", { type: "radio", name: "mode", value: one, checked: n === 0 }),
+          mode(one),
         ),
-        field(t("Label"), h("input", { name: "tag", maxlength: "50" }), t("shown to customers; may be empty")),
-      ],
-      submit: t("Add"),
-      send: (data) =>
-        api.post(TIERS, {
-          mode: data.get("mode"),
-          minutes: integer(data.get("minutes")),
-          price_idr: integer(data.get("price_idr")),
-          tag: data.get("tag").trim() || null,
-        }),
-    });
-    if (made) toast(t("The tier is on the list."));
-    await this.refresh({ quietly: true });
+      );
+      return ask({
+        title: t("Add a tier"),
+        content: [
+          h("fieldset", {}, h("legend", {}, t("For")), choice),
+          field(t("Minutes"), h("input", { name: "minutes", required: true, inputmode: "numeric" })),
+          field(
+            t("Price (Rp)"),
+            h("input", { name: "price_idr", required: true, inputmode: "numeric" }),
+            t("whole rupiah, without points"),
+          ),
+          field(t("Label"), h("input", { name: "tag", maxlength: "50" }), t("shown to customers; may be empty")),
+        ],
+        submit: t("Add"),
+        send: (data) =>
+          api.post(TIERS, {
+            mode: data.get("mode"),
+            minutes: integer(data.get("minutes")),
+            price_idr: integer(data.get("price_idr")),
+            tag: data.get("tag").trim() || null,
+          }),
+      });
+    };
+    return this.#done(work, t("The tier is on the list."));
   }
 
   #edit(id) {
