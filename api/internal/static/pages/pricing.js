@@ -117,8 +117,7 @@ class PricingPage extends Page {
       if (!(error instanceof ApiError)) throw error;
       toast(explain(error));
     } finally {
-      await this.refresh({ quietly: true });
-      this.working = false;
+      await this.refresh({ quietly: true }).finally(() => (this.working = false));
     }
     if (!this.isConnected) this.next.delete("dialog"); // it would open on another page
     const [wanted] = this.next;
