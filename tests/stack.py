@@ -1,11 +1,12 @@
 """A whole service for the tests: embedded servers and real processes, which can be killed and started one by one."""
 
 import asyncio
+import contextlib
 import pathlib
 import secrets
 import shutil
 import urllib.request
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import asyncpg
@@ -105,6 +106,16 @@ class Stack(Service):
         connection = await asyncpg.connect(self.database_url)
         try:
             return await connection.fetch(statement, *args)
+        finally:
+            await connection.close()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction beside those of the service: what its statements lock is held until it ends."""
+        connection = await asyncpg.connect(self.database_url)
+        try:
+            async with connection.transaction():
+                yield connection
         finally:
             await connection.close()
 

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from typing import Any
 
-import asyncpg
 import pytest
 
 from tests.accounts.outside import IdentityServer
@@ -390,19 +389,15 @@ async def test_a_mitra_who_is_deactivated_while_she_signs_in_keeps_no_device(wor
     asked = await ask(client, mitra.user["phone"], path=MITRA_ASK)
     code = await world.stack.inbox.code_of(asked["otp_request_id"])
     operator = await world.operator()
-    connection = await asyncpg.connect(world.stack.database_url)
-    try:
-        async with connection.transaction():
-            await connection.execute("LOCK TABLE otp_requests IN SHARE MODE")  # stops her after her device was made
-            signing_in = asyncio.create_task(verify(client, asked, code, path=MITRA_VERIFY))
-            await waiting(world, "otp_requests")
-            change = operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
-            deactivating = asyncio.create_task(change)
-            await asyncio.sleep(0.3)
-        answer = await signing_in
-        await deactivating
-    finally:
-        await connection.close()
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE otp_requests IN SHARE MODE")  # stops her after her device was made
+        signing_in = asyncio.create_task(verify(client, asked, code, path=MITRA_VERIFY))
+        await waiting(world, "otp_requests")
+        change = operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+        deactivating = asyncio.create_task(change)
+        await asyncio.sleep(0.3)
+    answer = await signing_in
+    await deactivating
     assert (await raw(keep(client, answer), "GET", "/api/mitra/auth/me"))[0] == 401
     sql = "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL"
     assert await world.stack.sql(sql, mitra.user["id"]) == []

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from tests.accounts.people import anonymous
@@ -18,13 +17,9 @@ pytestmark = pytest.mark.anyio
 @contextlib.asynccontextmanager
 async def nobody_reads_customers(world: World) -> AsyncIterator[None]:
     """The database does not say who belongs to whom."""
-    connection = await asyncpg.connect(world.stack.database_url)
-    try:
-        async with connection.transaction():
-            await connection.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
-            yield
-    finally:
-        await connection.close()
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
+        yield
 
 
 async def waits_for_ids(world: World, client: Client) -> Bare:

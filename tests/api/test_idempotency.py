@@ -58,14 +58,10 @@ async def rows(stack: Stack, customer: Client) -> list[str]:
 @contextlib.asynccontextmanager
 async def held(stack: Stack, customer: Client, key: str) -> AsyncIterator[asyncpg.Connection]:
     """Hold the key, as its first request does while it runs."""
-    connection = await asyncpg.connect(stack.database_url)
-    try:
-        async with connection.transaction():
-            name = f"{customer.user['id']} {key}"
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 4))", name)
-            yield connection
-    finally:
-        await connection.close()
+    async with stack.transaction() as holder:
+        name = f"{customer.user['id']} {key}"
+        await holder.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 4))", name)
+        yield holder
 
 
 async def test_a_repeat_gets_the_first_answer_byte_for_byte(

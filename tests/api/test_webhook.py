@@ -4,10 +4,8 @@ import asyncio
 import base64
 import datetime as dt
 import json
-import uuid
 from typing import Any
 
-import asyncpg
 import pytest
 
 from tests.stack import CALLBACK_TOKEN, World, new_id, payment_call
@@ -146,18 +144,14 @@ async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
 async def test_a_duplicate_waits_for_nobody_who_holds_the_payment(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     await call(world, payment_call(payment))
-    holder = await asyncpg.connect(world.stack.database_url)
-    try:
-        async with holder.transaction():
-            await holder.execute("SELECT FROM customers WHERE id = $1 FOR UPDATE", uuid.UUID(customer.user["id"]))
-            await holder.execute(
-                "SELECT FROM payment_requests WHERE id = $1 FOR UPDATE", uuid.UUID(payment["payment_request_id"])
-            )
-            assert (await call(world, payment_call(payment)))[:2] == (200, "duplicate")
-            assert (await call(world, payment_call(payment, id="inv-of-another")))[:2] == (409, "conflict")
-            assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
-    finally:
-        await holder.close()
+    async with world.stack.transaction() as holder:
+        await holder.execute("SELECT 1 FROM customers WHERE id = $1::uuid FOR UPDATE", customer.user["id"])
+        await holder.execute(
+            "SELECT 1 FROM payment_requests WHERE id = $1::uuid FOR UPDATE", payment["payment_request_id"]
+        )
+        assert (await call(world, payment_call(payment)))[:2] == (200, "duplicate")
+        assert (await call(world, payment_call(payment, id="inv-of-another")))[:2] == (409, "conflict")
+        assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
 
 
 async def test_paid_again_after_the_payment_failed_is_a_duplicate(world: World) -> None:

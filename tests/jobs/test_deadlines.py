@@ -183,17 +183,13 @@ async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> N
     search = (await crowd.paid(await crowd.customer()))["session_id"]
     requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
     assert [item["session_id"] for item in requests["items"]] == [search]
-    holder = await asyncpg.connect(crowd.stack.database_url)
-    try:
-        # To take her offline is to close her request: that waits until the search is free, or for its time-out of 3 s.
-        async with holder.transaction():
-            await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
-            await crowd.stack.sql(
-                """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
-                   WHERE mitra_id = $1::uuid""",
-                silent.user["id"],
-            )
-            # A wait may end by its time-out just then: of several at least one must outlast the session.
-            assert any([await ends_within_a_wait(crowd, holder, session_id) for session_id in ids])
-    finally:
-        await holder.close()
+    # To take her offline is to close her request: that waits until the search is free, or for its time-out of 3 s.
+    async with crowd.stack.transaction() as holder:
+        await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
+        await crowd.stack.sql(
+            """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
+               WHERE mitra_id = $1::uuid""",
+            silent.user["id"],
+        )
+        # A wait may end by its time-out just then: of several at least one must outlast the session.
+        assert any([await ends_within_a_wait(crowd, holder, session_id) for session_id in ids])

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import asyncpg
 import pytest
 
 from tests.stack import World
@@ -36,24 +35,20 @@ async def test_a_held_session_lets_the_others_talk_and_read(world: World) -> Non
     customer, mitra, session_id = await chat(world)
     phones = [await one.open("chat") for one, _, _ in held]
     phone, other = await customer.open("chat"), await mitra.open("chat")
-    holder = await asyncpg.connect(world.stack.database_url)
-    try:
-        for turn in range(1, ROUNDS + 1):
-            async with asyncio.TaskGroup() as group, holder.transaction():
-                waiting = []
-                for device, (_, _, held_id) in zip(phones, held, strict=True):
-                    await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", held_id)
-                    waiting.append(group.create_task(device.say(held_id, f"held {turn}")))
-                    await until_waiting(world, len(waiting))
-                ack = await phone.say(session_id, f"free {turn}")
-                assert (ack["type"], ack.get("seq")) == ("message_ack", turn)
-                await other.wait("message", where=lambda frame, turn=turn: frame["message"]["seq"] == turn)
-                await other.send({"type": "read", "session_id": session_id, "up_to": turn})
-                await phone.wait(
-                    "message_status",
-                    where=lambda frame, turn=turn: (frame["status"], frame["up_to"]) == ("read", turn),
-                )
-                assert not any(task.done() for task in waiting)
-            assert [task.result()["seq"] for task in waiting] == [turn, turn]
-    finally:
-        await holder.close()
+    for turn in range(1, ROUNDS + 1):
+        async with asyncio.TaskGroup() as group, world.stack.transaction() as holder:
+            waiting = []
+            for device, (_, _, held_id) in zip(phones, held, strict=True):
+                await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", held_id)
+                waiting.append(group.create_task(device.say(held_id, f"held {turn}")))
+                await until_waiting(world, len(waiting))
+            ack = await phone.say(session_id, f"free {turn}")
+            assert (ack["type"], ack.get("seq")) == ("message_ack", turn)
+            await other.wait("message", where=lambda frame, turn=turn: frame["message"]["seq"] == turn)
+            await other.send({"type": "read", "session_id": session_id, "up_to": turn})
+            await phone.wait(
+                "message_status",
+                where=lambda frame, turn=turn: (frame["status"], frame["up_to"]) == ("read", turn),
+            )
+            assert not any(task.done() for task in waiting)
+        assert [task.result()["seq"] for task in waiting] == [turn, turn]
