@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from core.pushes.store import HOLD_S
 from tests.stack import World, new_id
 from tools.client import Client
 from tools.push_inbox import PushInbox
@@ -12,6 +13,8 @@ SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
   WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
 # Events that nobody has acknowledged and that were not handed to the pushes yet, and pushes that were not sent.
 OPEN = """SELECT (SELECT count(*) FROM pushes) + (SELECT count(*) FROM deliveries WHERE pushed_real_at IS NULL)"""
+# The provider is down, and names a pause that is longer than a push is held while it is sent: so the two can be told apart.
+DOWN = (503, {}, {"Retry-After": "30"})
 
 
 class Phones:
@@ -49,9 +52,15 @@ class Phones:
         """The pushes that came to devices, one after the other."""
         return [m for m in list(self.inbox.messages) if m["token"] in tokens and event in (None, m["data"]["event"])]
 
-    async def settled(self) -> None:
+    async def settled(self, *, hurry: bool = False) -> None:
         """Wait until whatever is unheard was pushed: what has not come by then, does not come."""
-        await self.world.until(lambda: self.stack.sql(OPEN), lambda rows: rows[0][0] == 0)
+
+        async def look() -> list[Any]:
+            if hurry:
+                await self.hurry()
+            return await self.stack.sql(OPEN)
+
+        await self.world.until(look, lambda rows: rows[0][0] == 0)
 
     async def quiet(self, session_id: str) -> None:
         """Wait until the messages of a session would have been pushed: a second passed, and one more look."""
@@ -60,8 +69,9 @@ class Phones:
         await self.settled()
 
     async def hurry(self) -> None:
-        """Let the pushes that wait for another try be due now."""
-        await self.stack.sql("UPDATE pushes SET due_real_at = now() WHERE due_real_at > now()")
+        """Let the pushes that wait for another try after DOWN be due now; one that is being sent stays with its sender."""
+        later = f"UPDATE pushes SET due_real_at = now() WHERE due_real_at > now() + interval '{HOLD_S} seconds'"
+        await self.stack.sql(later)
 
     async def until_pushed(self, token: str, count: int, *, hurry: bool = True) -> list[dict[str, Any]]:
         """Wait until so many pushes came to a device; pushes that wait for another try are hurried up."""

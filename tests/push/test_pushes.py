@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.push.people import Phones
+from tests.push.people import DOWN, Phones
 from tests.realtime.bare import at, end_early, token_like
 from tests.stack import Stack, new_id
 from tools.client import Client
@@ -129,7 +129,7 @@ async def test_an_acknowledgement_while_the_provider_is_down_takes_back_nothing_
 ) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
-    answers: list[Any] = [(503, {}, {})]
+    answers = [DOWN]
     phones.inbox.answer = lambda m: answers.pop() if m["token"] == token and answers else None
     desk = await mitra.open("pairing", ack=False)
     payment = await a_request(phones)
@@ -247,7 +247,7 @@ async def test_a_device_that_leaves_while_its_push_waits_for_another_try_gets_no
     out, out_token = await the_other_device(phones, mitra)
     moved = await phones.device(mitra)
     down = True
-    phones.inbox.answer = lambda m: (503, {}, {}) if down and m["token"] in (stays, out_token, moved) else None
+    phones.inbox.answer = lambda m: DOWN if down and m["token"] in (stays, out_token, moved) else None
     payment = await a_request(phones)
     for token in (stays, out_token, moved):
         await phones.push(token, "chat_request", session_id=payment["session_id"])
@@ -256,8 +256,7 @@ async def test_a_device_that_leaves_while_its_push_waits_for_another_try_gets_no
     before = {token: len(phones.of(token)) for token in (out_token, moved)}
     down = False
     await phones.until_pushed(stays, len(phones.of(stays)) + 1)
-    await phones.hurry()
-    await phones.settled()
+    await phones.settled(hurry=True)
     assert {token: len(phones.of(token)) for token in (out_token, moved)} == before
 
 
