@@ -203,7 +203,9 @@ class Embedded:
     def _write_note(self) -> Servers:
         """Put what runs into servers.json, whole or not at all."""
         servers = Servers(
-            database_url=f"postgresql://postgres@{HOST}:{self._ports['postgres']}/{DATABASE}",
+            # Nobody asks for TLS that is not there. The library that would, reports its own closing of a connection that was
+            # given up while being made as an error that nobody looked at.
+            database_url=f"postgresql://postgres@{HOST}:{self._ports['postgres']}/{DATABASE}?sslmode=disable",
             redis_url=f"redis://{HOST}:{self._ports['valkey']}/0",
             postgres_pid=self._processes["postgres"].pid,
             valkey_pid=self._processes["valkey"].pid,

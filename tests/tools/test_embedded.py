@@ -1,6 +1,7 @@
 """The embedded servers: their data and addresses outlive stops, kills and owners."""
 
 import asyncio
+import gc
 import importlib.util
 import os
 import pathlib
@@ -114,6 +115,28 @@ def test_data_and_addresses_outlive_a_stop(embedded: Embedded) -> None:
     assert execute(second, "SELECT number FROM kept") == 42
     assert execute(second, "SHOW timezone") == "UTC"
     assert execute(second, "SHOW listen_addresses") == "127.0.0.1"
+
+
+def test_a_connection_that_is_given_up_while_it_is_made_leaves_no_error_behind(embedded: Embedded) -> None:
+    url, heard = embedded.start().database_url, list[object]()
+
+    async def give_up(after: int) -> None:
+        making = asyncio.create_task(asyncpg.connect(url))
+        for _ in range(after):
+            await asyncio.sleep(0)
+        making.cancel()
+        await asyncio.wait([making])
+        if not making.cancelled():
+            await making.result().close()
+
+    async def at_every_step() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+        for after in range(30):
+            await give_up(after)
+        gc.collect()
+
+    asyncio.run(at_every_step())
+    assert heard == []
 
 
 def test_a_port_that_another_took_is_chosen_anew(embedded: Embedded) -> None:
