@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from core.base import logs
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
+from core.base.errors import DomainError, Forbidden, NotFound, Unavailable, ValidationFailed
 from core.base.together import Together
 from core.events.notices import Envelope, Passing
 from core.flows import delivery, mitra_status, pairing_answer
@@ -23,6 +24,8 @@ SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
 AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})
 HEARTBEAT_S = 10.0  # service seconds: at most one write in this time (contract 7)
+
+log = logs.get("commands")
 
 
 class Commands:
@@ -44,11 +47,11 @@ class Commands:
         feed = self._hub.feeds.get(frame.session_id)
         if feed is None or actor is None:
             return False
-        if actor.user_type is UserType.MITRA and now - connection.last_beat >= self._heartbeat_s:
-            return False
         party = feed.party(connection)
         if party is None:
             return False
+        if actor.user_type is UserType.MITRA and now - connection.last_beat >= self._heartbeat_s:
+            self._hear_of(connection, actor, now)
         if kind is frames.SendMessage:
             try:
                 self._batch.send(connection, feed, party, frame)
@@ -63,7 +66,10 @@ class Commands:
         assert connection.actor is not None
         try:
             if connection.actor.user_type is UserType.MITRA:
-                await self._beat(connection, connection.actor, wanted=isinstance(frame, frames.Heartbeat))
+                if isinstance(frame, frames.Heartbeat):
+                    await self._heartbeat(connection, connection.actor)
+                else:
+                    self._hear_of(connection, connection.actor, monotonic())
             if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
                 await self._chat(connection, frame)
             elif isinstance(frame, frames.Accept | frames.Reject):
@@ -83,14 +89,29 @@ class Commands:
             more["retry_after_seconds"] = error.retry_after_seconds
         connection.error(error.code, str(error), frame.ref, **more)
 
-    async def _beat(self, connection: Connection, actor: Actor, *, wanted: bool) -> None:
-        """Any frame of a mitra says that she is here."""
-        now = monotonic()
+    def _is_due(self, connection: Connection, actor: Actor, now: float) -> bool:
+        """Whether a mitra is to be noted again, of whom this process has just heard; it counts as done."""
         last = max((other.last_beat for other in self._hub.of_user(actor.user_id)), default=NEVER)
-        if now - last < self._heartbeat_s:
-            connection.last_beat = last
+        is_due = now - last >= self._heartbeat_s
+        connection.last_beat = now if is_due else last
+        return is_due
+
+    def _hear_of(self, connection: Connection, actor: Actor, now: float) -> None:
+        """Any frame of a mitra says that she is here. That is noted beside: what she says waits for nothing of it."""
+        if self._is_due(connection, actor, now):
+            self._hub.spawn(self._note(actor))
+
+    async def _note(self, actor: Actor) -> None:
+        try:
+            await self._beats.of(actor.user_id)  # whose row somebody holds is noted the next time
+        except (Unavailable, *AWAY):
             return
-        connection.last_beat = now
+        except Exception:
+            log.exception("a mitra could not be noted")
+
+    async def _heartbeat(self, connection: Connection, actor: Actor) -> None:
+        if not self._is_due(connection, actor, monotonic()):
+            return
         try:
             is_online = await self._beats.of(actor.user_id)
             if is_online is None:
@@ -98,9 +119,8 @@ class Commands:
             elif not is_online:
                 raise MitraOffline
         except MitraOffline:
-            if wanted:
-                connection.last_beat = NEVER
-                raise
+            connection.last_beat = NEVER
+            raise
 
     async def _chat(self, connection: Connection, frame: Any) -> None:
         feed = await self._hub.feed_of(connection, frame.session_id.lower())

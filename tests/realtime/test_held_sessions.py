@@ -1,4 +1,4 @@
-"""Somebody holds a lock on sessions' rows: their messages wait, and nobody else's messages or marks do."""
+"""Somebody holds a lock on rows: who needs them waits, and nobody else's messages or marks do."""
 
 import asyncio
 
@@ -52,3 +52,15 @@ async def test_a_held_session_lets_the_others_talk_and_read(world: World) -> Non
             )
             assert not any(task.done() for task in waiting)
         assert [task.result()["seq"] for task in waiting] == [turn, turn]
+
+
+async def test_what_a_mitra_says_does_not_wait_for_the_note_that_she_is_here(world: World) -> None:
+    customer, mitra, session_id = await chat(world)
+    phone = await customer.open("chat")
+    async with world.stack.transaction() as holder:
+        hers = "SELECT 1 FROM mitra_online_status WHERE mitra_id = $1::uuid FOR UPDATE"
+        await holder.execute(hers, mitra.user["id"])
+        desk = await mitra.open("chat", ack=False)
+        ack = await desk.say(session_id, "still here")
+        assert (ack["type"], ack.get("seq")) == ("message_ack", 1)
+        await phone.wait("message", where=lambda frame: frame["message"]["seq"] == 1)
