@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import pathlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -274,3 +275,20 @@ async def test_a_sink_that_is_off_or_has_no_room_says_so(tmp_path: pathlib.Path)
     (tmp_path / "taken").write_text("a file")
     settings = read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path / "taken")})
     assert not await WebhookSink(settings).write(received_at=at, raw_body=b"x", fields={})
+
+
+async def test_a_disk_that_hangs_does_not_hold_the_reply(tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "gateway-webhook-fallback-2026-11-21.jsonl"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:  # a full pipe takes nothing more, as a disk that hangs does
+            os.write(reader, bytes(4096))
+    sink = WebhookSink(read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path)}))
+    try:
+        async with asyncio.timeout(5):
+            kept = await sink.write(received_at=HandClock.at(2026, 11, 21).now(), raw_body=b"x", fields={})
+        assert not kept
+    finally:
+        os.read(reader, 1 << 20)  # what waits in the pipe's thread goes on
+        os.close(reader)
