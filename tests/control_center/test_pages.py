@@ -233,3 +233,41 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     await expect(page.get_by_text("What stands here is old")).to_be_visible()
     await expect(searching).to_have_text("3")
     await expect(link).to_be_focused()
+
+
+async def test_a_link_that_is_pressed_while_the_overview_looks_again_still_leads_on(window: Desk, world: World) -> None:
+    page = window.page
+    asked = 0
+
+    async def numbered(route: Route) -> None:
+        nonlocal asked
+        asked += 1
+        searches = asked
+        answer = await route.fetch()
+        await route.fulfill(json=await answer.json() | {"searching": searches})
+
+    await page.clock.install()
+    await page.route("**/internal/overview", numbered)
+    await window.open()
+    link = page.get_by_role("link", name="customers searching")
+    await expect(link.locator(".value")).to_have_text("1")
+
+    async def looked_again() -> None:
+        async with page.expect_response("**/internal/overview"):
+            await page.clock.run_for(6_000)
+        # When this one is read, the one before has been dealt with.
+        await page.evaluate("fetch(location.pathname).then((answer) => answer.text())")
+
+    await link.hover()
+    await page.mouse.down()
+    await looked_again()
+    await expect(link.locator(".value")).to_have_text("1")
+    await page.get_by_role("heading", level=1).hover()
+    await page.mouse.up()  # elsewhere: this was no click
+    await page.clock.run_for(100)
+    await expect(link.locator(".value")).not_to_have_text("1")
+    await link.hover()
+    await page.mouse.down()
+    await looked_again()
+    await page.mouse.up()
+    await expect(page).to_have_url(re.compile(r"#/sessions\?status=searching"))

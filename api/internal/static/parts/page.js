@@ -60,6 +60,7 @@ export class Page extends HTMLElement {
       this.note,
       this.body,
     );
+    this.body.addEventListener("pointerdown", () => this.#hold());
     this.refresh();
     if (this.everyMs)
       this.timer = setInterval(
@@ -82,7 +83,7 @@ export class Page extends HTMLElement {
       if (!this.body.hasChildNodes()) this.body.replaceChildren(h("p", { class: "loading" }, t("Loading…")));
     }
     try {
-      const data = await this.load(this.life.signal);
+      const data = await this.load(this.life.signal).finally(() => polling && this.released);
       if (this.life.signal.aborted || turn !== this.turn) return;
       this.note.replaceChildren();
       this.show(data);
@@ -104,6 +105,14 @@ export class Page extends HTMLElement {
         this.body.removeAttribute("aria-busy");
       }
     }
+  }
+
+  /** What is pressed stays until it is let go and its click has been: one on what has been replaced would be lost. */
+  #hold() {
+    this.released = new Promise((release) => {
+      const once = { once: true, signal: this.life.signal };
+      for (const kind of ["pointerup", "pointercancel"]) addEventListener(kind, () => setTimeout(release), once);
+    });
   }
 
   /** What is shown when reading has failed. */
