@@ -1,31 +1,26 @@
 """Frame in -> flow: the sockets' route table."""
 
-import functools
 from typing import Any
 
 import msgspec
 
-from core.base import logs
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound, Unavailable, ValidationFailed
-from core.base.together import Together
+from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
 from core.events.notices import Envelope, Passing
-from core.flows import delivery, mitra_status, pairing_answer
+from core.flows import delivery, pairing_answer
 from core.mitras.rules import MitraOffline
 from core.reads import chats
 from core.runtime import AWAY
 from realtime import frames
-from realtime.connection import NEVER, Connection, encode
+from realtime.connection import Connection, encode
+from realtime.heartbeats import Heartbeats
 from realtime.hub import Feed, Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
 AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})
-HEARTBEAT_S = 10.0  # service seconds: at most one write in this time (contract 7)
-
-log = logs.get("commands")
 
 
 class Commands:
@@ -34,9 +29,7 @@ class Commands:
     def __init__(self, hub: Hub, batch: MessageBatch) -> None:
         self._hub = hub
         self._batch = batch
-        # Mitras who write at the same time are noted together: thousands come back at once after a break.
-        self._beats = Together(functools.partial(mitra_status.heartbeats, hub.runtime), nothing=None)
-        self._heartbeat_s = HEARTBEAT_S / hub.runtime.clock.scale
+        self._heartbeats = Heartbeats(hub.runtime)
 
     def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
         """Carry a frame of the chat out without waiting for anything, when that can be done. `now` is monotonic."""
@@ -50,8 +43,8 @@ class Commands:
         party = feed.party(connection)
         if party is None:
             return False
-        if actor.user_type is UserType.MITRA and now - connection.last_beat >= self._heartbeat_s:
-            self._hear_of(connection, actor, now)
+        if actor.user_type is UserType.MITRA:
+            self._heartbeats.hear_of(actor.user_id, now)
         if kind is frames.SendMessage:
             try:
                 self._batch.send(connection, feed, party, frame)
@@ -66,10 +59,7 @@ class Commands:
         assert connection.actor is not None
         try:
             if connection.actor.user_type is UserType.MITRA:
-                if isinstance(frame, frames.Heartbeat):
-                    await self._heartbeat(connection, connection.actor)
-                else:
-                    self._hear_of(connection, connection.actor, monotonic())
+                await self._hear(connection.actor, frame)
             if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
                 await self._chat(connection, frame)
             elif isinstance(frame, frames.Accept | frames.Reject):
@@ -83,44 +73,18 @@ class Commands:
         except AWAY:
             connection.error("UNAVAILABLE", "The service can't answer right now. Try again.", frame.ref)
 
+    async def _hear(self, actor: Actor, frame: Any) -> None:
+        """Any frame of a mitra says that she is here. Raises MitraOffline for her heartbeat alone."""
+        if not isinstance(frame, frames.Heartbeat | frames.Accept):
+            self._heartbeats.hear_of(actor.user_id, monotonic())
+        elif not await self._heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):
+            raise MitraOffline
+
     def _refuse(self, connection: Connection, frame: Any, error: DomainError) -> None:
         more: dict[str, Any] = {} if error.details is None else {"details": error.details}
         if error.retry_after_seconds is not None:
             more["retry_after_seconds"] = error.retry_after_seconds
         connection.error(error.code, str(error), frame.ref, **more)
-
-    def _is_due(self, connection: Connection, actor: Actor, now: float) -> bool:
-        """Whether a mitra is to be noted again, of whom this process has just heard; it counts as done."""
-        last = max((other.last_beat for other in self._hub.of_user(actor.user_id)), default=NEVER)
-        is_due = now - last >= self._heartbeat_s
-        connection.last_beat = now if is_due else last
-        return is_due
-
-    def _hear_of(self, connection: Connection, actor: Actor, now: float) -> None:
-        """Any frame of a mitra says that she is here. That is noted beside: what she says waits for nothing of it."""
-        if self._is_due(connection, actor, now):
-            self._hub.spawn(self._note(actor))
-
-    async def _note(self, actor: Actor) -> None:
-        try:
-            await self._beats.of(actor.user_id)  # whose row somebody holds is noted the next time
-        except (Unavailable, *AWAY):
-            return
-        except Exception:
-            log.exception("a mitra could not be noted")
-
-    async def _heartbeat(self, connection: Connection, actor: Actor) -> None:
-        if not self._is_due(connection, actor, monotonic()):
-            return
-        try:
-            is_online = await self._beats.of(actor.user_id)
-            if is_online is None:
-                await mitra_status.heartbeat(self._hub.runtime, actor)
-            elif not is_online:
-                raise MitraOffline
-        except MitraOffline:
-            connection.last_beat = NEVER
-            raise
 
     async def _chat(self, connection: Connection, frame: Any) -> None:
         feed = await self._hub.feed_of(connection, frame.session_id.lower())

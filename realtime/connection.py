@@ -17,7 +17,6 @@ from realtime.wire import PING, close_frame, pong_frame, text_frame
 
 MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
-NEVER = float("-inf")
 CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
 
 encode = msgspec.json.encode
@@ -27,8 +26,8 @@ class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "gone", "hub", "id", "last_beat", "last_seen", "path",
-        "pinged", "ready", "transport", "warned",
+        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "gone", "hub", "id", "last_seen", "path", "pinged",
+        "ready", "transport", "warned",
     )  # fmt: skip
 
     def __init__(self, hub: Any, transport: asyncio.Transport, path: str) -> None:
@@ -44,7 +43,6 @@ class Connection:
         self.warned = False
         self.last_seen = monotonic()
         self.pinged = 0
-        self.last_beat = NEVER  # monotonic
         self._waiting = 0
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen

@@ -37,7 +37,7 @@ def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
             await _hold(tx, held.user_id)
             async with asyncio.timeout(1):
                 told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
-        assert told == {free.user_id: True}  # the other one is told by herself, when her row is let go
+        assert told == {free.user_id: True}  # the other one is noted later, when her row is let go
         await mitra_status.heartbeat(runtime, held)
         for mitra in (free, held):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)

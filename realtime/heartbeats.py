@@ -1,0 +1,95 @@
+"""Any frame of a mitra says that she is here: noted at most once in ten seconds, many mitras in one statement (contract 7).
+
+How this works: a frame has her noted beside, and waits for nothing of that. Only what depends on it waits: her own
+`heartbeat`, which is to hear that she is offline, and her `accept`, which is refused to whoever was silent for too long.
+A note that came to nothing does not count as one.
+"""
+
+import asyncio
+import functools
+from collections import OrderedDict
+
+import attrs
+
+from core.base import logs
+from core.base.actor import Actor
+from core.base.clock import monotonic
+from core.base.errors import Unavailable
+from core.base.together import Together
+from core.flows import mitra_status
+from core.mitras.rules import MitraOffline
+from core.runtime import AWAY, Runtime
+
+EVERY_S = 10.0  # service seconds: at most one write in this time (contract 7)
+AGAIN_S = 1.0  # real seconds at most, after a note that came to nothing
+
+log = logs.get("heartbeats")
+
+
+@attrs.frozen
+class _Heard:
+    """What became of the last note of a mitra. `until`, on the monotonic clock, her frames need no other one."""
+
+    until: float
+    is_online: bool | None  # None: somebody holds her row, or the database is away
+
+
+class Heartbeats:
+    """Notes that mitras were heard of by this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        # Mitras who speak at the same time are noted together: thousands come back at once after a break.
+        self._together = Together(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
+        self._every_s = EVERY_S / runtime.clock.scale
+        self._again_s = min(AGAIN_S, self._every_s)
+        self._heard: OrderedDict[str, _Heard] = OrderedDict()  # the oldest first
+        self._under_way: dict[str, asyncio.Task[bool | None]] = {}
+
+    def hear_of(self, mitra_id: str, now: float) -> None:
+        """Have a mitra noted beside, unless she has just been. `now` is monotonic."""
+        heard = self._heard.get(mitra_id)
+        if heard is None or now >= heard.until:
+            self._ask(mitra_id)
+
+    async def note(self, actor: Actor) -> bool:
+        """Have a mitra noted, unless she has just been; return whether she is online. Raises Unavailable."""
+        heard = self._heard.get(actor.user_id)
+        if heard is not None and heard.is_online and monotonic() < heard.until:
+            return True
+        is_online = await asyncio.shield(self._ask(actor.user_id))
+        if is_online is None:
+            try:
+                await mitra_status.heartbeat(self._runtime, actor)  # it waits for whoever holds her row
+                is_online = True
+            except MitraOffline:
+                is_online = False
+            self._remember(actor.user_id, is_online)
+        return is_online
+
+    def _ask(self, mitra_id: str) -> asyncio.Task[bool | None]:
+        """Return the note that is under way, or a new one."""
+        task = self._under_way.get(mitra_id)
+        if task is None:
+            task = self._under_way[mitra_id] = asyncio.create_task(self._note(mitra_id))
+        return task
+
+    async def _note(self, mitra_id: str) -> bool | None:
+        is_online = None
+        try:
+            is_online = await self._together.of(mitra_id)
+        except (Unavailable, *AWAY):
+            pass
+        except Exception:
+            log.exception("a mitra could not be noted", mitra_id=mitra_id)
+        finally:
+            del self._under_way[mitra_id]
+        self._remember(mitra_id, is_online)
+        return is_online
+
+    def _remember(self, mitra_id: str, is_online: bool | None) -> None:
+        now = monotonic()
+        self._heard.pop(mitra_id, None)
+        self._heard[mitra_id] = _Heard(now + (self._again_s if is_online is None else self._every_s), is_online)
+        while next(iter(self._heard.values())).until <= now:  # says nothing any more
+            self._heard.popitem(last=False)

@@ -1,0 +1,128 @@
+"""Any frame of a mitra says that she is here; what depends on that waits for it, and nothing else does."""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.stack import Stack, World, new_id
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1::uuid"
+HOLD = "SELECT 1 FROM mitra_online_status WHERE mitra_id = $1::uuid FOR UPDATE"
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%mitra_online_status%'"
+SILENT = "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '50 seconds' WHERE mitra_id = $1::uuid"
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Stack]:
+    """A service that takes nobody offline: its jobs do not run."""
+    made = Stack()
+    made.stop("jobs")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def world(own: Stack) -> AsyncIterator[World]:
+    """The people of that service."""
+    made = World(own)
+    yield made
+    await made.leave_searches()
+    await made.close()
+
+
+async def heard(world: World, mitra: Client) -> dt.datetime:
+    """When a mitra was heard of."""
+    return (await world.stack.sql(HEARD, mitra.user["id"]))[0][0]
+
+
+async def until_heard(world: World, mitra: Client, *, after: dt.datetime) -> None:
+    """Wait until a mitra has been heard of."""
+    await world.until(lambda: heard(world, mitra), lambda at: at > after)
+
+
+async def silent(world: World) -> Client:
+    """A mitra who was silent for too long, and whom nobody has taken offline yet."""
+    mitra = await world.mitra()
+    await world.stack.sql(SILENT, mitra.user["id"])
+    return mitra
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("chat", "ping"), ("chat", "ack"), ("pairing", "ping"), ("pairing", "heartbeat"), ("pairing", "ack")],
+)
+async def test_any_frame_of_a_mitra_says_that_she_is_here(world: World, path: str, kind: str) -> None:
+    mitra = await silent(world)
+    before = await heard(world, mitra)
+    socket = await mitra.open(path, ack=False)
+    await socket.send({"type": kind} | ({"event_id": new_id()} if kind == "ack" else {}))
+    await until_heard(world, mitra, after=before)
+
+
+async def test_what_a_mitra_says_in_a_chat_says_that_she_is_here(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    await world.stack.sql(SILENT, mitra.user["id"])
+    before = await heard(world, mitra)
+    desk = await mitra.open("chat", ack=False)
+    assert (await desk.say(session_id, "here"))["type"] == "message_ack"
+    await until_heard(world, mitra, after=before)
+
+
+async def test_whoever_was_silent_is_heard_before_her_accept_is_judged(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    desk = await mitra.open("pairing", ack=False)
+    payment = await world.paid(customer)
+    await desk.wait("chat_request", where=lambda frame: frame["request"]["session_id"] == payment["session_id"])
+    await world.stack.sql(SILENT, mitra.user["id"])
+    async with world.stack.transaction() as holder:
+        await holder.execute(HOLD, mitra.user["id"])
+        await desk.send({"type": "accept", "session_id": payment["session_id"]})
+        await world.until(lambda: world.stack.sql(WAITING), bool)
+    assert (await desk.wait("accepted"))["session"]["id"] == payment["session_id"]
+
+
+async def test_a_note_that_came_to_nothing_is_none(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    chat = await mitra.open("chat", ack=False)
+    desk = await mitra.open("pairing", ack=False)
+    async with world.stack.transaction() as holder:
+        await holder.execute(HOLD, mitra.user["id"])
+        before = await heard(world, mitra)
+        assert (await chat.say(session_id, "held"))["type"] == "message_ack"
+        await chat.send({"type": "ping"})
+        await chat.wait("pong")
+    assert await heard(world, mitra) == before
+    await desk.send({"type": "heartbeat"})
+    await until_heard(world, mitra, after=before)
+
+
+async def test_a_heartbeat_of_whoever_is_offline_is_refused_each_time(world: World) -> None:
+    mitra = await world.mitra()
+    desk = await mitra.open("pairing", ack=False)
+    await mitra.post("/api/mitra/status/offline")
+    await desk.send({"type": "ping"})
+    await desk.wait("pong")
+    for ref in ("one", "two"):
+        await desk.send({"type": "heartbeat", "ref": ref})
+        error = await desk.wait("error", where=lambda frame, ref=ref: frame.get("ref") == ref)
+        assert error["code"] == "MITRA_OFFLINE"
+
+
+async def test_within_ten_seconds_there_is_one_note(world: World) -> None:
+    mitra = await silent(world)
+    before = await heard(world, mitra)
+    desk = await mitra.open("pairing", ack=False)
+    await desk.send({"type": "heartbeat"})
+    await until_heard(world, mitra, after=before)
+    noted = await heard(world, mitra)
+    for _ in range(5):
+        await desk.send({"type": "heartbeat"})
+        await desk.send({"type": "ping"})
+        await desk.wait("pong")
+    assert await heard(world, mitra) == noted
