@@ -273,6 +273,9 @@ class Caller:
             event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
+        of_silent = attrs.evolve(
+            self.by_name["freedom"], require_ping=False
+        )  # a past that was made a while ago is silent
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
         planned = pushes.Planned(
             auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
@@ -290,7 +293,7 @@ class Caller:
             (sessions.pair, {"session_id": searching}),
             (sessions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
             (extensions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
-            (pairing.invite, {"session_id": searching}),
+            (pairing.invite, {"session_id": searching, "freedom": of_silent}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
             (announce.chat_requests, {"session_id": searching}),

@@ -35,7 +35,8 @@ POOL_SIZE = 20  # as many as the service's api process has
 SECRETS = dict(part.split(":", 1) for part in os.environ["JWT_SECRETS"].split(","))
 
 engine = create_async_engine(
-    os.environ["DATABASE_URL"].replace("postgresql://", "postgresql+asyncpg://", 1),
+    os.environ["DATABASE_URL"].replace("postgresql://", "postgresql+asyncpg://", 1).removesuffix("?sslmode=disable"),
+    connect_args={"ssl": False},
     isolation_level="AUTOCOMMIT",
     skip_autocommit_rollback=True,
     pool_size=POOL_SIZE,
