@@ -35,5 +35,5 @@ async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
     made = Phones(world, inbox)
     yield made
     inbox.answer = lambda _: None
-    await made.leave()
+    await world.leave_searches()
     await world.close()

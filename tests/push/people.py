@@ -8,13 +8,11 @@ from tests.stack import World, new_id
 from tools.client import Client
 from tools.push_inbox import PushInbox
 
-# Paid requests of a test's customers that still look for a mitra.
-SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
-  WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
 # Events that nobody has acknowledged and that were not handed to the pushes yet, and pushes that were not sent.
 OPEN = """SELECT (SELECT count(*) FROM pushes) + (SELECT count(*) FROM deliveries WHERE pushed_real_at IS NULL)"""
 # The provider is down, and names a pause that is longer than a push is held while it is sent: so the two can be told apart.
-DOWN = (503, {}, {"Retry-After": "30"})
+DOWN = (503, {}, {"Retry-After": "120"})
+SENT_AGAIN_S = HOLD_S + 5  # what is due later than this is in nobody's hands
 
 
 class Phones:
@@ -70,7 +68,7 @@ class Phones:
 
     async def hurry(self) -> None:
         """Let the pushes that wait for another try after DOWN be due now; one that is being sent stays with its sender."""
-        later = f"UPDATE pushes SET due_real_at = now() WHERE due_real_at > now() + interval '{HOLD_S} seconds'"
+        later = f"UPDATE pushes SET due_real_at = now() WHERE due_real_at > now() + interval '{SENT_AGAIN_S} seconds'"
         await self.stack.sql(later)
 
     async def until_pushed(self, token: str, count: int, *, hurry: bool = True) -> list[dict[str, Any]]:
@@ -81,9 +79,3 @@ class Phones:
                     await self.hurry()
                 await asyncio.sleep(0.1)
         return self.of(token)
-
-    async def leave(self) -> None:
-        """Cancel what this test's customers still search for."""
-        customers = {client.user["id"]: client for client in self.world.clients if "is_anonymous" in client.user}
-        for request_id, customer_id in await self.stack.sql(SEARCHING, list(customers)):
-            await customers[customer_id].post("/api/client/chat/cancel", {"payment_request_id": request_id})

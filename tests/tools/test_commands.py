@@ -11,6 +11,7 @@ from core.runtime import migration_ids
 from tests.stack import CALLBACK_TOKEN, Stack, World
 
 pytestmark = pytest.mark.anyio
+TIERS = "/internal/pricing/tiers"
 
 
 def test_migrate_may_run_again_and_at_once(stack: Stack) -> None:
@@ -104,13 +105,17 @@ def test_seeding_again_changes_nothing(stack: Stack) -> None:
     assert "0 added" in stack.command("seed", "tiers").stdout
 
 
-def test_tiers_come_from_a_file_and_a_bad_file_is_refused(stack: Stack, tmp_path: pathlib.Path) -> None:
+async def test_tiers_come_from_a_file_and_a_bad_file_is_refused(world: World, tmp_path: pathlib.Path) -> None:
+    stack, root = world.stack, await world.operator()
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"tiers": [{"mode": "call", "minutes": 90, "price_idr": 100000, "tag": "long"}]}))
     bad.write_text(json.dumps({"tiers": [{"mode": "call", "hours": 1}]}))
     assert "call 90 min: Rp 100.000" in stack.command("seed", "tiers", str(good)).stdout
     assert "0 added" in stack.command("seed", "tiers", str(good)).stdout
     assert stack.command("seed", "tiers", str(bad), check=False).returncode == 1
+    (made,) = [tier for tier in (await root.get(TIERS))["items"] if (tier["mode"], tier["minutes"]) == ("call", 90)]
+    gone = {"updated_at": made["updated_at"]}  # other tests know the usual prices
+    await root.call("DELETE", f"{TIERS}/{made['id']}", params=gone)
 
 
 def test_an_operator_is_made_once(stack: Stack) -> None:
