@@ -81,6 +81,7 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     """The people of a test, at real speed."""
     made = World(stack)
     yield made
+    await made.leave_searches()
     await made.close()
 
 
@@ -90,4 +91,5 @@ async def fast_world(fast_stack: Stack) -> AsyncIterator[World]:
     made = World(fast_stack)
     await made.config("require_mitra_ping", False)
     yield made
+    await made.leave_searches()
     await made.close()

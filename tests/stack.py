@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from core.base import ids
+from core.config.keys import KEYS
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
 from tools.service import Service
@@ -20,6 +21,9 @@ from tools.service import Service
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
+# Paid requests of these customers that still look for a mitra.
+SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
+  WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
 
 
 def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -189,6 +193,17 @@ class World:
         operator = await self.operator()
         await operator.call("PUT", f"/internal/config/{key}", {"value": value})
 
+    @contextlib.asynccontextmanager
+    async def setting(self, **values: Any) -> AsyncIterator[None]:
+        """Configure something for a while."""
+        for key, value in values.items():
+            await self.config(key, value)
+        try:
+            yield
+        finally:
+            for key in values:
+                await self.config(key, KEYS[key].default)
+
     async def promotion(self, *, enabled: bool) -> None:
         """Switch the first-session discount, as an operator does."""
         path = "/internal/pricing/promotions/first-session"
@@ -232,6 +247,12 @@ class World:
         )
         view = await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
         return view["id"]
+
+    async def leave_searches(self) -> None:
+        """Cancel what these customers still search for: other tests' mitras would find it."""
+        customers = {client.user["id"]: client for client in self.clients if "is_anonymous" in client.user}
+        for request_id, customer_id in await self.stack.sql(SEARCHING, list(customers)):
+            await customers[customer_id].post("/api/client/chat/cancel", {"payment_request_id": request_id})
 
     async def until(self, look: Any, good: Any, *, timeout: float = 20) -> Any:
         """Look again and again until what is seen is good."""

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
-from tests.api.conftest import leave_searches
 from tests.control_center.browser import SKIPPED, Desk, chromium, desk, launched
 from tests.stack import World
 
@@ -21,11 +20,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def world(world: World) -> AsyncIterator[World]:
+async def world(world: World) -> World:
     """The people of a test, at real speed."""
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
-    yield world
-    await leave_searches(world)
+    return world
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """What tests of the desk do again and again: operators of any rights, many calls at once, audit rows, settings for a while."""
 
 import asyncio
-import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 
-from core.config.keys import KEYS
 from tests.stack import World
 from tools.client import Client, Refused
 
@@ -93,18 +91,6 @@ async def audits(world: World, object_id: str) -> list[dict[str, Any]]:
 async def audit_count(world: World) -> int:
     """How many audit rows there are."""
     return (await world.stack.sql("SELECT count(*) FROM operator_audit_log"))[0][0]
-
-
-@contextlib.asynccontextmanager
-async def setting(world: World, **values: Any) -> AsyncIterator[None]:
-    """Configure something for a while."""
-    for key, value in values.items():
-        await world.config(key, value)
-    try:
-        yield
-    finally:
-        for key in values:
-            await world.config(key, KEYS[key].default)
 
 
 async def found(client: Client, path: str, *, by: str = "id", **query: Any) -> list[str]:

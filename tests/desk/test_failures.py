@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.pairing.rules import CauseTag
-from tests.desk.steps import an_operator, at_once, audits, every, setting
+from tests.desk.steps import an_operator, at_once, audits, every
 from tests.stack import World, new_id, refused
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +84,7 @@ async def test_filters_part_the_failures_without_rest(world: World) -> None:
 
 async def test_a_superseded_failure_takes_no_action_and_an_actioned_one_no_second_try(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)
         await world.until(
             lambda: customer._once("POST", f"/api/shared/chat/sessions/{first}/end", None), lambda seen: seen[0] == 200
@@ -112,7 +112,7 @@ async def test_a_superseded_failure_takes_no_action_and_an_actioned_one_no_secon
 
 async def test_of_an_action_and_a_second_try_at_once_one_wins(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)
         await world.until(
             lambda: customer._once("POST", f"/api/shared/chat/sessions/{first}/end", None), lambda seen: seen[0] == 200

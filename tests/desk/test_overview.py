@@ -13,8 +13,7 @@ import pytest
 
 from api import apps
 from core.base.settings import read
-from tests.api.conftest import leave_searches
-from tests.desk.steps import an_operator, audits, setting
+from tests.desk.steps import an_operator, audits
 from tests.realtime.bare import end_early
 from tests.stack import Stack, World, new_id, refused
 
@@ -42,7 +41,7 @@ async def world(own: Stack) -> AsyncIterator[World]:
     made = World(own)
     await made.config("otp_max_per_ip_per_hour", 1_000_000)
     yield made
-    await leave_searches(made)
+    await made.leave_searches()
     await made.close()
 
 
@@ -86,7 +85,7 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     assert {later - earlier for earlier, later in itertools.pairwise(began)} == {dt.timedelta(hours=1)}
     (failure,) = (await operator.get("/internal/failed-pairings"))["items"]
     assert seen["failures_oldest_at"] == failure["created_at"]
-    async with setting(world, max_customers_per_mitra=1):
+    async with world.setting(max_customers_per_mitra=1):
         assert (await operator.get(OVERVIEW))["mitras_free"] == 1
     await operator.call("PATCH", f"/internal/failed-pairings/{failure['id']}", {"operator_action": "refunded"})
     await own.sql("UPDATE webhook_logs SET received_at = received_at - interval '61 minutes' WHERE http_status = 401")

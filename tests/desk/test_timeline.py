@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.pairing.rules import CauseTag
-from tests.desk.steps import found, setting, unique
+from tests.desk.steps import found, unique
 from tests.realtime.bare import end_early
 from tests.stack import World, new_id, refused
 from tools.client import Client
@@ -277,7 +277,7 @@ async def test_calls_without_the_token_do_not_crowd_out_the_gateways_own(world: 
 
 
 async def test_no_mitra_available(world: World) -> None:
-    async with setting(world, pairing_blast_timeout_seconds=1):
+    async with world.setting(pairing_blast_timeout_seconds=1):
         nobody = await failed(world, await world.paid(await world.customer()))
         check_why(nobody, "no_mitra_available")
         assert kinds(nobody) == ["created", "paid", "search_began", "search_failed", "failed"]
@@ -357,7 +357,7 @@ async def test_targeted_mitra_rejected_and_the_second_try(world: World) -> None:
 
 
 async def test_targeted_mitra_timeout(world: World) -> None:
-    async with setting(world, returning_chat_confirmation_timeout_seconds=1):
+    async with world.setting(returning_chat_confirmation_timeout_seconds=1):
         customer, mitra = await a_returning_customer(world)
         told = await failed(world, await returning(world, customer, mitra))
     check_why(told, "targeted_mitra_timeout")
@@ -442,7 +442,7 @@ async def test_of_an_extension_it_tells_the_question_and_the_answer(world: World
     more = (
         {"extension_timeout_seconds": 1, "extension_default_action_on_timeout": silence[way]} if way in silence else {}
     )
-    async with setting(world, **more):
+    async with world.setting(**more):
         if way == "too late":
             payment = await world.request(customer, is_extension=True, session_id=session_id)
             await end_early(world, customer, session_id)

@@ -24,7 +24,6 @@ from tests.pairing.steps import (
     run_out,
     seen,
     session_of,
-    setting,
     told,
 )
 from tests.stack import World, new_id, refused
@@ -213,7 +212,7 @@ async def payment_of(world: World, extension: dict) -> str:
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(("action", "status"), [("auto_approve", "auto_approved"), ("reject", "rejected")])
 async def test_silence_means_what_is_configured(world: World, action: str, status: str, ended: bool) -> None:
-    async with setting(world, extension_timeout_seconds=1, extension_default_action_on_timeout=action):
+    async with world.setting(extension_timeout_seconds=1, extension_default_action_on_timeout=action):
         customer, mitra, session_id = await chatting(world)
         desk, phone = await mitra.open("chat"), await customer.open("chat")
         before = await (run_out(world, customer, session_id) if ended else session_of(customer, session_id))

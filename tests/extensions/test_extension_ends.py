@@ -25,7 +25,6 @@ from tests.pairing.steps import (
     run_out,
     seen,
     session_of,
-    setting,
     told,
 )
 from tests.stack import World, refused
@@ -83,7 +82,7 @@ async def test_a_pending_extension_holds_the_session_until_her_no(world: World) 
 
 
 async def test_a_pending_extension_holds_the_session_until_her_time_is_over(world: World) -> None:
-    async with setting(world, extension_default_action_on_timeout="reject"):
+    async with world.setting(extension_default_action_on_timeout="reject"):
         customer, _, payment, extension = await held(world)
         await world.stack.sql(
             f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
@@ -120,7 +119,7 @@ async def test_who_ends_the_session_trips_a_pending_extension(world: World, side
     payment, extension = await put_to_her(world, customer, session_id)
     path = f"/api/shared/chat/sessions/{session_id}"
     if how == "early end":
-        async with setting(world, **{f"early_end_{side}_enabled": True}):
+        async with world.setting(**{f"early_end_{side}_enabled": True}):
             await party.post(f"{path}/end")
     elif how == "end":
         await party.post(f"{path}/end")

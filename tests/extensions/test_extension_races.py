@@ -24,7 +24,6 @@ from tests.pairing.steps import (
     run_out,
     seen,
     session_of,
-    setting,
     time_is_up,
     told,
 )
@@ -109,7 +108,7 @@ async def test_an_answer_against_its_time_out(world: World, fast_world: World) -
     found = set()
     customer, mitra, session_id = await chatting(here)
     before = 0
-    async with setting(here, extension_timeout_seconds=6):  # a tenth of a real second
+    async with here.setting(extension_timeout_seconds=6):  # a tenth of a real second
         for n in range(10):
             payment = await wanting(customer, session_id)
             await here.webhook(payment)

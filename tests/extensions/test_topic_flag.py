@@ -14,7 +14,6 @@ from tests.pairing.steps import (
     returning,
     run_out,
     session_of,
-    setting,
     time_is_up,
 )
 from tests.stack import World, new_id, refused
@@ -72,7 +71,7 @@ async def test_the_value_that_it_has_already_changes_and_tells_nothing(world: Wo
 
 async def test_the_latch_keeps_a_sensitive_topic_sensitive(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
-    async with setting(world, sensitive_flag_one_way_latch=True):
+    async with world.setting(sensitive_flag_one_way_latch=True):
         await marking(mitra, session_id, "sensitive")
         await refused(marking(mitra, session_id, "regular"), 409, "SENSITIVITY_LATCHED")
         assert (await marking(mitra, session_id, "sensitive"))["topic_sensitivity"] == "sensitive"

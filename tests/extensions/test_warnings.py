@@ -3,7 +3,7 @@
 import pytest
 
 from tests.extensions.steps import about, answering, chatting, count, put_to_her
-from tests.pairing.steps import now_in, session_of, setting
+from tests.pairing.steps import now_in, session_of
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,7 @@ async def test_with_the_switch_off_there_is_no_warning(world: World) -> None:
     other = await world.customer("Eka")
     other_session = await world.session(other, mitra)
     phone = await customer.open("chat")
-    async with setting(world, three_minute_warning_enabled=False):
+    async with world.setting(three_minute_warning_enabled=False):
         await three_minutes_left(world, session_id)
         await world.until(
             lambda: world.stack.sql("SELECT warn_at FROM chat_sessions WHERE id = $1", session_id),

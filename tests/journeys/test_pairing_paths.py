@@ -1,28 +1,17 @@
 """Every way that a paid search and a session can go, over the real processes."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from core.config.keys import KEYS
+from tests.pairing.steps import cancelling, failed, open_request, seen
 from tests.stack import World
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
-
-
-@contextlib.asynccontextmanager
-async def setting(world: World, **values: Any) -> AsyncIterator[None]:
-    """Configure something for a while."""
-    for key, value in values.items():
-        await world.config(key, value)
-    try:
-        yield
-    finally:
-        for key in values:
-            await world.config(key, KEYS[key].default)
 
 
 async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
@@ -30,21 +19,6 @@ async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
     with pytest.raises(Refused) as refused:
         await call
     return refused.value.status, refused.value.code
-
-
-async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
-
-
-async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
-    """Wait until a paid request has failed; return why."""
-    view = await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "failed_pairing")
-    return view["failure"]["cause_tag"]
-
-
-async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
-    items = (await mitra.get("/api/mitra/chat-requests"))["items"]
-    return next((item for item in items if item["session_id"] == session_id), None)
 
 
 async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
@@ -61,10 +35,6 @@ async def responses(world: World, payment: dict[str, Any]) -> dict[str, list[str
     ):
         found.setdefault(row["mitra_id"], []).append(row["response"])
     return found
-
-
-def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
-    return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
 def accepting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
@@ -94,7 +64,7 @@ async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world:
 
 
 async def test_a_search_that_nobody_can_answer_ends_with_its_round(world: World) -> None:
-    async with setting(world, pairing_blast_timeout_seconds=1):
+    async with world.setting(pairing_blast_timeout_seconds=1):
         customer = await world.customer()
         search = await customer.open("pairing")
         payment = await world.paid(customer)
@@ -109,7 +79,7 @@ async def test_a_search_that_nobody_can_answer_ends_with_its_round(world: World)
 
 async def test_mitras_who_ignore_every_round_leave_no_mitra_available(fast_world: World) -> None:
     world = fast_world
-    async with setting(world, pairing_blast_timeout_seconds=30, searching_timeout_minutes=1):
+    async with world.setting(pairing_blast_timeout_seconds=30, searching_timeout_minutes=1):
         customer, mitra = await world.customer(), await world.mitra()
         payment = await world.paid(customer)
         assert await failed(world, customer, payment) == "no_mitra_available"
@@ -133,7 +103,7 @@ async def test_when_everybody_has_rejected_the_search_fails_at_once(world: World
 
 
 async def test_the_next_round_asks_who_ignored_and_never_who_rejected(world: World) -> None:
-    async with setting(world, pairing_blast_timeout_seconds=1):
+    async with world.setting(pairing_blast_timeout_seconds=1):
         customer, ignoring, no = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
         desk, other_desk = await ignoring.open("pairing"), await no.open("pairing")
         payment = await world.paid(customer)
@@ -196,7 +166,7 @@ async def test_the_winner_may_repeat_and_everybody_else_is_too_late(world: World
 
 
 async def test_a_full_mitra_is_not_asked_until_a_place_is_free(world: World) -> None:
-    async with setting(world, max_customers_per_mitra=1, early_end_customer_enabled=True):
+    async with world.setting(max_customers_per_mitra=1, early_end_customer_enabled=True):
         mitra, first, second = await world.mitra(), await world.customer("Dewi"), await world.customer("Eka")
         session_id = await world.session(first, mitra)
         payment = await world.paid(second)
@@ -291,7 +261,7 @@ async def returning(world: World) -> tuple[Client, Client]:
 
 
 async def test_a_returning_customer_is_offered_to_her_mitra_alone(world: World) -> None:
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         (customer, mitra), other = await returning(world), await world.mitra("Bima")
         search = await customer.open("pairing")
         payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
@@ -307,8 +277,7 @@ async def test_a_returning_customer_is_offered_to_her_mitra_alone(world: World) 
 
 @pytest.mark.parametrize("end", ["rejected", "timeout", "offline", "offline before", "full before"])
 async def test_a_targeted_request_that_fails_says_why(world: World, end: str) -> None:
-    async with setting(
-        world,
+    async with world.setting(
         early_end_customer_enabled=True,
         returning_chat_confirmation_timeout_seconds=1 if end == "timeout" else 20,
     ):
@@ -340,14 +309,14 @@ async def test_a_targeted_request_that_fails_says_why(world: World, end: str) ->
 
 
 async def test_a_targeted_request_needs_a_previous_mitra_who_is_free(world: World) -> None:
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         (customer, mitra), unknown = await returning(world), await world.mitra("Bima")
         assert await refusal(world.request(customer, targeted_mitra_id=unknown.user["id"])) == (
             403,
             "NOT_PREVIOUS_MITRA",
         )
         await world.session(await world.customer("Eka"), mitra)
-        async with setting(world, max_customers_per_mitra=1):
+        async with world.setting(max_customers_per_mitra=1):
             assert await refusal(world.request(customer, targeted_mitra_id=mitra.user["id"])) == (
                 409,
                 "MITRA_AT_CAPACITY",
@@ -364,7 +333,7 @@ async def test_an_early_end_needs_the_switch_of_its_side(world: World) -> None:
     session_id = await world.session(customer, mitra)
     path = f"/api/shared/chat/sessions/{session_id}"
     assert await refusal(customer.post(f"{path}/end")) == (403, "EARLY_END_DISABLED")
-    async with setting(world, early_end_mitra_enabled=True):
+    async with world.setting(early_end_mitra_enabled=True):
         assert await refusal(customer.post(f"{path}/end")) == (403, "EARLY_END_DISABLED")
         ended = await mitra.post(f"{path}/end")
     assert (ended["status"], ended["ended_by"]) == ("closing", "mitra")
@@ -389,7 +358,7 @@ async def test_each_side_says_goodbye_once_and_only_after_the_end(world: World) 
     path = f"/api/shared/chat/sessions/{session_id}"
     goodbye = {"message": "terima kasih"}
     assert await refusal(customer.post(f"{path}/closure", goodbye)) == (409, "SESSION_NOT_CLOSABLE")
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         await customer.post(f"{path}/end")
     assert (await customer.post(f"{path}/closure", goodbye))["status"] == "closing"
     assert await refusal(customer.post(f"{path}/closure", goodbye)) == (409, "CLOSURE_EXISTS")
@@ -402,7 +371,7 @@ async def test_each_side_says_goodbye_once_and_only_after_the_end(world: World) 
 
 async def test_the_grace_of_closing_is_five_minutes(fast_world: World) -> None:
     world = fast_world
-    async with setting(world, early_end_customer_enabled=True):
+    async with world.setting(early_end_customer_enabled=True):
         customer, mitra = await world.customer(), await world.mitra()
         session_id = await world.session(customer, mitra)
         path = f"/api/shared/chat/sessions/{session_id}"

@@ -1,10 +1,8 @@
 """The steps of customers and mitras that the tests of pairing and of extensions share."""
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from typing import Any
 
-from core.config.keys import KEYS
 from tests.stack import World
 from tools.client import Client, Socket
 
@@ -12,18 +10,6 @@ from tools.client import Client, Socket
 def now_in(world: World) -> str:
     """Service time, in SQL."""
     return f"(SELECT anchor + (statement_timestamp() - anchor) * {world.stack.scale} FROM service_clock)"
-
-
-@contextlib.asynccontextmanager
-async def setting(world: World, **values: Any) -> AsyncIterator[None]:
-    """Configure something for a while."""
-    for key, value in values.items():
-        await world.config(key, value)
-    try:
-        yield
-    finally:
-        for key in values:
-            await world.config(key, KEYS[key].default)
 
 
 # -- what customers and mitras do
@@ -189,15 +175,3 @@ async def expire_silently(world: World, payment: dict[str, Any]) -> None:
         f"UPDATE payment_requests SET status = 'expired', expires_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
         payment["payment_request_id"],
     )
-
-
-# Paid requests that still look for a mitra.
-SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
-  WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
-
-
-async def leave_searches(world: World) -> None:
-    """Cancel what the test's customers still search for."""
-    customers = {client.user["id"]: client for client in world.clients if "is_anonymous" in client.user}
-    for request_id, customer_id in await world.stack.sql(SEARCHING, list(customers)):
-        await cancelling(customers[customer_id], {"payment_request_id": request_id})

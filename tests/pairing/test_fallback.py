@@ -24,7 +24,6 @@ from tests.pairing.steps import (
     returning,
     seen,
     session_of,
-    setting,
 )
 from tests.stack import World, at_once, outcome, refused
 from tools.client import Client
@@ -37,7 +36,7 @@ CAUSES = ("targeted_mitra_rejected", "targeted_mitra_offline", "targeted_mitra_t
 async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[Client, Client, dict[str, Any]]:
     """A customer, her mitra, and her targeted request, which has failed."""
     customer, mitra = await friends(world)
-    async with setting(world, returning_chat_confirmation_timeout_seconds=1 if cause == CAUSES[2] else 20):
+    async with world.setting(returning_chat_confirmation_timeout_seconds=1 if cause == CAUSES[2] else 20):
         payment = await returning(world, customer, mitra, **wish)
         if cause == CAUSES[0]:
             await rejecting(mitra, payment["session_id"])
@@ -139,7 +138,7 @@ async def test_a_fallback_that_fails_has_one_live_failure_again(world: World) ->
 
 async def test_nobody_available_after_a_fallback(world: World) -> None:
     customer, _, payment = await a_failure(world, "targeted_mitra_offline")
-    async with setting(world, pairing_blast_timeout_seconds=1):
+    async with world.setting(pairing_blast_timeout_seconds=1):
         await falling_back(customer, payment)
         assert await failed(world, customer, payment) == "no_mitra_available"
 
@@ -273,7 +272,7 @@ async def test_fallback_against_the_time_out_has_one_outcome(fast_world: World) 
     world = fast_world
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
-    async with setting(world, returning_chat_confirmation_timeout_seconds=6):  # a tenth of a real second
+    async with world.setting(returning_chat_confirmation_timeout_seconds=6):  # a tenth of a real second
         for n in range(10):
             payment = await world.request(customer, targeted_mitra_id=mitra.user["id"])
             await world.webhook(payment)

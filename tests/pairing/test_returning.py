@@ -20,7 +20,6 @@ from tests.pairing.steps import (
     returning,
     seen,
     session_of,
-    setting,
 )
 from tests.stack import World, refused
 from tools.client import Client
@@ -83,7 +82,7 @@ async def test_a_mitra_who_is_not_there_is_not_paid_for(world: World, wish: Any,
 async def test_a_full_mitra_is_not_paid_for(world: World, wish: Any) -> None:
     customer, mitra = await friends(world)
     await world.session(await world.customer("Eka"), mitra)
-    async with setting(world, max_customers_per_mitra=1):
+    async with world.setting(max_customers_per_mitra=1):
         await refused(wish(customer, mitra), 409, "MITRA_AT_CAPACITY")
     assert (await wish(customer, mitra))["status"] == "pending"
 
@@ -152,7 +151,7 @@ async def test_a_mitra_who_is_full_when_the_money_comes_counts_as_offline(world:
     customer, mitra = await friends(world)
     payment = await by_returning(customer, mitra)
     await world.session(await world.customer("Eka"), mitra)
-    async with setting(world, max_customers_per_mitra=1):
+    async with world.setting(max_customers_per_mitra=1):
         await world.webhook(payment)
         assert await failed(world, customer, payment) == "targeted_mitra_offline"
 
@@ -190,7 +189,7 @@ async def test_a_mitra_who_says_nothing_for_twenty_seconds(fast_world: World) ->
 
 async def test_the_answer_time_is_configured(world: World) -> None:
     customer, mitra = await friends(world)
-    async with setting(world, returning_chat_confirmation_timeout_seconds=1):
+    async with world.setting(returning_chat_confirmation_timeout_seconds=1):
         payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
         assert await failed(world, customer, payment) == "targeted_mitra_timeout"
 
