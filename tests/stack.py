@@ -5,6 +5,7 @@ import contextlib
 import pathlib
 import secrets
 import shutil
+import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from core.base import ids
 from core.config.keys import KEYS
+from tools.bench.machine import yardstick
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
 from tools.service import Service
@@ -21,6 +23,7 @@ from tools.service import Service
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
+QUIET_S = 0.06  # for the yardstick, with nobody else on the machine
 # Paid requests of these customers that still look for a mitra.
 SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
   WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
@@ -38,6 +41,16 @@ def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
         **more,
     }
     return {name: value for name, value in body.items() if value is not None}
+
+
+def within(seconds: float) -> float:
+    """How long what the contract gives so many seconds may take on this machine as it is now.
+
+    Half a second more, as many times as a fixed piece of work takes longer than on a quiet machine.
+    """
+    began = time.monotonic()
+    yardstick()
+    return seconds + 0.5 * max(1.0, (time.monotonic() - began) / QUIET_S)
 
 
 async def refused(call: Any, status: int, code: str) -> Any:

@@ -25,13 +25,12 @@ from tests.accounts.people import (
     verify,
 )
 from tests.realtime.bare import bare_and_known
-from tests.stack import World, new_id
+from tests.stack import World, new_id, within
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 
 SESSIONS, PUSH, REFRESH = "/api/shared/auth/sessions", "/api/shared/push-token", "/api/shared/auth/refresh"
-WITHIN_S = 1.5
 
 
 def sid(client: Client) -> str:
@@ -158,8 +157,8 @@ async def test_another_device_is_ended_with_its_tokens_and_sockets(world: World,
     stays, _ = await bare_and_known(first)
     status, answer, _ = await raw(first, "DELETE", f"{SESSIONS}/{sid(second)}")
     assert (status, answer["id"], answer["current"]) == (200, sid(second), False)
-    await world.until(lambda: me_status(second), lambda seen: seen == 401, timeout=WITHIN_S)
-    assert [await socket.code(WITHIN_S) for socket in sockets] == [4403, 4403]
+    await world.until(lambda: me_status(second), lambda seen: seen == 401, timeout=within(1))
+    assert [await socket.code(within(1)) for socket in sockets] == [4403, 4403]
     assert (await refusal(device(world), "POST", REFRESH, {"refresh_token": second.refresh_token}))[
         1
     ] == "REFRESH_INVALID"
@@ -173,7 +172,7 @@ async def test_the_own_device_may_be_ended_too(world: World, provider_a: Identit
     first, second = await devices(world, provider_a, 2)
     status, answer, _ = await raw(first, "DELETE", f"{SESSIONS}/{sid(first)}")
     assert (status, answer["current"]) == (200, True)
-    await world.until(lambda: me_status(first), lambda seen: seen == 401, timeout=WITHIN_S)
+    await world.until(lambda: me_status(first), lambda seen: seen == 401, timeout=within(1))
     assert await me_status(second) == 200
 
 
@@ -280,7 +279,7 @@ async def test_a_device_that_ends_forgets_its_token_and_the_user_falls_back(
             assert (await raw(by, "DELETE", f"{SESSIONS}/{sid(ends)}"))[0] == 200
         assert await kept(world, ends) == [None]
         assert await column(world, second) == falls_back
-    await world.until(lambda: me_status(third), lambda seen: seen == 401, timeout=WITHIN_S)
+    await world.until(lambda: me_status(third), lambda seen: seen == 401, timeout=within(1))
     assert (await refusal(third, "PUT", PUSH, {"push_token": a_token()}))[0] == 401
 
 

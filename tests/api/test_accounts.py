@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import pytest
 
-from tests.stack import EMAIL, PASSWORD, World, new_id, refused
+from tests.stack import EMAIL, PASSWORD, World, new_id, refused, within
 from tools.client import Refused
 
 pytestmark = pytest.mark.anyio
@@ -150,7 +150,7 @@ async def test_logout_ends_the_access_token_and_the_refresh_token_of_this_device
     async def status() -> int:
         return (await device._once("GET", "/api/client/auth/me", None))[0]
 
-    await world.until(status, lambda seen: seen == 401, timeout=1)
+    await world.until(status, lambda seen: seen == 401, timeout=within(1))
     await refused(device.post(REFRESH, {"refresh_token": refresh_token}), 401, "REFRESH_INVALID")
     assert (await other.get("/api/client/auth/me"))["display_name"] == "Eka"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id, refused
+from tests.stack import World, new_id, refused, within
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -287,7 +287,7 @@ async def test_deactivating_a_mitra_takes_her_offline_and_ends_her_tokens(world:
     async def status() -> int:
         return (await mitra._once("GET", "/api/mitra/status", None))[0]
 
-    await world.until(status, lambda seen: seen == 401, timeout=1)
+    await world.until(status, lambda seen: seen == 401, timeout=within(1))
     device = world.client()
     body = {"refresh_token": refresh_token}
     await refused(device.post("/api/shared/auth/refresh", body), 401, "REFRESH_INVALID")

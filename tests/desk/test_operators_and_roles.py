@@ -17,7 +17,7 @@ from tests.desk.steps import (
     signed_in,
     unique,
 )
-from tests.stack import EMAIL, Stack, World, new_id, refused
+from tests.stack import EMAIL, Stack, World, new_id, refused, within
 from tests.stack import PASSWORD as ROOT_PASSWORD
 
 pytestmark = pytest.mark.anyio
@@ -249,7 +249,7 @@ async def test_a_new_password_from_somebody_else_signs_out_everywhere(world: Wor
     async def status() -> int:
         return (await somebody.client._once("GET", "/internal/auth/me", None))[0]
 
-    await world.until(status, lambda seen: seen == 401, timeout=1)
+    await world.until(status, lambda seen: seen == 401, timeout=within(1))
     await refused(signed_in(world, somebody.email), 401, "LOGIN_INVALID")
     assert (await signed_in(world, somebody.email, "given by the root 5")).user["id"] == somebody.id
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, answer, at_once, audits, signed_in, unique
-from tests.stack import World, refused
+from tests.stack import World, refused, within
 from tools.bench.machine import cpu_seconds
 from tools.client import Client, Refused
 from tools.throwaway import free_port
@@ -157,7 +157,7 @@ async def test_a_password_change_signs_out_the_other_devices_and_the_old_passwor
     async def status() -> int:
         return (await other._once("GET", "/internal/auth/me", None))[0]
 
-    await world.until(status, lambda seen: seen == 401, timeout=1)
+    await world.until(status, lambda seen: seen == 401, timeout=within(1))
     await refused(other.post("/internal/auth/refresh", {"refresh_token": old_refresh}), 401, "REFRESH_INVALID")
     await refused(knocking(world.client(), me.email, PASSWORD), 401, "LOGIN_INVALID")
     assert (await signed_in(world, me.email, new)).user["id"] == me.id
@@ -200,6 +200,6 @@ async def test_refresh_and_logout_are_the_operators_own(world: World) -> None:
     async def status() -> int:
         return (await me.client._once("GET", "/internal/auth/me", None))[0]
 
-    await world.until(status, lambda seen: seen == 401, timeout=1)
+    await world.until(status, lambda seen: seen == 401, timeout=within(1))
     body = {"refresh_token": refresh_token}
     await refused(stranger.post(internal + "/internal/auth/refresh", body), 401, "REFRESH_INVALID")

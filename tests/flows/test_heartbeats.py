@@ -5,6 +5,7 @@ import asyncio
 from core.flows import mitra_status
 from core.storage.database import Tx
 from tests.flows.conftest import Stage
+from tests.stack import within
 
 HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1"
 
@@ -35,7 +36,7 @@ def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
             await mitra_status.go_online(runtime, mitra)
         async with runtime.transaction() as tx:
             await _hold(tx, held.user_id)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(within(1)):
                 told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
         assert told == {free.user_id: True}  # the other one is noted later, when her row is let go
         await mitra_status.heartbeat(runtime, held)

@@ -8,7 +8,7 @@ import pytest
 
 from core.config.keys import KEYS
 from tests.pairing.steps import cancelling, failed, open_request, seen
-from tests.stack import World
+from tests.stack import World, within
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world:
     desk = await mitra.open("pairing")
     await mitra.post("/api/mitra/status/online")
     ours = await desk.wait(
-        "chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=2
+        "chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=within(2)
     )
     assert ours["request"] == await open_request(mitra, payment["session_id"])
     assert (ours["request"]["kind"], ours["request"]["customer_display_name"]) == ("blast", "Dewi")
@@ -173,7 +173,9 @@ async def test_a_full_mitra_is_not_asked_until_a_place_is_free(world: World) -> 
         assert await responses(world, payment) == {}
         desk = await mitra.open("pairing")
         await first.post(f"/api/shared/chat/sessions/{session_id}/end")
-        await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=2)
+        await desk.wait(
+            "chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"], timeout=within(2)
+        )
         await accepting(mitra, payment)
         status = await mitra.get("/api/mitra/status")
         assert (status["active_session_count"], status["max_sessions"]) == (1, 1)
