@@ -19,6 +19,7 @@ from tools.throwaway import free_port
 
 PROCESSES = ("api", "realtime", "jobs")
 PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # where each answers its probe
+TRIES = 2  # to start a process again
 READY_S = 30.0
 STOP_S = 20.0
 
@@ -78,6 +79,7 @@ class Service:
             **env,
         }
         self.processes: dict[str, Process] = {}
+        self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: which kind, and its own environment
 
     @property
     def addresses(self) -> Addresses:
@@ -103,16 +105,20 @@ class Service:
         for name in PROCESSES:
             self.start(name, wait=False)
         for name in PROCESSES:
-            self.wait_ready(name)
+            self.wait_ready(name, tries=TRIES)
 
     def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
         """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
+        self._begun[key or name] = name, env
         self.processes[key or name] = self.launch(name, {**self.env, **env}, self.root / f"{key or name}.log")
         if wait and key is None:
             self.wait_ready(name)
 
-    def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None) -> None:
-        """Wait until a process answers its probe. Raises AssertionError with its log when it does not."""
+    def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None, tries: int = 0) -> None:
+        """Wait until a process answers its probe. Raises AssertionError with its log when it does not.
+
+        One that has ended, as it does when the database takes too long, is started again so many times.
+        """
         url = f"http://127.0.0.1:{port or self.ports[PORT_OF[name]]}/readyz"
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
@@ -121,6 +127,10 @@ class Service:
                     if answer.status == 200:
                         return
             except OSError:
+                if tries > 0 and self.processes[key or name].poll() is not None:
+                    tries -= 1
+                    kind, env = self._begun[key or name]
+                    self.start(kind, wait=False, key=key, **env)
                 time.sleep(0.03)
         raise AssertionError(f"{name} is not ready:\n{self.log(key or name)[-3000:]}")
 

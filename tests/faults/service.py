@@ -10,6 +10,7 @@ import attrs
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack
 from tools.client import Addresses
+from tools.service import TRIES
 from tools.throwaway import free_port
 
 PORTS = {"api": ("PUBLIC_PORT", "INTERNAL_PORT"), "realtime": ("REALTIME_PORT",), "jobs": ("JOBS_PORT",)}
@@ -44,7 +45,7 @@ class Service(Stack):
             for key in self.nodes:
                 self.begin(key)
             for key in self.nodes:
-                self.await_ready(key)
+                self.await_ready(key, tries=TRIES)
         except BaseException:  # nobody else could stop what runs already
             self._stop_all()
             raise
@@ -73,10 +74,10 @@ class Service(Stack):
             node.kind, wait=False, key=key, DATABASE_URL=node.postgres.url, REDIS_URL=node.redis.url, **node.ports
         )
 
-    def await_ready(self, key: str) -> None:
-        """Wait until a process answers its probe."""
+    def await_ready(self, key: str, *, tries: int = 0) -> None:
+        """Wait until a process answers its probe; one that has ended is started again so many times."""
         node = self.nodes[key]
-        self.wait_ready(node.kind, port=node.probe, key=key)
+        self.wait_ready(node.kind, port=node.probe, key=key, tries=tries)
 
     def revive(self, key: str) -> None:
         """Kill a process, if it lives, and start it again with nothing armed."""
