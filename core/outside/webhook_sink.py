@@ -31,11 +31,11 @@ class WebhookSink:
         """Keep a call. Returns False when the sink is off or the disk does not take it in time: it may take it yet."""
         if not self._enabled:
             return False
-        line = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
+        fields = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
+        line = msgspec.json.encode(fields) + b"\n"
         try:
             async with asyncio.timeout(WAIT_S):
-                text = msgspec.json.encode(line) + b"\n"
-                await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, text)
+                await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
         except OSError as error:
             log.warning("the fallback file could not be written", error=error.strerror or type(error).__name__)
             return False

@@ -5,8 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from tests.api.conftest import world
 from tests.control_center.browser import SKIPPED, Desk, chromium, desk, launched
 from tests.stack import World
+
+__all__ = ["world"]
 
 
 @pytest.fixture(scope="module")
@@ -17,13 +20,6 @@ async def browser() -> AsyncIterator[Browser]:
         pytest.skip(SKIPPED)
     async with launched(program) as made:
         yield made
-
-
-@pytest.fixture
-async def world(world: World) -> World:
-    """The people of a test, at real speed."""
-    await world.config("otp_max_per_ip_per_hour", 1_000_000)
-    return world
 
 
 @pytest.fixture

@@ -1,19 +1,5 @@
-"""The worlds of these tests: many codes from one address."""
+"""The worlds of these tests are those of the api's."""
 
-import pytest
+from tests.api.conftest import fast_world, world
 
-from tests.stack import World
-
-
-@pytest.fixture
-async def world(world: World) -> World:
-    """The people of a test, at real speed."""
-    await world.config("otp_max_per_ip_per_hour", 1_000_000)
-    return world
-
-
-@pytest.fixture
-async def fast_world(fast_world: World) -> World:
-    """The people of a test, at sixty times the speed."""
-    await fast_world.config("otp_max_per_ip_per_hour", 1_000_000)
-    return fast_world
+__all__ = ["fast_world", "world"]

@@ -273,9 +273,8 @@ class Caller:
             event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
-        of_silent = attrs.evolve(
-            self.by_name["freedom"], require_ping=False
-        )  # a past that was made a while ago is silent
+        # The mitras of a past that was made a while ago are silent.
+        of_silent = attrs.evolve(self.by_name["freedom"], require_ping=False)
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
         planned = pushes.Planned(
             auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
