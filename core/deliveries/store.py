@@ -18,8 +18,8 @@ UNHEARD = """SELECT d.* FROM unnest($1::uuid[]) AS r(id) CROSS JOIN LATERAL (
     SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
     WHERE recipient_id = r.id AND created_at > statement_timestamp() - make_interval(secs => $2)
     ORDER BY created_at DESC, id DESC LIMIT 200) d"""
-PURGE = """DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries
-  WHERE created_at < statement_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000)"""
+PURGE = """DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM deliveries
+  WHERE created_at < statement_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000))"""
 
 
 async def add(tx: Tx, notices: list[Notice]) -> None:
@@ -65,9 +65,9 @@ async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) 
 async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
     """Take deliveries that nobody acknowledged for so many real seconds, each once: a push follows for each device."""
     rows = await tx.fetch(
-        """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id IN (SELECT id FROM deliveries
+        """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id = ANY (ARRAY(SELECT id FROM deliveries
              WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
-             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
            RETURNING id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload""",
         older_than_s, limit,
     )  # fmt: skip

@@ -68,6 +68,6 @@ async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
 async def purge(tx: Tx) -> int:
     """Forget answers that are too old; return how many."""
     return await tx.execute(
-        "DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2)",
+        "DELETE FROM idempotency_keys WHERE id = ANY (ARRAY(SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2))",
         tx.now - KEEP, AT_ONCE,
     )  # fmt: skip

@@ -77,8 +77,8 @@ async def set_unknown_failures(tx: Tx, email: str, *, count: int, lockout_until:
 async def purge_unknown(tx: Tx, *, before: dt.datetime, limit: int) -> int:
     """Forget e-mails that are nobody's, and that nobody has tried since; return how many."""
     return await tx.execute(
-        """DELETE FROM unknown_operator_logins WHERE email_hash IN (SELECT email_hash FROM unknown_operator_logins
-             WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2) LIMIT $3 FOR UPDATE SKIP LOCKED)""",
+        """DELETE FROM unknown_operator_logins WHERE email_hash = ANY (ARRAY(SELECT email_hash FROM unknown_operator_logins
+             WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2) LIMIT $3 FOR UPDATE SKIP LOCKED))""",
         before, tx.now, limit,
     )  # fmt: skip
 

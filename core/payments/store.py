@@ -204,9 +204,9 @@ async def expire(tx: Tx, payment_request_id: str) -> bool:
 async def expire_due(tx: Tx) -> int:
     """All pending requests past their deadline -> expired."""
     return await tx.execute(
-        f"""UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id IN (
+        f"""UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id = ANY (ARRAY(
              SELECT id FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
-             ORDER BY expires_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED)""",
+             ORDER BY expires_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED))""",
         tx.now,
     )
 

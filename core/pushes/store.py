@@ -11,7 +11,7 @@ from core.storage.records import many
 
 HOLD_S = 20.0  # real: longer than a try can take; after it, whoever sent it is dead
 CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => {HOLD_S})
-  WHERE id IN (SELECT id FROM pushes WHERE due_real_at <= statement_timestamp() ORDER BY urgent DESC, due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+  WHERE id = ANY (ARRAY(SELECT id FROM pushes WHERE due_real_at <= statement_timestamp() ORDER BY urgent DESC, due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED))
   RETURNING id, push_token, content, urgent, attempts,
     EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id WHERE was.id = pushes.auth_session_id
       AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) AS is_wanted,

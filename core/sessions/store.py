@@ -143,9 +143,9 @@ async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session
         Session,
         await tx.fetch(
             f"""UPDATE chat_sessions SET status = 'expired', grace_ends_at = expires_at + $2, warn_at = NULL
-                WHERE status = 'active' AND expires_at <= $1 AND id IN (
+                WHERE status = 'active' AND expires_at <= $1 AND id = ANY (ARRAY(
                   SELECT id FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
-                  ORDER BY expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+                  ORDER BY expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED))
                 RETURNING {COLUMNS}""",
             tx.now, grace, limit,
         ),
@@ -157,9 +157,9 @@ async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
     rows = many(
         Session,
         await tx.fetch(
-            f"""UPDATE chat_sessions SET warn_at = NULL WHERE warn_at <= $1 AND id IN (
+            f"""UPDATE chat_sessions SET warn_at = NULL WHERE warn_at <= $1 AND id = ANY (ARRAY(
                   SELECT id FROM chat_sessions WHERE warn_at <= $1
-                  ORDER BY warn_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                  ORDER BY warn_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
                 RETURNING {COLUMNS}""",
             tx.now, limit,
         ),
@@ -291,7 +291,7 @@ async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int)
         for which in WHICH:
             rows = await tx.fetch(
                 f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1
-                    WHERE id IN ({UNHEARD.format(side=side, other=other, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED)
+                    WHERE id = ANY (ARRAY({UNHEARD.format(side=side, other=other, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED))
                     RETURNING id AS session_id, {side}_id AS user_id""",
                 before, limit,
             )  # fmt: skip

@@ -242,6 +242,31 @@ def test_no_two_timers_have_one_name():
     assert all(sweep.every_s > 0 for sweep in SWEEPS)
 
 
+# -- statements
+
+
+def in_brackets(text: str) -> str:
+    """What stands in the brackets that a text begins with."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if depth == 0:
+            return text[: place + 1]
+    return text
+
+
+def test_what_is_taken_with_a_limit_is_looked_for_once():
+    """`IN (SELECT ... LIMIT)` may be carried out again for each row, and takes more; `= ANY (ARRAY(...))` never is."""
+    found = [
+        f"{name_of(path)}: {inner[:60]}"
+        for path in FILES
+        for text in [path.read_text()]
+        for match in re.finditer(r"\bIN (?=\()", text)
+        if "LIMIT" in (inner := in_brackets(text[match.end() :]))
+    ]
+    assert found == []
+
+
 # -- files
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from realtime.push import SENDS
 from tests.push.people import DOWN, Phones
 from tests.realtime.bare import at, end_early, token_like
 from tests.stack import Stack, new_id
@@ -20,6 +21,9 @@ from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 LABELS = {"title", "body"}
+MANY_LATER = """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
+  SELECT gen_random_uuid(), gen_random_uuid(), n, '{}', false, now() + interval '1 hour', now() + interval '1 hour'
+  FROM generate_series(1, 500) n"""
 
 
 async def signs_in(phones: Phones, client: Client, number: str) -> None:
@@ -517,6 +521,29 @@ async def test_a_death_between_the_event_and_the_push_loses_nothing(phones: Phon
     found = counted(phones, tokens)
     assert len(found) == sum(found.values()) == 60
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
+
+
+async def test_no_more_is_sent_side_by_side_than_may_be_whatever_the_database_expects(phones: Phones) -> None:
+    # When a large table has a single row, what was to be taken once was looked for beside each row: 30 were taken for 16.
+    go_on = threading.Event()
+    phones.inbox.answer = lambda _: (go_on.wait(15), None)[1]
+    await asyncio.to_thread(phones.stack.kill, "realtime")
+    try:
+        _, tokens, _ = await twenty_events(phones)
+        await phones.stack.sql(MANY_LATER)
+        await phones.stack.sql("DELETE FROM pushes WHERE push_token <> '500'")
+        await phones.stack.sql("VACUUM ANALYZE pushes")
+        await phones.stack.sql("DELETE FROM pushes")
+    finally:
+        await asyncio.to_thread(phones.stack.start, "realtime")
+    try:
+        await phones.world.until(lambda: asyncio.sleep(0, len(phones.of(*tokens))), lambda n: n >= SENDS)
+        taken = await phones.stack.sql("SELECT count(*) FROM pushes WHERE attempts > 0")
+    finally:
+        go_on.set()
+    assert taken[0][0] == SENDS
+    await phones.settled()
+    assert len(counted(phones, tokens)) == 60
 
 
 async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_flight(phones: Phones) -> None:
