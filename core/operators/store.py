@@ -39,8 +39,12 @@ async def get(reader: Reader, operator_id: str) -> Operator | None:
 
 
 async def lock_by_email(tx: Tx, email: str) -> Operator | None:
-    """Read and lock the operator with this e-mail, in any case of letters."""
-    return one(Operator, await tx.fetchrow(f"{SELECT} WHERE o.email = $1 FOR UPDATE OF o", email.lower()))
+    """Lock and read the operator with this e-mail, in any case of letters.
+
+    In two statements: what a wait for the lock has changed (her role) is seen by the one after it.
+    """
+    found = await tx.fetchval("SELECT id FROM control_center_users WHERE email = $1 FOR UPDATE", email.lower())
+    return None if found is None else await get(tx, found)
 
 
 async def set_failures(tx: Tx, operator_id: str, *, count: int, lockout_until: dt.datetime | None) -> None:
@@ -165,8 +169,9 @@ async def update(
 
 
 async def lock(tx: Tx, operator_id: str) -> Operator | None:
-    """Read and lock an operator."""
-    return one(Operator, await tx.fetchrow(f"{SELECT} WHERE o.id = $1 FOR UPDATE OF o", operator_id))
+    """Lock and read an operator, in two statements as `lock_by_email`."""
+    await tx.execute("SELECT 1 FROM control_center_users WHERE id = $1 FOR UPDATE", operator_id)
+    return await get(tx, operator_id)
 
 
 async def any_administrator(reader: Reader) -> bool:
