@@ -9,6 +9,7 @@ from core.storage.database import Tx
 from core.storage.records import one
 
 MAX_BODY = 65_536
+ORPHANED = "the process ended before it answered"
 
 
 @attrs.frozen(kw_only=True)
@@ -70,11 +71,11 @@ async def take_up(tx: Tx, log_id: str) -> bool:
 
 
 async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:
-    """Say how the call ended; once."""
+    """Say how the call ended, once; what the sweep took for dead and was not says so itself."""
     await tx.execute(
         """UPDATE webhook_logs SET http_status = $2, processing_result = $3, processing_error = $4
-           WHERE id = $1 AND http_status IS NULL""",
-        log_id, http_status, result, error,
+           WHERE id = $1 AND (http_status IS NULL OR processing_error = $5)""",
+        log_id, http_status, result, error, ORPHANED,
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ async def stamp_orphans(tx: Tx, *, before: dt.datetime) -> int:
     """Stamp calls whose process died before it answered. Effects are stamped with their own commit: these had none."""
     return await tx.execute(
         """UPDATE webhook_logs SET http_status = 500, processing_result = 'error',
-             processing_error = 'the process ended before it answered'
+             processing_error = $2
            WHERE http_status IS NULL AND received_at <= $1""",
-        before,
-    )
+        before, ORPHANED,
+    )  # fmt: skip
