@@ -1,5 +1,7 @@
 """First answers, kept for repeats."""
 
+import datetime as dt
+
 import attrs
 
 from core.base import ids
@@ -26,7 +28,7 @@ async def try_hold(tx: Tx, once: Once) -> bool:
     return await tx.fetchval(sql, f"{once.user_id} {once.key}")
 
 
-async def find(tx: Tx, once: Once) -> Kept | None:
+async def find(tx: Tx, once: Once, *, now: dt.datetime) -> Kept | None:
     """Read the key's first answer, unless it is too old."""
     return one(
         Kept,
@@ -34,25 +36,31 @@ async def find(tx: Tx, once: Once) -> Kept | None:
             """SELECT fingerprint, answer, resource_id,
                  coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
                FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3""",
-            once.user_id, once.key, tx.now - KEEP,
+            once.user_id, once.key, now - KEEP,
         ),
     )  # fmt: skip
 
 
-async def claim(tx: Tx, once: Once, *, resource_id: str) -> None:
-    """Note what was made; the answer follows."""
-    await tx.execute(
+async def claim(tx: Tx, once: Once, *, resource_id: str) -> dt.datetime:
+    """Note what was made; the answer follows. Returns the (real) time of the claim."""
+    return await tx.fetchval(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
            VALUES ($1, $2, $3, $4, $5, clock_timestamp(), $6) ON CONFLICT (user_id, key) DO UPDATE SET
              fingerprint = excluded.fingerprint, http_status = NULL, answer = NULL, resource_id = excluded.resource_id,
-             claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at""",
+             claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at
+           RETURNING claimed_real_at""",
         ids.new_id(), once.user_id, once.key, once.fingerprint, resource_id, tx.now,
     )  # fmt: skip
 
 
-async def forget(tx: Tx, once: Once) -> None:
-    """There will be no answer to repeat."""
-    await tx.execute("DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2", once.user_id, once.key)
+async def forget(tx: Tx, once: Once, *, claimed_at: dt.datetime | None) -> bool:
+    """There will be no answer to repeat. False when somebody has taken the work up since the claim, or has answered."""
+    return bool(
+        await tx.execute(
+            """DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND claimed_real_at = $3 AND answer IS NULL""",
+            once.user_id, once.key, claimed_at,
+        )
+    )  # fmt: skip
 
 
 async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
@@ -68,6 +76,7 @@ async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
 async def purge(tx: Tx) -> int:
     """Forget answers that are too old; return how many."""
     return await tx.execute(
-        "DELETE FROM idempotency_keys WHERE id = ANY (ARRAY(SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2))",
+        """DELETE FROM idempotency_keys WHERE created_at <= $1 AND id = ANY (ARRAY(
+             SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2))""",
         tx.now - KEEP, AT_ONCE,
     )  # fmt: skip

@@ -111,8 +111,9 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
         invoice = await runtime.gateway.create(wanted, again=turn.unfinished is not None)
     except GatewayUnavailable:
         async with runtime.transaction() as tx:
-            await payments.abandon(tx, request.id)
-            await forget(tx, turn.once)
+            await payments.lock(tx, request.id)
+            if await forget(tx, turn):
+                await payments.abandon(tx, request.id)
         raise
     async with runtime.transaction() as tx:
         found = await payments.lock(tx, request.id)

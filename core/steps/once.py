@@ -6,6 +6,7 @@ work up when that one is dead.
 """
 
 import contextlib
+import datetime as dt
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ class Turn:
     tx: Tx
     once: Once | None
     kept: Kept | None
+    claimed_at: dt.datetime | None = None
 
     def repeated(self, cls: type[T]) -> T | None:
         """The first answer; None when there is none yet."""
@@ -49,7 +51,7 @@ class Turn:
     async def claim(self, resource_id: str) -> None:
         """Note what was made, in the same transaction; the answer follows."""
         if self.once is not None:
-            await store.claim(self.tx, self.once, resource_id=resource_id)
+            self.claimed_at = await store.claim(self.tx, self.once, resource_id=resource_id)
 
 
 async def kept(tx: Tx, once: Once | None, answer: object, *, http_status: int) -> None:
@@ -58,10 +60,9 @@ async def kept(tx: Tx, once: Once | None, answer: object, *, http_status: int) -
         await store.keep(tx, once, http_status=http_status, answer=msgspec.json.encode(answer).decode())
 
 
-async def forget(tx: Tx, once: Once | None) -> None:
-    """Give a claimed key free: refusals are not repeated."""
-    if once is not None:
-        await store.forget(tx, once)
+async def forget(tx: Tx, turn: Turn) -> bool:
+    """Give a claimed key free: refusals are not repeated. False when it is somebody else's by now: we stood still too long."""
+    return turn.once is None or await store.forget(tx, turn.once, claimed_at=turn.claimed_at)
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +78,7 @@ async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn
                 yield Turn(tx, None, None)
                 return
             if await store.try_hold(tx, once):
-                found = await store.find(tx, once)
+                found = await store.find(tx, once, now=runtime.now())
                 if found is not None and found.fingerprint != once.fingerprint:
                     raise IdempotencyMismatch
                 if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:

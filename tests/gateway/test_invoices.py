@@ -402,3 +402,36 @@ async def test_whoever_repeats_after_a_death_between_invoice_and_answer_gets_the
     (invoice,) = played.of(before["id"])
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
     assert await stored(people, customer) == [("pending", invoice["id"])]
+
+
+async def test_whoever_stood_still_for_too_long_leaves_the_request_to_whoever_took_it_up(
+    people: World, played: PlayedGateway, gateway_stack: Stack
+) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(nth: int) -> Said | None:
+        if nth > 1:
+            return None
+        held.set()
+        go_on.wait(10)
+        return no(400, "API_VALIDATION_ERROR")
+
+    played.before_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await was_asked(held)
+    await gateway_stack.sql(
+        "UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds' WHERE key = $1", key
+    )
+    taken_up = await with_key(customer, key)
+    go_on.set()
+    status, answer = await asking
+    assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
+    assert taken_up[0] == 201
+    assert await with_key(customer, key) == taken_up
+    (invoice,) = played.of(taken_up[1]["payment_request_id"])
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    paid = await people.webhook(
+        {"payment_request_id": invoice["external_id"], "amount": invoice["amount"]}, id=invoice["id"]
+    )
+    assert (paid[0], paid[1]["processing_result"]) == (200, "confirmed")
