@@ -22,6 +22,7 @@ from core.sessions.store import Session
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server's verdict comes first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
+FILL_MOST = store.FILL_MOST
 GIVE_UP_S = 2.0  # a first try that took longer than this met a frozen server: the sender is told
 encode = msgspec.json.encode
 
@@ -138,7 +139,10 @@ async def commit_batch(
 
 
 async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
-    """Bring the columns of single messages up to their sessions' marks, beyond what is final; return what now is."""
+    """Bring the columns of single messages up to their sessions' marks, beyond what is final; return what now is.
+
+    Of each session the next FILL_MOST: one that comes as far has more.
+    """
     with away_is_unavailable():
         async with runtime.db.connection() as connection:
             return await store.fill(connection, after)

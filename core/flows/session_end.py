@@ -13,7 +13,7 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend
+from core.steps import announce, extend, marks
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters (contract 6)
@@ -80,6 +80,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     """
     if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
         raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
+    await marks.bring_up(runtime, {session_id: await sessions.heard(runtime.db, session_id)})
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
         rules.may_close(await _status_now(session, tx))

@@ -8,7 +8,7 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules
 from core.sessions import store as sessions
-from core.steps import announce, invoices
+from core.steps import announce, invoices, marks
 
 BATCH = 500
 
@@ -39,8 +39,9 @@ async def expire(runtime: Runtime) -> int:
 
 async def complete(runtime: Runtime) -> int:
     """expired or closing -> completed when the grace is over; return how many."""
+    await marks.bring_up(runtime, await sessions.due_after_much(runtime.db, now=runtime.now(), over=marks.AT_ONCE))
     async with runtime.transaction() as tx:
-        due = await sessions.complete_due(tx, limit=BATCH)
+        due = await sessions.complete_due(tx, limit=BATCH, messages=marks.AT_ONCE)
         ids = [s.id for s in due]
         await messages.fill_in(tx, ids)
         await invoices.abandon_extensions(tx, ids)

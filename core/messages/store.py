@@ -11,7 +11,8 @@ from core.storage.database import Tx
 COMMIT = """SELECT * FROM chat_commit($1::text::uuid[], $2::text::int[], $3::text::int[], $4::text::int[], $5::text::int[],
   $6::text::int[], $7::text::uuid[], $8::text::uuid[], $9::text::uuid[], $10::text::text[], $11::text::text[], $12::text::text[],
   $13, $14)"""
-FILL = "SELECT id::text, final FROM chat_fill($1, $2)"  # brings single messages up to their sessions' marks; safe to repeat
+FILL = "SELECT id::text, final FROM chat_fill($1, $2, $3)"  # brings single messages up to their sessions' marks; safe to repeat
+FILL_MOST = 5_000  # of a session in a statement: a tenth of what one has time for
 
 
 def _plain(values: Iterable[str]) -> str:
@@ -68,11 +69,14 @@ async def commit(
 
 
 async def fill(runner: Any, after: dict[str, int]) -> dict[str, int]:
-    """Bring messages behind `after` (session -> seq that is final) up to their session's marks; return what now is final."""
-    return dict(await runner.fetch(FILL, list(after), list(after.values())))
+    """Bring messages behind `after` (session -> seq that is final) up to their session's marks; return what now is final.
+
+    Of each session the next FILL_MOST.
+    """
+    return dict(await runner.fetch(FILL, list(after), list(after.values()), FILL_MOST))
 
 
 async def fill_in(tx: Tx, session_ids: list[str]) -> None:
     """Bring all messages of sessions up to their marks, with the transaction that completes them."""
     if session_ids:
-        await tx.execute(FILL, session_ids, [0] * len(session_ids))
+        await tx.execute(FILL, session_ids, [0] * len(session_ids), None)

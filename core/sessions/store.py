@@ -1,6 +1,7 @@
 """Writes and locking reads of chat sessions and their closures. Each transition is guarded by the state before it."""
 
 import datetime as dt
+import itertools
 
 import attrs
 
@@ -195,28 +196,50 @@ async def complete(tx: Tx, session_id: str) -> bool:
 
 # A pending extension holds `expired` back.
 UNHELD = """NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))"""
+GRACE_OVER = f"s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}"
+HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # so many messages may have to be filled in
 
 
-async def complete_due(tx: Tx, *, limit: int) -> list[Session]:
-    """expired or closing -> completed for sessions whose grace is over.
+async def heard(reader: Reader, session_id: str) -> int:
+    """Up to where a session's messages have come to their recipients."""
+    return await reader.fetchval(f"SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1", session_id) or 0
+
+
+async def due_after_much(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
+    """Sessions whose grace is over, and in which more than so many messages were heard -> how many."""
+    return dict(
+        await reader.fetch(
+            f"SELECT s.id::text, {HEARD} FROM chat_sessions s WHERE {GRACE_OVER} AND {HEARD} > $2 LIMIT 100", now, over
+        )
+    )
+
+
+async def complete_due(tx: Tx, *, limit: int, messages: int) -> list[Session]:
+    """expired or closing -> completed for sessions whose grace is over: so many, or fewer with so many messages in all.
 
     Two statements: the second one sees what was asked of a session until the first one had it locked.
     """
     rows = await tx.fetch(
-        f"""SELECT s.id FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}
+        f"""SELECT s.id, {HEARD} AS heard FROM chat_sessions s WHERE {GRACE_OVER}
             ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED""",
         tx.now, limit,
     )  # fmt: skip
     if not rows:
         return []
+    sums = itertools.accumulate(row["heard"] for row in rows)
+    taken = [
+        row["id"]
+        for number, (row, total) in enumerate(zip(rows, sums, strict=True))
+        if number == 0 or total <= messages
+    ]
     return many(
         Session,
         await tx.fetch(
             f"""UPDATE chat_sessions s SET status = 'completed', ended_at = $1, grace_ends_at = NULL,
                   ended_by = coalesce(ended_by, 'timer')
-                WHERE s.id = ANY($2) AND s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}
+                WHERE s.id = ANY($2) AND {GRACE_OVER}
                 RETURNING {COLUMNS}""",
-            tx.now, [row["id"] for row in rows],
+            tx.now, taken,
         ),
     )  # fmt: skip
 
