@@ -4,19 +4,31 @@ If the process dies in between, the sweeps find the same work in the database.
 """
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from core.events.signals import InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.flows import extension_ask, pairing_advance, pairing_start
 from core.runtime import Runtime
 
 
+class Begin(Protocol):
+    """A flow that takes up a paid request."""
+
+    def __call__(self, runtime: Runtime, *, payment_request_id: str) -> Coroutine[Any, Any, None]: ...
+
+
+async def _in_turn(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> None:
+    """However many requests were paid at once, or are found by the sweep: connections are left for everybody else."""
+    async with runtime.turns:
+        await begin(runtime, payment_request_id=signal.payment_request_id)
+
+
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     """Return the work that follows a fact; None when nothing does."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
-        return pairing_start.start(runtime, payment_request_id=signal.payment_request_id)
+        return _in_turn(runtime, pairing_start.start, signal)
     if isinstance(signal, PaymentConfirmed):
-        return extension_ask.ask(runtime, payment_request_id=signal.payment_request_id)
+        return _in_turn(runtime, extension_ask.ask, signal)
     if isinstance(signal, InvoiceVoided) and runtime.gateway is not None:
         return runtime.gateway.void(signal.gateway_invoice_id)
     if isinstance(signal, MitrasFreed):

@@ -70,6 +70,7 @@ class Runtime:
     gateway: Gateway | None
     push_sender: PushSender
     rate_limit: RateLimit
+    turns: asyncio.Semaphore  # of what follows a commit with work in the database
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     node: str = attrs.field(factory=ids.new_id)
@@ -99,7 +100,7 @@ class Runtime:
         Raises Unavailable when the database is away, too busy or holds a lock for too long.
         """
         with away_is_unavailable():
-            async with self.db.transaction(self.now()) as tx:
+            async with self.db.transaction(self.now) as tx:
                 yield tx
         self.tell(Envelope(notices=tx.notices))
         for fact in tx.signals:
@@ -304,6 +305,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             gateway=make_gateway(settings),
             push_sender=make_push_sender(settings, clock),
             rate_limit=RateLimit(settings),
+            turns=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:

@@ -51,7 +51,7 @@ async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple
     """Return (was she ever asked, her newest response; None while it is open)."""
     row = await reader.fetchrow(
         """SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2
-           ORDER BY round_number DESC, notified_at DESC, id DESC LIMIT 1""",
+           ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC LIMIT 1""",
         session_id, mitra_id,
     )  # fmt: skip
     return (False, None) if row is None else (True, row["response"])

@@ -5,13 +5,14 @@ from typing import Any
 
 import attrs
 
+from core.base.searches import NEWEST_FIRST
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
-REQUEST = """SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
+REQUEST = f"""SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
     p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
     coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
-      ORDER BY s.created_at DESC, s.id DESC LIMIT 1)) AS session_id,
+      ORDER BY {NEWEST_FIRST} LIMIT 1)) AS session_id,
     (SELECT f.cause_tag FROM pairing_failures f WHERE f.payment_request_id = p.id AND f.superseded_at IS NULL) AS cause_tag
   FROM payment_requests p"""
 

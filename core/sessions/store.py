@@ -6,6 +6,7 @@ import itertools
 import attrs
 
 from core.base import ids
+from core.base.searches import NEWEST_FIRST
 from core.sessions.states import SessionStatus
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -73,7 +74,7 @@ async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
         Session,
         await reader.fetchrow(
             f"""SELECT {COLUMNS} FROM chat_sessions WHERE payment_request_id = $1
-                ORDER BY created_at DESC, id DESC LIMIT 1""",
+                ORDER BY {NEWEST_FIRST} LIMIT 1""",
             payment_request_id,
         ),
     )

@@ -7,7 +7,8 @@ for long (reliability: a deadline on every await).
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import asyncpg
@@ -70,11 +71,20 @@ async def _reset(connection: asyncpg.Connection) -> None:
 class Tx:
     """An open transaction: what is written in it, and what is told after its commit."""
 
-    def __init__(self, connection: Any, now: dt.datetime) -> None:
+    def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
         self._connection = connection
-        self.now = now
+        self._clock = clock
         self.notices: list[Notice] = []
         self.signals: list[Signal] = []
+
+    @functools.cached_property
+    def now(self) -> dt.datetime:
+        """The transaction's one moment of service time: when it was first asked for.
+
+        Locks are taken before, so no change carries an earlier time than what it has waited for, and nobody's minutes
+        pass while a connection or a lock is waited for.
+        """
+        return self._clock()
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Run a statement and return its rows."""
@@ -197,11 +207,11 @@ class Database:
         raise AssertionError("unreachable")
 
     @contextlib.asynccontextmanager
-    async def transaction(self, now: dt.datetime) -> AsyncIterator[Tx]:
-        """Open a transaction at `now` (service time); commit when the block ends, roll back when it raises."""
+    async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
+        """Open a transaction; commit when the block ends, roll back when it raises. `clock` tells service time."""
         connection = await self.begin()
         try:
-            tx = Tx(connection, now)
+            tx = Tx(connection, clock)
             try:
                 yield tx
             except (TimeoutError, asyncio.CancelledError):

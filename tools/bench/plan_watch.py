@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import asyncpg
@@ -176,9 +176,9 @@ class WatchedDatabase(Database):
         yield self.watch
 
     @contextlib.asynccontextmanager
-    async def transaction(self, now: dt.datetime) -> AsyncIterator[Tx]:
+    async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
         """Open a transaction inside the one that is undone."""
-        yield Tx(self.watch, now)
+        yield Tx(self.watch, clock)
 
 
 def _home() -> str:
