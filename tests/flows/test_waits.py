@@ -1,0 +1,422 @@
+"""What has waited for a lock, a connection or its turn goes by what is true then, and nobody waits for all the others."""
+
+import asyncio
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor, UserType
+from core.flows import (
+    login_operator,
+    mitra_status,
+    operator_accounts,
+    pairing_answer,
+    pairing_fallback,
+    pairing_leave,
+    pairing_start,
+    payment_request,
+    session_end,
+    session_timers,
+    setup,
+    webhook_receive,
+)
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
+from core.idempotency import store as idempotency
+from core.idempotency.rules import Once
+from core.messages.store import FILL_MOST
+from core.operators import store as operators
+from core.pairing import store as pairing
+from core.pairing_failures.rules import NotTargeted
+from core.payments import store as payments
+from core.payments import views as payment_views
+from core.reactions import react
+from core.reads import ledger
+from core.sessions import store as sessions
+from core.steps import marks
+from core.steps.freedom import freedom
+from core.webhooks.store import ORPHANED, Received
+from tests.flows.conftest import CALLBACK_TOKEN, Stage
+from tests.flows.test_chat_commit import _a_chat
+from tests.stack import within
+
+WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
+PASSWORD = "correct horse staple"
+WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
+  SELECT gen_random_uuid(), $1, n, 'customer', $2, gen_random_uuid(), 'hello', now() FROM generate_series(1, $3::int) n"""
+# By which transaction each message was written last.
+WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
+
+
+@pytest.fixture
+def quiet(stage: Stage) -> Stage:
+    """Nobody else is there."""
+    stage.run(
+        stage.runtime.db.fetch(
+            "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
+        )
+    )
+    return stage
+
+
+async def _until(stage: Stage, sql: str, count: int) -> None:
+    """Until a statement counts so many."""
+    async with asyncio.timeout(20):
+        while True:
+            if await stage.runtime.db.fetchval(sql) >= count:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def _after(stage: Stage, held: str, *args: Any, work: Any, change: str | None = None) -> tuple[Any, dt.datetime]:
+    """Do something that waits for what a statement holds; return what it said, and when the lock was let go.
+
+    `change` is what has happened by then, with the same arguments.
+    """
+    async with stage.runtime.db.pool.acquire() as holder:
+        async with holder.transaction():
+            await holder.fetch(held, *args)
+            if change is not None:
+                await holder.fetch(change, *args)
+            task = asyncio.create_task(work)
+            await _until(stage, WAITING, 1)
+            released = stage.runtime.now()
+        return await task, released
+
+
+async def _paid(stage: Stage, customer: Actor, wish: Wish = WISH) -> str:
+    """A request that the gateway says is paid; nothing follows from it by itself."""
+    request = await payment_request.request_payment(stage.runtime, customer, wish)
+    request_id = request.payment_request_id
+    body = {"id": f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": request.amount}
+    call = Incoming(body=json.dumps(body).encode(), headers={"x-callback-token": CALLBACK_TOKEN}, source_ip="127.0.0.1")
+    assert (await webhook_receive.receive(stage.runtime, call)).processing_result == "confirmed"
+    return request_id
+
+
+async def _session_of(stage: Stage, request_id: str) -> sessions.Session:
+    found = await sessions.of_payment(stage.runtime.db, request_id)
+    assert found is not None
+    return found
+
+
+# -- time
+
+
+def test_the_paid_minutes_begin_when_the_wait_for_the_mitra_is_over(quiet: Stage) -> None:
+    async def play() -> None:
+        customer, mitra = await quiet.customer(), await quiet.mitra()
+        await mitra_status.go_online(quiet.runtime, mitra)
+        request_id = await _paid(quiet, customer)
+        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
+        session = await _session_of(quiet, request_id)
+        view, released = await _after(
+            quiet,
+            "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
+            mitra.user_id,
+            work=pairing_answer.accept(quiet.runtime, mitra, session_id=session.id),
+        )
+        assert view.expires_at - dt.timedelta(minutes=12) >= released
+
+    quiet.run(play())
+
+
+def test_going_online_is_logged_after_the_going_offline_that_it_waited_for(quiet: Stage) -> None:
+    async def play() -> None:
+        mitra = await quiet.mitra()
+        _, released = await _after(
+            quiet,
+            "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
+            mitra.user_id,
+            work=mitra_status.go_online(quiet.runtime, mitra),
+        )
+        log = 'SELECT "timestamp" FROM mitra_online_logs WHERE mitra_id = $1'
+        assert await quiet.runtime.db.fetchval(log, mitra.user_id) >= released
+
+    quiet.run(play())
+
+
+# -- the newest search
+
+
+async def _she_left(stage: Stage) -> tuple[Actor, str]:
+    """A customer whose paid request is for one mitra, who went offline before its search began."""
+    customer, mitra = await stage.customer(), await stage.mitra()
+    async with stage.runtime.transaction() as tx:
+        await sessions.create_completed(
+            tx, ids.new_id(), customer_id=customer.user_id, mitra_id=mitra.user_id,
+            began_at=tx.now - dt.timedelta(minutes=30), ended_at=tx.now - dt.timedelta(minutes=18), topics=None,
+        )  # fmt: skip
+    await mitra_status.go_online(stage.runtime, mitra)
+    request_id = await _paid(stage, customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
+    await mitra_status.go_offline(stage.runtime, mitra_id=mitra.user_id)
+    return customer, request_id
+
+
+def test_the_search_that_goes_on_is_the_newest_whatever_the_clocks_have_said(quiet: Stage) -> None:
+    async def play() -> None:
+        customer, request_id = await _she_left(quiet)
+        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
+        assert (await _session_of(quiet, request_id)).status == "failed"
+        ahead = "UPDATE chat_sessions SET created_at = created_at + interval '1 minute' WHERE payment_request_id = $1"
+        await quiet.runtime.db.fetch(ahead, request_id)
+        await pairing_fallback.fall_back(quiet.runtime, customer, payment_request_id=request_id)
+        session = await _session_of(quiet, request_id)
+        assert session.status == "searching"
+        view = await payment_views.one_of(quiet.runtime.db, request_id, customer_ids=[customer.user_id])
+        assert view is not None
+        assert view.session_id == session.id
+        await pairing_leave.cancel(quiet.runtime, customer, payment_request_id=request_id)
+        rows = await quiet.runtime.db.fetch(
+            "SELECT status FROM chat_sessions WHERE payment_request_id = $1 ORDER BY status", request_id
+        )
+        assert [row["status"] for row in rows] == ["cancelled", "failed"]
+        assert (await ledger.audit(quiet.runtime, overdue=False)).violations == []
+
+    quiet.run(play())
+
+
+@pytest.mark.parametrize("taps", [1, 2, 3])
+def test_a_tap_on_ask_everybody_just_as_the_pairing_begins_leaves_one_search_the_newest(
+    quiet: Stage, taps: int
+) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        for _ in range(8):
+            customer, request_id = await _she_left(quiet)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(taps):
+                    group.create_task(_tap(quiet, customer, request_id))
+                group.create_task(pairing_start.start(runtime, payment_request_id=request_id))
+            # What a tap that was before it leaves to the signal.
+            await pairing_start.start(runtime, payment_request_id=request_id)
+            assert (await _session_of(quiet, request_id)).status == "searching"
+            await pairing_leave.cancel(runtime, customer, payment_request_id=request_id)
+            found = await payments.get(runtime.db, request_id)
+            assert found is not None
+            assert found.status == "failed_pairing"
+        assert (await ledger.audit(runtime, overdue=False)).violations == []
+
+    quiet.run(play())
+
+
+async def _tap(stage: Stage, customer: Actor, request_id: str) -> None:
+    try:
+        await pairing_fallback.fall_back(stage.runtime, customer, payment_request_id=request_id)
+    except NotTargeted:
+        return  # another tap was first
+
+
+def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
+        await mitra_status.go_online(runtime, mitra)
+        request_id = await _paid(quiet, customer)
+        await pairing_start.start(runtime, payment_request_id=request_id)
+        session = await _session_of(quiet, request_id)
+        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+        assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
+        ahead = "UPDATE chat_request_notifications SET notified_at = notified_at + interval '1 minute' WHERE session_id = $1"
+        await runtime.db.fetch(ahead, session.id)
+        await mitra_status.go_online(runtime, mitra)
+        async with runtime.transaction() as tx:
+            assert await sessions.lock(tx, session.id)
+            limits = freedom(runtime.config)
+            assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
+        assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
+
+    quiet.run(play())
+
+
+# -- operators
+
+
+async def _operator(stage: Stage) -> tuple[str, str, str]:
+    """An operator: (id, e-mail, another role's id)."""
+    email, name = f"{ids.new_id()}@example.test", ids.new_id()
+    async with stage.runtime.transaction() as tx:
+        await operators.create_role(tx, name=name, permissions={"sessions": "read"})
+        other = await operators.create_role(tx, name=ids.new_id(), permissions={"sessions": "write"})
+    await setup.create_operator(stage.runtime, email=email, display_name="Ana", role=name, password=PASSWORD)
+    found = await stage.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", email)
+    return found, email, str(other)
+
+
+HOLD_OPERATOR = "SELECT $2::uuid FROM control_center_users WHERE id = $1 FOR UPDATE"
+OTHER_ROLE = "UPDATE control_center_users SET role_id = $2 WHERE id = $1"
+
+
+def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stage) -> None:
+    async def play() -> None:
+        unknown = "SELECT count(*)::int FROM unknown_operator_logins"
+        before = await stage.runtime.db.fetchval(unknown)
+        operator_id, email, other = await _operator(stage)
+        (_, operator), _ = await _after(
+            stage,
+            HOLD_OPERATOR,
+            operator_id,
+            other,
+            change=OTHER_ROLE,
+            work=login_operator.sign_in(stage.runtime, email=email, password=PASSWORD, device={}),
+        )
+        assert (operator.role_id, operator.permissions) == (other, {"sessions": "write"})
+        assert await stage.runtime.db.fetchval(unknown) == before
+
+    stage.run(play())
+
+
+def test_an_operator_whose_role_changes_while_she_changes_her_password_has_the_new_one(stage: Stage) -> None:
+    async def play() -> None:
+        operator_id, email, other = await _operator(stage)
+        actor = Actor(
+            user_type=UserType.OPERATOR, user_id=operator_id, auth_session_id=ids.new_id(), expires_at=2**40,
+            ids=(operator_id,),
+        )  # fmt: skip
+        await _after(
+            stage,
+            HOLD_OPERATOR,
+            operator_id,
+            other,
+            change=OTHER_ROLE,
+            work=operator_accounts.change_password(stage.runtime, actor, current=PASSWORD, new="another horse staple"),
+        )
+        await login_operator.sign_in(stage.runtime, email=email, password="another horse staple", device={})
+
+    stage.run(play())
+
+
+# -- what is tidied
+
+
+def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = stage.runtime, await stage.customer()
+        once = Once(user_id=customer.user_id, key="k", fingerprint="f")
+        async with runtime.transaction() as tx:
+            await idempotency.keep(tx, once, http_status=201, answer='{"old":1}')
+        await runtime.db.fetch("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
+        async with runtime.transaction() as tx:  # a day later the key is used again
+            assert await idempotency.find(tx, once, now=tx.now) is None
+            await idempotency.keep(tx, once, http_status=201, answer='{"new":1}')
+            purge = asyncio.create_task(payment_request.purge_keys(runtime))
+            await _until(stage, WAITING, 1)
+        await purge
+        async with runtime.transaction() as tx:
+            kept = await idempotency.find(tx, once, now=tx.now)
+        assert kept is not None
+        assert kept.answer == '{"new":1}'
+
+    stage.run(play())
+
+
+def test_a_call_that_took_effect_after_it_was_taken_for_dead_says_so(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = quiet.runtime, await quiet.customer()
+        request = await payment_request.request_payment(runtime, customer, WISH)
+        body = {"id": "inv-late", "external_id": request.payment_request_id, "status": "PAID", "amount": request.amount}
+        call = Received(
+            id=ids.new_id(), received_at=runtime.now() - dt.timedelta(minutes=5), source_ip="127.0.0.1", headers={},
+            token_valid=True, external_id=request.payment_request_id, gateway_invoice_id="inv-late", status="PAID",
+            amount=str(request.amount), app_tag=None, raw_body=json.dumps(body).encode(), truncated=False,
+        )  # fmt: skip
+        row = "SELECT http_status, processing_result, processing_error FROM webhook_logs WHERE id = $1"
+        async with runtime.transaction() as tx:
+            await tx.fetch("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", customer.user_id)
+            task = asyncio.create_task(webhook_receive.bring_in(runtime, msgspec.json.encode(call)))
+            await _until(quiet, WAITING, 1)
+            await webhook_receive.stamp_orphans(runtime)
+            assert tuple(await runtime.db.fetchrow(row, call.id)) == (500, "error", ORPHANED)
+        answer = await task
+        assert answer is not None
+        assert answer.processing_result == "confirmed"
+        assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
+        await webhook_receive.stamp_orphans(runtime)
+        assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
+
+    quiet.run(play())
+
+
+# -- a great many at once
+
+
+async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
+    """A chat whose grace is over, with so many messages of the customer that were all heard and none filled in."""
+    chat = await _a_chat(stage)
+    db = stage.runtime.db
+    await db.fetch(MESSAGES, chat.id, chat.customer.user_id, heard)
+    await db.fetch(
+        """UPDATE chat_sessions SET last_seq = $2, customer_sent_seq = $2, mitra_delivered_seq = $2, mitra_read_seq = $2,
+             mitra_delivered_at = now(), mitra_read_at = now(), status = 'expired', expires_at = now() - interval '10 minutes',
+             grace_ends_at = now() - interval '5 minutes' WHERE id = $1""",
+        chat.id, heard,
+    )  # fmt: skip
+    return chat.customer, chat.mitra, chat.id
+
+
+async def _writes(stage: Stage, *session_ids: str) -> list[int]:
+    """How many messages each transaction wrote last; all are read."""
+    unread = (
+        "SELECT count(*)::int FROM chat_messages WHERE session_id = ANY($1) AND (status <> 'read' OR read_at IS NULL)"
+    )
+    assert await stage.runtime.db.fetchval(unread, list(session_ids)) == 0
+    return [row["messages"] for row in await stage.runtime.db.fetch(WRITES, list(session_ids))]
+
+
+def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quiet: Stage) -> None:
+    async def play() -> None:
+        *_, flood = await _over(quiet, marks.AT_ONCE + FILL_MOST // 2)
+        *_, still = await _over(quiet, 0)
+        assert [await session_timers.complete(quiet.runtime), await session_timers.complete(quiet.runtime)] == [1, 1]
+        found = await quiet.runtime.db.fetch("SELECT status FROM chat_sessions WHERE id = ANY($1)", [flood, still])
+        assert [row["status"] for row in found] == ["completed"] * 2
+        assert max(await _writes(quiet, flood)) <= FILL_MOST
+
+    quiet.run(play())
+
+
+def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) -> None:
+    async def play() -> None:
+        over = [(await _over(quiet, marks.AT_ONCE * 2 // 5))[2] for _ in range(5)]
+        assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
+        assert max(await _writes(quiet, *over)) <= marks.AT_ONCE
+
+    quiet.run(play())
+
+
+def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> None:
+    async def play() -> None:
+        customer, mitra, session_id = await _over(quiet, marks.AT_ONCE + 1)
+        later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
+        await quiet.runtime.db.fetch(later)
+        await session_end.say_goodbye(quiet.runtime, customer, session_id=session_id, message="Bye")
+        view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
+        assert view.status == "completed"
+        assert max(await _writes(quiet, session_id)) <= FILL_MOST
+
+    quiet.run(play())
+
+
+def test_however_many_payments_are_found_at_once_others_have_a_connection(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        paid = [await _paid(quiet, await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]
+        await runtime.db.fetch("UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute'")
+        runtime.react = react
+        try:
+            async with runtime.transaction() as tx:
+                await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
+                await payment_request.announce_again(runtime)
+                await _until(quiet, WAITING, 1)
+                async with asyncio.timeout(within(1)):
+                    assert await runtime.db.fetchval("SELECT 1") == 1
+            await _until(quiet, "SELECT count(*)::int FROM chat_sessions", len(paid))
+        finally:
+            runtime.react = None
+
+    quiet.run(play())
