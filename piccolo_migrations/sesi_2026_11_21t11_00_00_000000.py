@@ -7,7 +7,7 @@ from piccolo.apps.migrations.auto.migration_manager import MigrationManager
 
 ID = "2026-11-21T11:00:00:000000"
 VERSION = "1.38.0"
-DESCRIPTION = "what each side has sent, chat_commit"
+DESCRIPTION = "what each side has sent, chat_fill, chat_commit"
 FILES = ("chat_marks.sql", "chat_commit.sql")
 
 

@@ -249,9 +249,7 @@ class MessageBatch:
                     self._hub.unfilled.update(part)
                     continue
                 for feed in part:  # what the database has seen: the marks in memory may run ahead of it
-                    before, feed.filled = feed.filled, final.get(feed.id, feed.filled)
-                    if feed.filled - before >= message_send.FILL_MOST:
-                        self._hub.unfilled.add(feed)
+                    feed.filled = final.get(feed.id, feed.filled)
 
     async def drained(self, timeout: float) -> None:
         """Wait until everything that was handed in has been committed."""

@@ -31,9 +31,10 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
     keys = [key for _, key in runtime.settings.jwt_secrets]
     auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
     reused = False
+    came_at = runtime.now()  # a retry that came in time is one, however long it waits for the lock
     async with runtime.transaction() as tx:
         found = await logins.lock_auth_session(tx, auth_session_id)
-        if found is None or found.revoked_at is not None or found.expires_at <= tx.now:
+        if found is None or found.revoked_at is not None or found.expires_at <= came_at:
             raise RefreshInvalid
         user_type = UserType(found.user_type)
         if (user_type is UserType.OPERATOR) != operators:
@@ -43,7 +44,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
             previous_hash=found.previous_token_hash,
             rotated_at=found.rotated_at,
         )
-        verdict = refresh.judge(refresh_token, held, now=tx.now)
+        verdict = refresh.judge(refresh_token, held, now=came_at)
         following = ""
         if verdict is Verdict.STALE:
             raise RefreshInvalid
