@@ -29,13 +29,13 @@ async def try_hold(tx: Tx, once: Once) -> bool:
 
 
 async def find(tx: Tx, once: Once, *, now: dt.datetime) -> Kept | None:
-    """Read the key's first answer, unless it is too old."""
+    """Lock and read the key's first answer, unless it is too old: whoever answers just now is waited for."""
     return one(
         Kept,
         await tx.fetchrow(
             """SELECT fingerprint, answer, resource_id,
                  coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
-               FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3""",
+               FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3 FOR UPDATE""",
             once.user_id, once.key, now - KEEP,
         ),
     )  # fmt: skip

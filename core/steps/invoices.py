@@ -111,9 +111,10 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
         invoice = await runtime.gateway.create(wanted, again=turn.unfinished is not None)
     except GatewayUnavailable:
         async with runtime.transaction() as tx:
-            await payments.lock(tx, request.id)
+            locked = await payments.lock(tx, request.id)
+            assert locked is not None
             if await forget(tx, turn):
-                await payments.abandon(tx, request.id)
+                await abandon(tx, locked)
         raise
     async with runtime.transaction() as tx:
         found = await payments.lock(tx, request.id)
