@@ -14,14 +14,14 @@ async def take_offline(tx: Tx, mitra_id: str) -> None:
 
     The mitra is locked by the caller; her open requests' sessions are locked here, in id order.
     """
+    asked = [await sessions.lock(tx, session_id) for session_id in await pairing.open_sessions_of(tx, mitra_id)]
     await mitras.go_offline(tx, mitra_id)
-    for session_id in await pairing.open_sessions_of(tx, mitra_id):
-        session = await sessions.lock(tx, session_id)
+    for session in asked:
         if session is None or session.status is not SessionStatus.SEARCHING:
             continue
         if session.targeted_mitra_id is not None:
             await search.give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
-        elif await pairing.respond(tx, session_id, mitra_id, Response.IGNORED):
+        elif await pairing.respond(tx, session.id, mitra_id, Response.IGNORED):
             await announce.requests_closed(
-                tx, session_id, [mitra_id], "timeout", topic_sensitivity=session.topic_sensitivity
+                tx, session.id, [mitra_id], "timeout", topic_sensitivity=session.topic_sensitivity
             )
