@@ -75,6 +75,7 @@ class Runtime:
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
+    brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
     # Set by core.reactions: committed signal -> flow that follows in this process.
     react: Reaction | None = None
     # Set by the realtime process: its own sockets get an envelope without the way over the bus.

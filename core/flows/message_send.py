@@ -22,7 +22,6 @@ from core.sessions.store import Session
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server's verdict comes first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
-FILL_MOST = store.FILL_MOST
 GIVE_UP_S = 2.0  # a first try that took longer than this met a frozen server: the sender is told
 encode = msgspec.json.encode
 
@@ -141,8 +140,17 @@ async def commit_batch(
 async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
     """Bring the columns of single messages up to their sessions' marks, beyond what is final; return what now is.
 
-    Of each session the next FILL_MOST: one that comes as far has more.
+    Part by part: what is final is so by the marks as they were when the first part was filled.
     """
+    filled = await _fill(runtime, after)
+    final = {one.id: one.final for one in filled if one.final is not None}
+    while further := {one.id: after[one.id] + store.FILL_MOST for one in filled if one.goes_on}:
+        after = further
+        filled = await _fill(runtime, after)
+    return final
+
+
+async def _fill(runtime: Runtime, after: dict[str, int]) -> list[store.Filled]:
     with away_is_unavailable():
         async with runtime.db.connection() as connection:
             return await store.fill(connection, after)

@@ -1,7 +1,8 @@
 """A party ends a session or says goodbye (contract 5 and 6)."""
 
 from core.base.actor import Actor, UserType
-from core.base.errors import NotFound, ValidationFailed
+from core.base.clock import monotonic
+from core.base.errors import NotFound, Unavailable, ValidationFailed
 from core.base.machine import check_edge
 from core.events.signals import MitrasFreed
 from core.extensions import store as extensions
@@ -17,6 +18,7 @@ from core.steps import announce, extend, marks
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters (contract 6)
+BRING_UP_S = 3.0  # real
 
 
 async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
@@ -76,11 +78,12 @@ async def _status_now(session: Session, tx: Tx) -> SessionStatus:
 async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, message: str) -> SessionView:
     """Store a closure message; the first one after the end moves the session to closing, the second completes it.
 
-    Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists.
+    Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists, Unavailable.
     """
     if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
         raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
-    await marks.bring_up(runtime, {session_id: await sessions.heard(runtime.db, session_id)})
+    await _bring_up(runtime, actor, session_id)
+    runtime.brought_up.pop(session_id, None)
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
         rules.may_close(await _status_now(session, tx))
@@ -101,3 +104,13 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         if event is not None:
             await announce.session_event(tx, [session_id], event)
         return await _view(tx, actor, session_id)
+
+
+async def _bring_up(runtime: Runtime, actor: Actor, session_id: str) -> None:
+    """Before the goodbye that completes a chat with a flood of messages. What is not done in time is done when it is repeated."""
+    session = await sessions.get(runtime.db, session_id)
+    if session is None or not (actor.owns(session.customer_id) or actor.owns(session.mitra_id)):
+        return  # told where the session is locked
+    heard = await sessions.half_closed(runtime.db, session_id, over=marks.FLOOD)
+    if not await marks.bring_up(runtime, session_id, heard, until=monotonic() + BRING_UP_S):
+        raise Unavailable

@@ -3,6 +3,7 @@
 Every sweep takes what is due with SKIP LOCKED, so that several jobs processes share the work and each effect happens once.
 """
 
+from core.base.clock import monotonic
 from core.events.signals import MitrasFreed
 from core.messages import store as messages
 from core.runtime import Runtime
@@ -11,6 +12,7 @@ from core.sessions import store as sessions
 from core.steps import announce, invoices, marks
 
 BATCH = 500
+FLOODS_S = 0.1  # real: of each look, for chats with a flood of messages; what else is due waits no longer
 
 
 async def warn(runtime: Runtime) -> int:
@@ -38,10 +40,22 @@ async def expire(runtime: Runtime) -> int:
 
 
 async def complete(runtime: Runtime) -> int:
-    """expired or closing -> completed when the grace is over; return how many."""
-    await marks.bring_up(runtime, await sessions.due_after_much(runtime.db, now=runtime.now(), over=marks.AT_ONCE))
+    """expired or closing -> completed when the grace is over; return how many. Floods of messages hold up no other."""
+    done = await _complete(runtime)
+    floods = await sessions.due_after_flood(runtime.db, now=runtime.now(), over=marks.FLOOD)
+    until = monotonic() + FLOODS_S
+    for session_id, heard in floods.items():
+        if await marks.bring_up(runtime, session_id, heard, until=until):
+            try:
+                return done + await _complete(runtime, flooded=session_id)
+            finally:
+                runtime.brought_up.pop(session_id, None)
+    return done
+
+
+async def _complete(runtime: Runtime, *, flooded: str | None = None) -> int:
     async with runtime.transaction() as tx:
-        due = await sessions.complete_due(tx, limit=BATCH, messages=marks.AT_ONCE)
+        due = await sessions.complete_due(tx, limit=BATCH, messages=marks.FLOOD, flooded=flooded)
         ids = [s.id for s in due]
         await messages.fill_in(tx, ids)
         await invoices.abandon_extensions(tx, ids)

@@ -4,14 +4,18 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+
 from core.messages.rules import Draft, Mark, Placed
 from core.storage.database import Tx
+from core.storage.reads import Reader
+from core.storage.records import many
 
 # The arrays travel as text, which PostgreSQL reads faster than Python writes its binary form.
 COMMIT = """SELECT * FROM chat_commit($1::text::uuid[], $2::text::int[], $3::text::int[], $4::text::int[], $5::text::int[],
   $6::text::int[], $7::text::uuid[], $8::text::uuid[], $9::text::uuid[], $10::text::text[], $11::text::text[], $12::text::text[],
   $13, $14)"""
-FILL = "SELECT id::text, final FROM chat_fill($1, $2, $3)"  # brings single messages up to their sessions' marks; safe to repeat
+FILL = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"  # brings single messages up to their sessions' marks; safe to repeat
 FILL_MOST = 5_000  # of a session in a statement: a tenth of what one has time for
 
 
@@ -68,12 +72,21 @@ async def commit(
     return row["at"], answers
 
 
-async def fill(runner: Any, after: dict[str, int]) -> dict[str, int]:
-    """Bring messages behind `after` (session -> seq that is final) up to their session's marks; return what now is final.
+@attrs.frozen(kw_only=True)
+class Filled:
+    """A part of a session's messages is up to its marks; `goes_on`: there is a part behind it.
 
-    Of each session the next FILL_MOST.
+    `final`: up to where nothing is left to be filled in, once all parts are; None where one side has not gone on.
     """
-    return dict(await runner.fetch(FILL, list(after), list(after.values()), FILL_MOST))
+
+    id: str
+    final: int | None
+    goes_on: bool
+
+
+async def fill(reader: Reader, after: dict[str, int]) -> list[Filled]:
+    """Bring the next FILL_MOST messages behind `after` (session -> seq) up to their session's marks. Safe to repeat."""
+    return many(Filled, await reader.fetch(FILL, list(after), list(after.values()), FILL_MOST))
 
 
 async def fill_in(tx: Tx, session_ids: list[str]) -> None:

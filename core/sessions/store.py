@@ -201,29 +201,38 @@ GRACE_OVER = f"s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND 
 HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # so many messages may have to be filled in
 
 
-async def heard(reader: Reader, session_id: str) -> int:
-    """Up to where a session's messages have come to their recipients."""
-    return await reader.fetchval(f"SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1", session_id) or 0
+async def half_closed(reader: Reader, session_id: str, *, over: int) -> int:
+    """How many messages were heard in a session in which one side has said goodbye; 0 for all others, and up to `over`."""
+    found = await reader.fetchval(
+        f"""SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing' AND {HEARD} > $2
+              AND EXISTS (SELECT 1 FROM session_closures c WHERE c.session_id = s.id)""",
+        session_id, over,
+    )  # fmt: skip
+    return found or 0
 
 
-async def due_after_much(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
+async def due_after_flood(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
     """Sessions whose grace is over, and in which more than so many messages were heard -> how many."""
     return dict(
         await reader.fetch(
-            f"SELECT s.id::text, {HEARD} FROM chat_sessions s WHERE {GRACE_OVER} AND {HEARD} > $2 LIMIT 100", now, over
+            f"""SELECT s.id::text, {HEARD} FROM chat_sessions s WHERE {GRACE_OVER} AND {HEARD} > $2
+                ORDER BY s.grace_ends_at LIMIT 100""",
+            now, over,
         )
-    )
+    )  # fmt: skip
 
 
-async def complete_due(tx: Tx, *, limit: int, messages: int) -> list[Session]:
+async def complete_due(tx: Tx, *, limit: int, messages: int, flooded: str | None = None) -> list[Session]:
     """expired or closing -> completed for sessions whose grace is over: so many, or fewer with so many messages in all.
 
+    One with more than that in itself is left out, unless it is `flooded`: then nothing else is completed.
     Two statements: the second one sees what was asked of a session until the first one had it locked.
     """
     rows = await tx.fetch(
-        f"""SELECT s.id, {HEARD} AS heard FROM chat_sessions s WHERE {GRACE_OVER}
+        f"""SELECT s.id, {HEARD} AS heard FROM chat_sessions s
+            WHERE {GRACE_OVER} AND CASE WHEN $4::uuid IS NULL THEN {HEARD} <= $3 ELSE s.id = $4 END
             ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED""",
-        tx.now, limit,
+        tx.now, limit, messages, flooded,
     )  # fmt: skip
     if not rows:
         return []

@@ -4,16 +4,24 @@ The transaction that completes a session brings up its messages, too. A flood of
 time it is tried, and hold up whatever is completed with it.
 """
 
+from core.base.clock import monotonic
 from core.messages import store as messages
 from core.runtime import Runtime, away_is_unavailable
 
-AT_ONCE = 20_000  # messages, in a transaction that completes sessions
+FLOOD = 20_000  # messages: more are not brought up in the transaction that completes their session
 
 
-async def bring_up(runtime: Runtime, heard: dict[str, int]) -> None:
-    """Bring up the messages of sessions (-> how many were heard) with more than AT_ONCE. Raises Unavailable."""
-    for session_id, many in heard.items():
-        if many > AT_ONCE:
-            for after in range(0, many, messages.FILL_MOST):
-                with away_is_unavailable():
-                    await messages.fill(runtime.db, {session_id: after})
+async def bring_up(runtime: Runtime, session_id: str, heard: int, *, until: float) -> bool:
+    """Bring up the messages of a session in which so many were heard; whoever asks again goes on from there.
+
+    False when that is not done by a moment of the monotonic clock. Raises Unavailable.
+    """
+    if heard <= FLOOD:
+        return True
+    while (begun := runtime.brought_up.get(session_id, 0)) < heard:
+        if monotonic() >= until:
+            return False
+        with away_is_unavailable():
+            await messages.fill(runtime.db, {session_id: begun})
+        runtime.brought_up[session_id] = begun + messages.FILL_MOST
+    return True

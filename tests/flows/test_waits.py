@@ -11,8 +11,11 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
+from core.base.errors import NotFound
 from core.flows import (
     login_operator,
+    login_tokens,
+    message_send,
     mitra_status,
     operator_accounts,
     pairing_answer,
@@ -29,6 +32,7 @@ from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
+from core.logins import refresh
 from core.messages.store import FILL_MOST
 from core.operators import store as operators
 from core.pairing import store as pairing
@@ -38,8 +42,9 @@ from core.payments import views as payment_views
 from core.reactions import react
 from core.reads import ledger
 from core.sessions import store as sessions
-from core.steps import marks
+from core.steps import tokens
 from core.steps.freedom import freedom
+from core.steps.marks import FLOOD
 from core.webhooks.store import ORPHANED, Received
 from tests.flows.conftest import CALLBACK_TOKEN, Stage
 from tests.flows.test_chat_commit import _a_chat
@@ -74,10 +79,12 @@ async def _until(stage: Stage, sql: str, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _after(stage: Stage, held: str, *args: Any, work: Any, change: str | None = None) -> tuple[Any, dt.datetime]:
+async def _after(
+    stage: Stage, held: str, *args: Any, work: Any, change: str | None = None, until: dt.datetime | None = None
+) -> tuple[Any, dt.datetime]:
     """Do something that waits for what a statement holds; return what it said, and when the lock was let go.
 
-    `change` is what has happened by then, with the same arguments.
+    `change` is what has happened by then, with the same arguments; `until`: let go no sooner.
     """
     async with stage.runtime.db.pool.acquire() as holder:
         async with holder.transaction():
@@ -86,6 +93,8 @@ async def _after(stage: Stage, held: str, *args: Any, work: Any, change: str | N
                 await holder.fetch(change, *args)
             task = asyncio.create_task(work)
             await _until(stage, WAITING, 1)
+            if until is not None:
+                await asyncio.sleep((until - stage.runtime.now()).total_seconds())
             released = stage.runtime.now()
         return await task, released
 
@@ -291,6 +300,61 @@ def test_an_operator_whose_role_changes_while_she_changes_her_password_has_the_n
     stage.run(play())
 
 
+# -- tokens and keys
+
+
+def test_a_retry_of_a_refresh_that_came_in_time_gets_the_same_successor_however_long_it_waits(stage: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = stage.runtime, await stage.customer()
+        async with runtime.transaction() as tx:
+            first = await tokens.issue(
+                runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.user_id, device={"device_id": "d"}
+            )
+
+        async def refreshed() -> str:
+            done = await login_tokens.refresh_tokens(runtime, refresh_token=first.refresh_token, operators=False)
+            return done.tokens.refresh_token
+
+        second = await refreshed()
+        rotated = "UPDATE auth_sessions SET rotated_at = $2 WHERE user_id = $1"
+        at = runtime.now() - refresh.RETRY_WINDOW + dt.timedelta(seconds=1)
+        await runtime.db.fetch(rotated, customer.user_id, at)
+        again, _ = await _after(
+            stage,
+            "SELECT 1 FROM auth_sessions WHERE user_id = $1 FOR UPDATE",
+            customer.user_id,
+            work=refreshed(),
+            until=at + refresh.RETRY_WINDOW + dt.timedelta(seconds=0.1),
+        )
+        assert again == second
+        with pytest.raises(refresh.RefreshInvalid):  # one that comes now is a copy in somebody else's hands
+            await refreshed()
+
+    stage.run(play())
+
+
+def test_whoever_takes_up_a_key_sees_the_answer_that_was_just_being_given(stage: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = stage.runtime, await stage.customer()
+        once = Once(user_id=customer.user_id, key="k", fingerprint="f")
+        async with runtime.transaction() as tx:
+            await idempotency.claim(tx, once, resource_id=ids.new_id())
+
+        async def look() -> str | None:
+            async with runtime.transaction() as tx:
+                found = await idempotency.find(tx, once, now=runtime.now())
+                assert found is not None
+                return found.answer
+
+        async with runtime.transaction() as tx:
+            await idempotency.keep(tx, once, http_status=201, answer="{}")
+            task = asyncio.create_task(look())
+            await _until(stage, WAITING, 1)
+        assert await task == "{}"
+
+    stage.run(play())
+
+
 # -- what is tidied
 
 
@@ -370,11 +434,24 @@ async def _writes(stage: Stage, *session_ids: str) -> list[int]:
 
 def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quiet: Stage) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, marks.AT_ONCE + FILL_MOST // 2)
+        *_, flood = await _over(quiet, FLOOD + FILL_MOST // 2)
         *_, still = await _over(quiet, 0)
-        assert [await session_timers.complete(quiet.runtime), await session_timers.complete(quiet.runtime)] == [1, 1]
-        found = await quiet.runtime.db.fetch("SELECT status FROM chat_sessions WHERE id = ANY($1)", [flood, still])
-        assert [row["status"] for row in found] == ["completed"] * 2
+        status = "SELECT status FROM chat_sessions WHERE id = $1"
+        await session_timers.complete(quiet.runtime)
+        assert await quiet.runtime.db.fetchval(status, still) == "completed"
+        async with asyncio.timeout(20):
+            while await quiet.runtime.db.fetchval(status, flood) != "completed":
+                await session_timers.complete(quiet.runtime)
+        assert max(await _writes(quiet, flood)) <= FILL_MOST
+        assert quiet.runtime.brought_up == {}
+
+    quiet.run(play())
+
+
+def test_what_only_one_side_has_said_is_brought_up_however_much_it_is(quiet: Stage) -> None:
+    async def play() -> None:
+        *_, flood = await _over(quiet, FILL_MOST * 5 // 2)
+        assert await message_send.fill_marks(quiet.runtime, {flood: 0}) == {}
         assert max(await _writes(quiet, flood)) <= FILL_MOST
 
     quiet.run(play())
@@ -382,19 +459,24 @@ def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quie
 
 def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) -> None:
     async def play() -> None:
-        over = [(await _over(quiet, marks.AT_ONCE * 2 // 5))[2] for _ in range(5)]
+        over = [(await _over(quiet, FLOOD * 2 // 5))[2] for _ in range(5)]
         assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
-        assert max(await _writes(quiet, *over)) <= marks.AT_ONCE
+        assert max(await _writes(quiet, *over)) <= FLOOD
 
     quiet.run(play())
 
 
 def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> None:
     async def play() -> None:
-        customer, mitra, session_id = await _over(quiet, marks.AT_ONCE + 1)
+        customer, mitra, session_id = await _over(quiet, FLOOD + 1)
+        stranger = await quiet.customer()
         later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
         await quiet.runtime.db.fetch(later)
         await session_end.say_goodbye(quiet.runtime, customer, session_id=session_id, message="Bye")
+        with pytest.raises(NotFound):
+            await session_end.say_goodbye(quiet.runtime, stranger, session_id=session_id, message="Bye")
+        touched = "SELECT count(*)::int FROM chat_messages WHERE session_id = $1 AND status <> 'sent'"
+        assert await quiet.runtime.db.fetchval(touched, session_id) == 0
         view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
         assert view.status == "completed"
         assert max(await _writes(quiet, session_id)) <= FILL_MOST
