@@ -20,6 +20,7 @@ from core.events.signals import Signal
 
 ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a read as a whole: the caller answers within 5 s, whatever the server does
+ROLLBACK_S = 1.0
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
@@ -218,8 +219,7 @@ class Database:
                 connection.terminate()  # the server rolls back; waiting for it to say so could take for ever
                 raise
             except BaseException:
-                with contextlib.suppress(*AWAY):
-                    await connection.execute("ROLLBACK")
+                await self._roll_back(connection)
                 raise
             try:
                 await connection.execute("COMMIT")
@@ -228,6 +228,17 @@ class Database:
                 raise
         finally:
             await self._give_back(connection)
+
+    async def _roll_back(self, connection: Any) -> None:
+        """Undo what was begun. A server that does not answer soon may be frozen: it undoes it when we hang up."""
+        try:
+            await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            connection.terminate()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        except AWAY:
+            pass
 
     async def clock(self) -> tuple[dt.datetime, float]:
         """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""
