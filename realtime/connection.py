@@ -26,7 +26,7 @@ class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_tokens", "_tokens_at", "_waiting", "actor", "closing", "frames", "gone", "hub", "id", "last_seen", "path", "pinged",
+        "_tokens", "_tokens_at", "_waiting", "_writes", "_written", "actor", "closing", "frames", "gone", "hub", "id", "last_seen", "path", "pinged",
         "ready", "transport", "warned",
     )  # fmt: skip
 
@@ -43,7 +43,11 @@ class Connection:
         self.warned = False
         self.last_seen = monotonic()
         self.pinged = 0
-        self._waiting = 0
+        self._waiting = 0  # frames that were put and have not gone out
+        self._written = 0  # bytes of frames
+        self._writes: list[
+            tuple[int, int]
+        ] = []  # (bytes written by its end, frames) of each write that may not have gone out
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen
 
@@ -55,9 +59,9 @@ class Connection:
         if self.ready:
             self.hub.wake(self)
 
-    def put_first(self, payload: bytes) -> None:
-        """Send `auth_ok` before everything that gathered since the subscription."""
-        self.frames.insert(0, text_frame(payload))
+    def put_first(self, payloads: list[bytes]) -> None:
+        """Send `auth_ok`, and what is older than it, before everything that gathered since the subscription."""
+        self.frames[:0] = [text_frame(payload) for payload in payloads]
         self.ready = True
         self.hub.wake(self)
 
@@ -78,14 +82,31 @@ class Connection:
             self.frames.clear()
             return
         behind = self.transport.get_write_buffer_size()
-        self._waiting = self._waiting + len(self.frames) if behind else len(self.frames)
+        if behind:
+            self._forget_read(self._written - behind)
+        else:
+            self._writes.clear()
+            self._waiting = 0
+        self._waiting += len(self.frames)
         if behind > MAX_BYTES or (behind and self._waiting > MAX_FRAMES):
             self.frames.clear()
             self.close(close_codes.TOO_SLOW)
             return
         data = b"".join(self.frames)
+        self._written += len(data)
+        self._writes.append((self._written, len(self.frames)))
         self.frames.clear()
         self.transport.write(data)
+
+    def _forget_read(self, up_to: int) -> None:
+        """Frames of writes that have gone out to the last byte wait no longer."""
+        gone = 0
+        for end, count in self._writes:
+            if end > up_to:
+                break
+            self._waiting -= count
+            gone += 1
+        del self._writes[:gone]
 
     def ping(self) -> None:
         """Ask the peer whether it is there."""

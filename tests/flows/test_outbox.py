@@ -1,0 +1,66 @@
+"""Whoever reads slowly, but reads, is heard out; whoever does not read is cut off (contract 7)."""
+
+import asyncio
+import contextlib
+import socket
+
+from realtime.connection import MAX_FRAMES, Connection
+from realtime.hub import Hub
+from tests.flows.conftest import Stage
+
+FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'
+
+
+async def _connected(stage: Stage) -> tuple[Connection, socket.socket]:
+    """A connection with a kernel's least buffers under it, and its other end, which reads when it is told to."""
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    theirs.setblocking(False)
+    ours.setblocking(False)
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
+    connection = Connection(Hub(stage.runtime), transport, "chat")
+    connection.ready = True
+    return connection, theirs
+
+
+async def _say(connection: Connection) -> None:
+    connection.put(FRAME)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_a_reader_who_is_never_quite_done_stays(stage: Stage) -> None:
+    async def play() -> None:
+        connection, reader = await _connected(stage)
+        while not connection.transport.get_write_buffer_size():
+            await _say(connection)
+        for _ in range(4 * MAX_FRAMES):
+            await _say(connection)
+            while connection.transport.get_write_buffer_size() > 8 * len(FRAME):
+                with contextlib.suppress(BlockingIOError):  # the loop has not handed anything on yet
+                    reader.recv(4096)
+                await asyncio.sleep(0)
+            assert connection.transport.get_write_buffer_size() > 0
+            assert not connection.closing
+        connection.transport.abort()
+        reader.close()
+
+    stage.run(play())
+
+
+def test_a_reader_who_reads_nothing_is_cut_off_after_so_many_frames(stage: Stage) -> None:
+    async def play() -> None:
+        connection, reader = await _connected(stage)
+        while not connection.transport.get_write_buffer_size():
+            await _say(connection)
+        said = 0
+        while not connection.closing:
+            await _say(connection)
+            said += 1
+        assert MAX_FRAMES - 3 <= said <= MAX_FRAMES + 1
+        connection.gone.set()
+        await asyncio.sleep(0)
+        connection.transport.abort()
+        reader.close()
+
+    stage.run(play())
