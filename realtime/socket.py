@@ -98,7 +98,7 @@ class Sockets:
             connection.close(close_codes.NOT_AUTHENTICATED)
         elif (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-        else:
+        elif not connection.closing:
             self._hub.register(connection)
             await self._snapshot(connection, frame.ref)
 
@@ -136,9 +136,7 @@ class Sockets:
         }
         if ref is not None:
             frame["ref"] = ref
-        connection.put_first(encode(frame))
-        for notice in unheard:
-            self._hub.repeat(connection, notice)
+        connection.put_first([encode(frame), *self._hub.repeated(connection, unheard)])
 
     async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
@@ -208,7 +206,7 @@ class Sockets:
             await self._commands.handle(connection, frame)
         elif (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-        else:
+        elif not connection.closing:  # it may have been one too many meanwhile
             connection.ready = False
             self._hub.register(connection)  # the account may have grown since
             await self._snapshot(connection, frame.ref)

@@ -12,6 +12,7 @@ from tests.faults.proxy import Mode, When
 from tests.faults.service import Service
 from tests.stack import World, new_id
 from tools.client import Refused
+from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio
 ANSWER_S = 5.0  # I11
@@ -125,6 +126,45 @@ async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of
     assert [session["last_seq"] for session in snapshot["sessions"]] == [1]
     assert [frame for frame in socket.frames if frame["type"] == "message"] == []
     await socket.close()
+
+
+async def test_what_is_unheard_is_told_before_what_happens_while_it_is_read(people: World, calm: Service) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await app.paired(people, customer, mitra)  # nobody has acknowledged that it has begun
+    await calm.sql(
+        "UPDATE deliveries SET created_at = created_at - interval '15 seconds' WHERE session_id = $1::uuid", session_id
+    )
+    unheard = calm.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
+    phone = Phone(customer)
+    await phone.start()
+    try:
+        await unheard.reached()
+        await app.end_now(people, [session_id])
+        status = "SELECT status FROM chat_sessions WHERE id = $1::uuid"
+        await people.until(lambda: calm.sql(status, session_id), lambda rows: rows[0]["status"] == "expired")
+        await asyncio.sleep(0.5)  # it is told to the socket, which has its snapshot still to come
+        unheard.release()
+        await phone.until(lambda: len(phone.events) == 2)
+        assert [frame["type"] for frame in phone.events] == ["session_started", "session_expired"]
+        await app.shows(people, phone, session_id)
+        assert phone.sessions[session_id]["status"] == "expired"
+    finally:
+        unheard.release()
+        await phone.stop()
+
+
+async def test_a_refusal_does_not_wait_for_a_database_that_does_not_hear_of_it(people: World, calm: Service) -> None:
+    customer = await people.customer()
+    undone = calm.nodes["api"].postgres.park("^ROLLBACK", when=When.BEFORE)
+    began = time.monotonic()
+    try:
+        with pytest.raises(Refused) as caught:
+            await customer.post(f"/api/client/payment/requests/{new_id()}/abandon")
+        await undone.reached()
+        assert (caught.value.status, caught.value.code) == (404, "NOT_FOUND")
+        assert time.monotonic() - began < ANSWER_S + SLACK_S
+    finally:
+        undone.release()
 
 
 async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_takes_it(
