@@ -186,11 +186,14 @@ class Hub:
     # -- sessions
 
     def remember(self, place: Place) -> Feed:
-        """Return the session's feed; a new one begins where the database is now."""
+        """Return the session's feed; a new one begins where the database is now, or where those who are here begin."""
         feed = self.feeds.get(place.id)
         if feed is None:
             feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
-            feed.sent = place.last_seq
+            # It is in no snapshot of a party who is here already: it began after that, and nobody told us.
+            parties = (place.customer_id, place.mitra_id)
+            unseen = any(connection.ready for party in parties for connection in self.here("chat", party))
+            feed.sent = 0 if unseen and place.status == "active" else place.last_seq
             feed.marks = [
                 place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq,
             ]  # fmt: skip
@@ -211,8 +214,6 @@ class Hub:
                 ):
                     return None
                 feed = self.remember(places[0])
-                if places[0].status == "active":
-                    feed.sent = 0  # it is in no snapshot of anybody here, so it began after them
         return feed if feed.party(connection) is not None else None
 
     # -- telling
@@ -258,10 +259,10 @@ class Hub:
         if session.id not in self.feeds:
             self.feeds[session.id] = Feed(session.id, session.customer.id, session.mitra.id)
 
-    def repeat(self, connection: Connection, notice: Notice) -> None:
-        """Send an event to one connection that has just come (back): nobody has acknowledged it yet."""
-        if (notice.event in PAIRING_EVENTS) == (connection.path == "pairing"):
-            connection.put(self._event_frame(notice))
+    def repeated(self, connection: Connection, unheard: list[Notice]) -> list[bytes]:
+        """The frames of events that nobody has acknowledged yet, for a connection that has just come (back)."""
+        mine = connection.path == "pairing"
+        return [self._event_frame(notice) for notice in unheard if (notice.event in PAIRING_EVENTS) == mine]
 
     def _event_frame(self, notice: Notice) -> bytes:
         tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'

@@ -11,6 +11,11 @@ from tests.stack import World, new_id
 pytestmark = pytest.mark.anyio
 
 SESSIONS = 250  # more than have their turn together
+# Stored by a process that died before it could say so.
+FIRST_WORDS = """WITH told AS (UPDATE chat_sessions s SET last_seq = 1 FROM unnest($1::uuid[], $2::uuid[]) AS said(session_id, id)
+    WHERE s.id = said.session_id RETURNING said.id, s.id AS session_id, s.customer_id)
+  INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content)
+  SELECT id, session_id, 1, 'customer', customer_id, gen_random_uuid(), 'halo' FROM told"""
 
 
 async def test_a_message_that_the_bus_lost_arrives_once_in_every_session(world: World) -> None:
@@ -20,14 +25,7 @@ async def test_a_message_that_the_bus_lost_arrives_once_in_every_session(world: 
     try:
         sessions = await active_sessions(world.stack, [(customer, everybodys) for customer in customers])
         socket = await mitra.open("chat")
-        # Stored by a process that died before it could say so.
-        await world.stack.sql(
-            """WITH told AS (UPDATE chat_sessions s SET last_seq = 1 FROM unnest($1::uuid[], $2::uuid[]) AS said(session_id, id)
-                 WHERE s.id = said.session_id RETURNING said.id, s.id AS session_id, s.customer_id)
-               INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content)
-               SELECT id, session_id, 1, 'customer', customer_id, gen_random_uuid(), 'halo' FROM told""",
-            sessions, [new_id() for _ in sessions],
-        )  # fmt: skip
+        await world.stack.sql(FIRST_WORDS, sessions, [new_id() for _ in sessions])
         async with asyncio.timeout(20):
             for _ in sessions:
                 await socket.wait("message")
@@ -36,5 +34,27 @@ async def test_a_message_that_the_bus_lost_arrives_once_in_every_session(world: 
     finally:
         if socket is not None:
             await socket.close()
-        for table, key in (("chat_messages", "session_id"), ("chat_sessions", "id")):
-            await world.stack.sql(f"DELETE FROM {table} WHERE {key} = ANY($1::uuid[])", sessions)
+        await forget(world, sessions)
+
+
+async def test_a_session_that_nobody_told_of_begins_for_who_was_here_when_the_other_one_comes(world: World) -> None:
+    mitra, customer = await world.mitra(), await world.customer()
+    sessions, sockets = list[str](), []
+    try:
+        sockets.append(await mitra.open("chat"))
+        parties = [User(one.user["id"], one.access_token or "") for one in (customer, mitra)]
+        sessions = await active_sessions(world.stack, [(parties[0], parties[1])])
+        await world.stack.sql(FIRST_WORDS, sessions, [new_id()])
+        sockets.append(await customer.open("chat"))
+        frame = await sockets[0].wait("message")
+        assert (frame["message"]["session_id"], frame["message"]["seq"]) == (sessions[0], 1)
+    finally:
+        for socket in sockets:
+            await socket.close()
+        await forget(world, sessions)
+
+
+async def forget(world: World, sessions: list[str]) -> None:
+    """Take made-up sessions away again: their money was never paid."""
+    for table, key in (("chat_messages", "session_id"), ("chat_sessions", "id")):
+        await world.stack.sql(f"DELETE FROM {table} WHERE {key} = ANY($1::uuid[])", sessions)
