@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from core.base.actor import Actor
+from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
 from core.payments import views
@@ -70,9 +71,9 @@ class FailedPairing:
     created_at: dt.datetime
 
 
-FAILURES = """SELECT f.id, f.payment_request_id, f.customer_id, c.display_name AS customer_name, f.targeted_mitra_id, f.cause_tag,
+FAILURES = f"""SELECT f.id, f.payment_request_id, f.customer_id, {NAME} AS customer_name, f.targeted_mitra_id, f.cause_tag,
     f.amount, f.operator_action, f.actioned_by, o.display_name AS operator_name, f.actioned_at, f.superseded_at, f.created_at
-  FROM pairing_failures f JOIN customers c ON c.id = f.customer_id LEFT JOIN control_center_users o ON o.id = f.actioned_by"""
+  FROM pairing_failures f JOIN customers c ON c.id = f.customer_id {ACCOUNT} LEFT JOIN control_center_users o ON o.id = f.actioned_by"""
 
 
 def _failed_pairing(row: Any) -> FailedPairing:

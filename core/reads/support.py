@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from core.base.actor import Actor
+from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
@@ -172,7 +173,8 @@ class SupportPayment(PaymentView):
 
 PAYMENTS = payment_views.REQUEST.replace(
     "FROM payment_requests p",
-    ", p.gateway_invoice_id, p.customer_id, c.display_name AS customer_name FROM payment_requests p JOIN customers c ON c.id = p.customer_id",
+    f""", p.gateway_invoice_id, p.customer_id, {NAME} AS customer_name
+  FROM payment_requests p JOIN customers c ON c.id = p.customer_id {ACCOUNT}""",
 )
 
 

@@ -6,18 +6,19 @@ from typing import Any
 import attrs
 
 from core.base.actor import UserType
+from core.base.customer_names import ACCOUNT, NAME
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
 # A session with its parties' names and each side's unread count.
-VIEW = """SELECT s.id, s.customer_id, c.display_name AS customer_name, s.mitra_id, m.display_name AS mitra_name, s.mode,
+VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.display_name AS mitra_name, s.mode,
     s.status, s.topics, s.topic_sensitivity, s.duration_minutes, s.extended_minutes, s.price, s.is_first_session_discount,
     s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.payment_request_id,
     CASE WHEN s.last_seq > s.customer_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
       AND x.seq > s.customer_read_seq AND x.sender_type <> 'customer') ELSE 0 END AS customer_unread,
     CASE WHEN s.last_seq > s.mitra_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
       AND x.seq > s.mitra_read_seq AND x.sender_type <> 'mitra') ELSE 0 END AS mitra_unread
-  FROM chat_sessions s JOIN customers c ON c.id = s.customer_id LEFT JOIN mitras m ON m.id = s.mitra_id"""
+  FROM chat_sessions s JOIN customers c ON c.id = s.customer_id {ACCOUNT} LEFT JOIN mitras m ON m.id = s.mitra_id"""
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import UserType
+from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.events.signals import DeadlineSet, SessionMoved
@@ -117,9 +118,9 @@ async def pairing_status(
 
 
 # The open request of a session to one mitra (contract 5, GET /api/mitra/chat-requests).
-REQUESTS = """SELECT n.mitra_id, s.id AS session_id, c.display_name AS customer_display_name, s.mode, s.topics, s.topic_sensitivity,
+REQUESTS = f"""SELECT n.mitra_id, s.id AS session_id, {NAME} AS customer_display_name, s.mode, s.topics, s.topic_sensitivity,
     s.duration_minutes, CASE WHEN s.targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END AS kind, n.notified_at, n.answer_by
-  FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id JOIN customers c ON c.id = s.customer_id
+  FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id JOIN customers c ON c.id = s.customer_id {ACCOUNT}
   WHERE n.response IS NULL AND s.status = 'searching'"""
 
 
