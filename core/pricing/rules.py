@@ -54,7 +54,8 @@ class Past:
 
 def eligible(promotion: Promotion | None, past: Past) -> bool:
     """Whether the customer could have the discount in some mode."""
-    return promotion is not None and promotion.enabled and not past.ever_paired and not past.other_discounted_request
+    offered = promotion is not None and promotion.enabled and bool(promotion.modes)
+    return offered and not past.ever_paired and not past.other_discounted_request
 
 
 def discounted(promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None) -> tuple[int, int]:

@@ -334,7 +334,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 return "paid_not_pairable", "failed_pairing"
             return "confirmed", "confirmed"
         customer_id = payment["customer_id"]
-        states = {"pending", "confirmed", "consumed"}
+        states = {"confirmed", "consumed"}
         if self.seen.blocked(customer_id, but=payment["id"]) or (
             payment["is_first_session_discount"]
             and self.seen.discount_used(customer_id, but=payment["id"], states=states)
@@ -689,8 +689,14 @@ class MoneyMachine(RuleBasedStateMachine):
         assert error or self.seen.sessions[session["id"]]["topic_sensitivity"] == wanted
 
     def _by_the_clock(self, session: Any) -> str:
-        over = session["status"] == "active" and session["expires_at"] <= self.clock.now()
-        return "expired" if over else session["status"]
+        """The state as the contract has it, whenever the jobs look."""
+        status, now = session["status"], self.clock.now()
+        if status == "closing":
+            return "completed" if session["grace_ends_at"] <= now else status
+        if status in HELD and session["expires_at"] <= now:
+            held = self.seen.pending_extension(session["id"]) is not None
+            return "completed" if session["expires_at"] + GRACE <= now and not held else "expired"
+        return status
 
     @precondition(some_session)
     @rule(n=st.integers(0, 1), by_mitra=st.booleans(), goodbye=st.booleans())
