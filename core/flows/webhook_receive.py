@@ -201,7 +201,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     first = await store.get(tx, readable.external_id)
     if first is None:
         return Case.UNKNOWN, None
-    if first.confirmed_at is not None:
+    if first.confirmed_at is not None and first.gateway_invoice_id is not None:
         # No call can change anything about it any more, so there is no lock to wait for.
         return rules.judge(readable, _issued(first), received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
@@ -227,8 +227,11 @@ async def _settle(
     case = rules.judge(call, issued, received_at=received_at)
     if case is Case.EXPIRED:
         await store.expire(tx, payment.id)
-    if case in (Case.CONFIRMED, Case.LATE) and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
+    paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
+    if paid and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
         return Case.CONFLICT, "this invoice has paid another request"
+    if case is Case.DUPLICATE:  # confirmed by hand, its invoice is told now
+        await store.keep_invoice(tx, payment.id, call.invoice_id)
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
         over = rules.overpaid_by(call, issued)

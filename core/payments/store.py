@@ -211,6 +211,15 @@ async def expire_due(tx: Tx) -> int:
     )
 
 
+async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None:
+    """Keep the invoice that was paid for a request for which none was issued: the first one stays."""
+    await tx.execute(
+        "UPDATE payment_requests SET gateway_invoice_id = $2 WHERE id = $1 AND gateway_invoice_id IS NULL",
+        payment_request_id,
+        invoice_id,
+    )
+
+
 async def invoice_is_anothers(reader: Reader, invoice_id: str, *, but: str) -> bool:
     """Whether an invoice belongs to another request than `but`: one payment pays once."""
     found = await reader.fetchval(
