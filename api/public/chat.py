@@ -220,8 +220,10 @@ async def history(
 async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
     """The caller's running session and how many messages wait in it."""
     found = await chats.open_sessions(runtime, actor)
-    newest = found[0] if found else None
-    return ActiveSession(session=newest, unread_count=newest.unread_count if newest else 0)
+    shown = min(
+        found, key=lambda one: one.status == "closing", default=None
+    )  # the newest of those that go on, if one does
+    return ActiveSession(session=shown, unread_count=shown.unread_count if shown else 0)
 
 
 ROUTES = [

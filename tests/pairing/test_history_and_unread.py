@@ -142,7 +142,14 @@ async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> 
     await customer.post(f"/api/shared/chat/sessions/{first}/end")
     assert await of_customer(customer) == (first, 1)  # closing
     assert await of_mitra() == [(second, 0, "active"), (first, 1, "closing")]
-    for party in (customer, mitra):
-        await party.post(f"/api/shared/chat/sessions/{first}/closure", {"message": "sampai jumpa"})
+    third = await world.session(customer, mitra)
+    begun_before = "UPDATE chat_sessions SET created_at = created_at - interval '1 hour' WHERE id = $1::uuid"
+    await world.stack.sql(begun_before, third)  # as one of a row that was joined later
+    assert await of_customer(customer) == (third, 0)  # it goes on; the newer one is closing
+    await run_out(world, customer, third)
+    for session_id in (third, first):
+        assert await of_customer(customer) == (session_id, int(session_id == first))
+        for party in (customer, mitra):
+            await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sampai jumpa"})
     assert await customer.get("/api/client/chat/session/active-with-unread") == nothing
     assert await of_mitra() == [(second, 0, "active")]
