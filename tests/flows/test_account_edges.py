@@ -1,0 +1,130 @@
+"""Money and names across an account's rows: what was begun before the sign-in is the account's (contract 3 and 4)."""
+
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from core.base.actor import Actor
+from core.base.pages import Page
+from core.flows import (
+    customer_edit,
+    mitra_status,
+    pairing_advance,
+    pairing_answer,
+    pairing_leave,
+    pairing_start,
+    payment_request,
+    webhook_receive,
+)
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
+from core.payments import store as payments
+from core.pricing.rules import Past, Promotion, eligible
+from core.reads import chats, support
+from core.reads.payments import FailureFilter, failed_pairings
+from core.reads.support import LookUp
+from core.sessions import store as sessions
+from tests.flows.conftest import CALLBACK_TOKEN, Stage
+
+WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
+DISCOUNT = attrs.evolve(WISH, first_session_discount=True, duration_minutes=None)
+BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
+
+
+@pytest.fixture
+def quiet(stage: Stage) -> Stage:
+    """Nobody else is there."""
+    everything = "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
+    stage.run(stage.runtime.db.fetch(everything))
+    return stage
+
+
+async def _told(stage: Stage, request_id: str, amount: int, *, invoice: str | None = None, **more: Any) -> str:
+    """The gateway says that a request is paid; returns what came of it."""
+    body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount, **more}
+    headers = {"x-callback-token": CALLBACK_TOKEN}
+    call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
+    return (await webhook_receive.receive(stage.runtime, call)).processing_result
+
+
+async def _chat(stage: Stage, customer: Actor, mitra: Actor) -> str:
+    """An active session of theirs."""
+    request = await payment_request.request_payment(stage.runtime, customer, WISH)
+    assert await _told(stage, request.payment_request_id, request.amount) == "confirmed"
+    await pairing_start.start(stage.runtime, payment_request_id=request.payment_request_id)
+    session = await sessions.of_payment(stage.runtime.db, request.payment_request_id)
+    assert session is not None
+    await pairing_answer.accept(stage.runtime, mitra, session_id=session.id)
+    return session.id
+
+
+def test_a_discounted_request_that_was_paid_in_time_stands_though_another_is_asked_for(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = quiet.runtime, await quiet.customer()
+        first = await payment_request.request_payment(runtime, customer, DISCOUNT)
+        await runtime.db.fetch("UPDATE payment_requests SET status = 'expired' WHERE id = $1", first.payment_request_id)
+        second = await payment_request.request_payment(runtime, customer, DISCOUNT)
+        paid_at = (first.created_at + dt.timedelta(seconds=1)).isoformat()
+        assert await _told(quiet, first.payment_request_id, first.amount, paid_at=paid_at) == "confirmed"
+        assert await _told(quiet, second.payment_request_id, second.amount) == "paid_not_pairable"  # now it is used
+
+    quiet.run(play())
+
+
+def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_it(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, account, before, mitra = (
+            quiet.runtime,
+            await quiet.customer(),
+            await quiet.customer(),
+            await quiet.mitra(),
+        )
+        await customer_edit.set_display_name(runtime, account, display_name="Sari")
+        await mitra_status.go_online(runtime, mitra)
+        session_id = await _chat(quiet, before, mitra)
+        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+        left = await payment_request.request_payment(runtime, await quiet.customer(), WISH)
+        await _told(quiet, left.payment_request_id, left.amount)
+        await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
+        await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
+        await mitra_status.go_online(runtime, mitra)
+        await pairing_advance.invite_free(runtime)
+        (request,) = await chats.chat_requests(runtime, mitra)
+        assert request.customer_display_name == "Sari"
+        view = await chats.session(runtime, mitra, session_id)
+        assert view.customer.display_name == "Sari"
+        (paid, *_) = (await support.payments(runtime, Page(), LookUp(q=left.payment_request_id))).items
+        assert paid.customer.display_name == "Sari"
+        joined = attrs.evolve(account, ids=(account.user_id, paid.customer.id))
+        await pairing_leave.cancel(runtime, joined, payment_request_id=left.payment_request_id)
+        (failure,) = (await failed_pairings(runtime, Page(), FailureFilter())).items
+        assert failure.customer.display_name == "Sari"
+
+    quiet.run(play())
+
+
+def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = quiet.runtime, await quiet.customer()
+        request = await payment_request.request_payment(runtime, customer, WISH)
+        await runtime.db.fetch(BY_HAND, request.payment_request_id)
+        told = [
+            await _told(quiet, request.payment_request_id, request.amount, invoice=one)
+            for one in ("inv-1", "inv-1", "inv-2")
+        ]
+        assert told == ["duplicate", "duplicate", "conflict"]
+        kept = await payments.get(runtime.db, request.payment_request_id)
+        assert kept is not None
+        assert kept.gateway_invoice_id == "inv-1"
+
+    quiet.run(play())
+
+
+def test_a_promotion_for_no_mode_is_nobodys() -> None:
+    past = Past(ever_paired=False, other_discounted_request=False)
+    offered = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
+    assert eligible(offered, past)
+    assert not eligible(attrs.evolve(offered, modes=[]), past)
