@@ -51,7 +51,7 @@ async def first_session(reader: Reader) -> Promotion | None:
 
 
 async def past_of(reader: Reader, customer_ids: list[str], *, but_pending: bool, but: str | None = None) -> Past:
-    """Read what decides about the discount. `but_pending` leaves out what nobody has paid;
+    """Read what decides about the discount. `but_pending` leaves out a pending request that is about to be replaced;
     `but` leaves out one request."""
     row = await reader.fetchrow(
         """SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND paired_at IS NOT NULL) AS ever_paired,

@@ -64,8 +64,7 @@ async def take(
     else:
         blocked, _ = await payments.blocking(tx, list(account), but=payment.id)
         if not blocked and payment.is_first_session_discount:
-            # One that is merely asked for has used nothing: this one is paid.
-            past = await pricing.past_of(tx, list(account), but_pending=True, but=payment.id)
+            past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
             blocked = past.ever_paired or past.other_discounted_request
     if blocked:
         await fail(tx, payment, cause, invoice_id=invoice_id)

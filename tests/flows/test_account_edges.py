@@ -1,6 +1,5 @@
-"""Money and names across an account's rows: what was begun before the sign-in is the account's (contract 3 and 4)."""
+"""Names and invoices across an account's rows: what was begun before the sign-in is the account's (contract 3 and 4)."""
 
-import datetime as dt
 import json
 from typing import Any
 
@@ -30,7 +29,6 @@ from core.sessions import store as sessions
 from tests.flows.conftest import CALLBACK_TOKEN, Stage
 
 WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
-DISCOUNT = attrs.evolve(WISH, first_session_discount=True, duration_minutes=None)
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
 
 
@@ -59,19 +57,6 @@ async def _chat(stage: Stage, customer: Actor, mitra: Actor) -> str:
     assert session is not None
     await pairing_answer.accept(stage.runtime, mitra, session_id=session.id)
     return session.id
-
-
-def test_a_discounted_request_that_was_paid_in_time_stands_though_another_is_asked_for(quiet: Stage) -> None:
-    async def play() -> None:
-        runtime, customer = quiet.runtime, await quiet.customer()
-        first = await payment_request.request_payment(runtime, customer, DISCOUNT)
-        await runtime.db.fetch("UPDATE payment_requests SET status = 'expired' WHERE id = $1", first.payment_request_id)
-        second = await payment_request.request_payment(runtime, customer, DISCOUNT)
-        paid_at = (first.created_at + dt.timedelta(seconds=1)).isoformat()
-        assert await _told(quiet, first.payment_request_id, first.amount, paid_at=paid_at) == "confirmed"
-        assert await _told(quiet, second.payment_request_id, second.amount) == "paid_not_pairable"  # now it is used
-
-    quiet.run(play())
 
 
 def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_it(quiet: Stage) -> None:

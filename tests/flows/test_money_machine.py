@@ -334,7 +334,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 return "paid_not_pairable", "failed_pairing"
             return "confirmed", "confirmed"
         customer_id = payment["customer_id"]
-        states = {"confirmed", "consumed"}
+        states = {"pending", "confirmed", "consumed"}
         if self.seen.blocked(customer_id, but=payment["id"]) or (
             payment["is_first_session_discount"]
             and self.seen.discount_used(customer_id, but=payment["id"], states=states)
