@@ -218,11 +218,9 @@ async def history(
 
 @get("/api/client/chat/session/active-with-unread", **customers())
 async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
-    """The caller's running session and how many messages wait in it."""
+    """The caller's newest running session, one that goes on before one that is closing, and how many messages wait in it."""
     found = await chats.open_sessions(runtime, actor)
-    shown = min(
-        found, key=lambda one: one.status == "closing", default=None
-    )  # the newest of those that go on, if one does
+    shown = min(found, key=lambda one: one.status == "closing", default=None)
     return ActiveSession(session=shown, unread_count=shown.unread_count if shown else 0)
 
 

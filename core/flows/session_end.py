@@ -111,6 +111,6 @@ async def _bring_up(runtime: Runtime, actor: Actor, session_id: str) -> None:
     session = await sessions.get(runtime.db, session_id)
     if session is None or not (actor.owns(session.customer_id) or actor.owns(session.mitra_id)):
         return  # told where the session is locked
-    heard = await sessions.half_closed(runtime.db, session_id, over=marks.FLOOD)
+    heard = await sessions.half_closed(runtime.db, session_id)
     if not await marks.bring_up(runtime, session_id, heard, until=monotonic() + BRING_UP_S):
         raise Unavailable

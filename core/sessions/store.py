@@ -201,13 +201,13 @@ GRACE_OVER = f"s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND 
 HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # so many messages may have to be filled in
 
 
-async def half_closed(reader: Reader, session_id: str, *, over: int) -> int:
-    """How many messages were heard in a session in which one side has said goodbye; 0 for all others, and up to `over`."""
+async def half_closed(reader: Reader, session_id: str) -> int:
+    """How many messages were heard in a session in which one side has said goodbye; 0 for all others."""
     found = await reader.fetchval(
-        f"""SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing' AND {HEARD} > $2
+        f"""SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing'
               AND EXISTS (SELECT 1 FROM session_closures c WHERE c.session_id = s.id)""",
-        session_id, over,
-    )  # fmt: skip
+        session_id,
+    )
     return found or 0
 
 

@@ -61,6 +61,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture
+def quiet(stage: Stage) -> Stage:
+    """Nobody else is there."""
+    everything = "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
+    stage.run(stage.runtime.db.fetch(everything))
+    return stage
+
+
+@pytest.fixture
 def empty_stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
     """One of a test's own: its clock and its books are nobody else's."""
     yield from _stage(tmp_path)

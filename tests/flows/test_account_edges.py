@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import attrs
-import pytest
 
 from core.base.actor import Actor
 from core.base.pages import Page
@@ -30,14 +29,6 @@ from tests.flows.conftest import CALLBACK_TOKEN, Stage
 
 WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
-
-
-@pytest.fixture
-def quiet(stage: Stage) -> Stage:
-    """Nobody else is there."""
-    everything = "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
-    stage.run(stage.runtime.db.fetch(everything))
-    return stage
 
 
 async def _told(stage: Stage, request_id: str, amount: int, *, invoice: str | None = None, **more: Any) -> str:

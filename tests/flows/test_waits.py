@@ -59,17 +59,6 @@ MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sende
 WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
 
 
-@pytest.fixture
-def quiet(stage: Stage) -> Stage:
-    """Nobody else is there."""
-    stage.run(
-        stage.runtime.db.fetch(
-            "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
-        )
-    )
-    return stage
-
-
 async def _until(stage: Stage, sql: str, count: int) -> None:
     """Until a statement counts so many."""
     async with asyncio.timeout(20):
