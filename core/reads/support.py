@@ -42,6 +42,7 @@ AT_MOST = 1_000  # people of a name who are looked up one by one
 CUSTOMERS = """SELECT c.id, c.phone, c.display_name, c.is_anonymous, c.email, c.push_token IS NOT NULL AS push_enabled,
     c.account_belongs_to, c.usp_seen, c.created_at FROM customers c"""
 # Whoever fits, planned as if all were wanted: a plan for the first few of them would go through the table.
+CALLED = "c.display_name ILIKE {0} OR account.display_name ILIKE {0}"
 FITTING = "WITH fitting AS MATERIALIZED (SELECT c.id FROM {table} c WHERE {fits}) SELECT id FROM fitting LIMIT {limit}"
 
 
@@ -60,6 +61,15 @@ async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
     fits = Conditions()
     fits.add("c.display_name ILIKE {0}", part_of(q))
     return await _fitting(runtime, table, fits)
+
+
+async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
+    """Return which customers' rows this is about: those named, and what was joined to them (specification, Core rules 8)."""
+    named = await _named(runtime, "customers", q)
+    if named is None:
+        return None
+    joined = await runtime.db.fetch("SELECT id FROM customers WHERE account_belongs_to = ANY ($1::uuid[])", named)
+    return list({*named, *(str(row["id"]) for row in joined)})
 
 
 def _newest(table: str, t: str, among: list[tuple[str, list[str]]], where: Conditions, limit: str) -> str:
@@ -141,9 +151,9 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     found, order = "", "ORDER BY s.created_at DESC, s.id DESC"
     with away_is_unavailable():
         if which.q:
-            customers, mitras = await _named(runtime, "customers", which.q), await _named(runtime, "mitras", which.q)
+            customers, mitras = await _accounts_named(runtime, which.q), await _named(runtime, "mitras", which.q)
             if customers is None or mitras is None:
-                where.add("(c.display_name ILIKE {0} OR m.display_name ILIKE {0})", part_of(which.q))
+                where.add(f"({CALLED} OR m.display_name ILIKE {{0}})", part_of(which.q))
             else:
                 one = parse_id(which.q)
                 among = [("customer_id", customers), ("mitra_id", mitras)]
@@ -191,10 +201,10 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     found, order = "", "ORDER BY p.created_at DESC, p.id DESC"
     with away_is_unavailable():
         if which.q:
-            customers = await _named(runtime, "customers", which.q)
+            customers = await _accounts_named(runtime, which.q)
             if customers is None:
                 name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
-                where.plain(f"(c.display_name ILIKE {name} OR p.gateway_invoice_id = {invoice})")
+                where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
             else:
                 among = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
                 found = _newest("payment_requests", "p", among + await _by_id(runtime, which.q), where, limit)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import attrs
+import pytest
 
 from core.base.actor import Actor
 from core.base.pages import Page
@@ -78,6 +79,36 @@ def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_
         await pairing_leave.cancel(runtime, joined, payment_request_id=left.payment_request_id)
         (failure,) = (await failed_pairings(runtime, Page(), FailureFilter())).items
         assert failure.customer.display_name == "Sari"
+
+    quiet.run(play())
+
+
+def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_name(
+    quiet: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        runtime, account, before, mitra = (
+            quiet.runtime,
+            await quiet.customer(),
+            await quiet.customer(),
+            await quiet.mitra(),
+        )
+        await customer_edit.set_display_name(runtime, account, display_name="Kencana")
+        await mitra_status.go_online(runtime, mitra)
+        session_id = await _chat(quiet, before, mitra)
+        everything, nothing = [session_id], list[str]()
+        for joined, expected in ((False, nothing), (True, everything)):
+            if joined:
+                joining = "UPDATE customers SET account_belongs_to = $1 WHERE id = $2"
+                await runtime.db.fetch(joining, account.user_id, before.user_id)
+            for few in (support.AT_MOST, 0):  # looked up one by one, or too many for that
+                monkeypatch.setattr(support, "AT_MOST", few)
+                for q in (account.user_id, "kenc"):
+                    which = LookUp(q=q)
+                    chats_found = (await support.sessions(runtime, Page(), which)).items
+                    paid_for = (await support.payments(runtime, Page(), which)).items
+                    assert [one.id for one in chats_found] == expected, (q, few)
+                    assert [one.session_id for one in paid_for] == expected, (q, few)
 
     quiet.run(play())
 
