@@ -38,6 +38,7 @@ class Phone:
         self.events: list[Frame] = []
         self._messages: dict[str, dict[int, Frame]] = {}
         self._seen: set[str] = set()
+        self._newest: dict[str, str] = {}  # session -> the event that `sessions` is of
         self._taken: set[int] = set()
         self._read_up_to: dict[str, int] = {}
         self._unsent: dict[str, Frame] = {}
@@ -149,13 +150,16 @@ class Phone:
             await self._keep_event(socket, frame)
 
     async def _keep_event(self, socket: Socket, frame: Frame) -> None:
-        """Keep an event that is new here."""
+        """Keep an event that is new here; one that comes late undoes nothing."""
         self._seen.add(frame["event_id"])
         self.events.append(frame)
         if "session" in frame:
-            self.sessions[frame["session"]["id"]] = frame["session"]
+            session_id = frame["session"]["id"]
+            if frame["event_id"] > self._newest.get(session_id, ""):
+                self._newest[session_id] = frame["event_id"]
+                self.sessions[session_id] = frame["session"]
             if self.path == "chat":
-                await self._ask(socket, frame["session"]["id"])
+                await self._ask(socket, session_id)
 
     async def _catch_up(self, socket: Socket, frame: Frame) -> None:
         """What happened while we were away: ask for missed messages, send again what was not acknowledged."""

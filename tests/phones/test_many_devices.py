@@ -1,6 +1,7 @@
 """Several devices, several realtime processes, a bad network: every phone shows what the database has (contract 7)."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -10,7 +11,7 @@ import pytest
 
 from tests.phones.devices import second_device, shown, stored
 from tests.realtime.bare import at
-from tests.stack import Stack, World
+from tests.stack import Stack, World, new_id
 from tools.client import Client
 from tools.embedded import running
 from tools.phone import Phone
@@ -132,6 +133,32 @@ async def test_what_one_device_accepts_is_closed_on_the_other(people: World) -> 
     finally:
         for phone in (here, elsewhere, *talking):
             await phone.stop()
+
+
+async def test_an_event_that_comes_late_undoes_nothing(people: World) -> None:
+    world = people
+    customer, mitra = await world.customer(), await world.mitra()
+    phone = await Phone(customer).start()
+    try:
+        session_id = await world.session(customer, mitra)
+        started = await phone.wait("session_started", where=lambda f: f["session"]["id"] == session_id)
+        assert started is not None
+        async with world.setting(early_end_customer_enabled=True):
+            await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
+        assert await phone.wait("session_closing", where=lambda f: f["session"]["id"] == session_id)
+        lost = started["event_id"][:-12] + new_id()[-12:]  # of the same moment as the start
+        await world.stack.sql(
+            """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
+               VALUES ($1::uuid, $2::uuid, 'customer', 'session_started', $3::uuid, $4, now())""",
+            lost, customer.user["id"], session_id, json.dumps({"type": "session_started", "session": started["session"]}),
+        )  # fmt: skip
+        await phone.cut()
+        late = await phone.wait("session_started", where=lambda f: f["event_id"] == lost)
+        assert late is not None
+        assert late["session"]["status"] == "active"
+        assert phone.sessions[session_id]["status"] == "closing"
+    finally:
+        await phone.stop()
 
 
 async def test_messages_and_read_marks_show_on_every_device(people: World) -> None:
