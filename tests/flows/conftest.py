@@ -1,6 +1,7 @@
 """Flows in the test's own process, over real servers: no edges, no jobs, no luck with time."""
 
 import asyncio
+import json
 import pathlib
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -12,13 +13,18 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.settings import read
 from core.customers import store as customers
-from core.flows import setup
+from core.flows import pairing_answer, pairing_start, payment_request, setup, webhook_receive
+from core.flows.payment_request import Wish
+from core.flows.webhook_receive import Incoming
 from core.mitras import store as mitras
 from core.runtime import Runtime, open_runtime
+from core.sessions import store as sessions
 from tools.embedded import Embedded, Servers
 from tools.migrate import migrate
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"
+WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
+WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @attrs.define(kw_only=True)
@@ -48,6 +54,41 @@ class Stage:
             )
         assert made is not None
         return _actor(UserType.MITRA, made.id)
+
+    async def told(self, request_id: str, amount: int, *, invoice: str | None = None) -> str:
+        """The gateway says that a request is paid; return what came of it."""
+        body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount}
+        headers = {"x-callback-token": CALLBACK_TOKEN}
+        call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
+        return (await webhook_receive.receive(self.runtime, call)).processing_result
+
+    async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
+        """A request that the gateway says is paid; nothing follows from it by itself."""
+        request = await payment_request.request_payment(self.runtime, customer, wish)
+        assert await self.told(request.payment_request_id, request.amount) == "confirmed"
+        return request.payment_request_id
+
+    async def session_of(self, request_id: str) -> sessions.Session:
+        """The newest session of a request."""
+        found = await sessions.of_payment(self.runtime.db, request_id)
+        assert found is not None
+        return found
+
+    async def begun(self, customer: Actor, mitra: Actor) -> str:
+        """A session that a customer paid for and a mitra, who is online, has accepted."""
+        request_id = await self.paid(customer)
+        await pairing_start.start(self.runtime, payment_request_id=request_id)
+        session = await self.session_of(request_id)
+        await pairing_answer.accept(self.runtime, mitra, session_id=session.id)
+        return session.id
+
+    async def until(self, sql: str, count: int) -> None:
+        """Until a statement counts so many."""
+        async with asyncio.timeout(20):
+            while True:
+                if await self.runtime.db.fetchval(sql) >= count:
+                    return
+                await asyncio.sleep(0.01)
 
 
 def _actor(user_type: UserType, user_id: str) -> Actor:

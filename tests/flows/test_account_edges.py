@@ -1,54 +1,25 @@
 """Names and invoices across an account's rows: what was begun before the sign-in is the account's (contract 3 and 4)."""
 
-import json
-from typing import Any
-
 import attrs
 import pytest
 
-from core.base.actor import Actor
 from core.base.pages import Page
 from core.flows import (
     customer_edit,
     mitra_status,
     pairing_advance,
-    pairing_answer,
     pairing_leave,
     pairing_start,
     payment_request,
-    webhook_receive,
 )
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
 from core.payments import store as payments
 from core.pricing.rules import Past, Promotion, eligible
 from core.reads import chats, support
 from core.reads.payments import FailureFilter, failed_pairings
 from core.reads.support import LookUp
-from core.sessions import store as sessions
-from tests.flows.conftest import CALLBACK_TOKEN, Stage
+from tests.flows.conftest import WISH, Stage
 
-WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
-
-
-async def _told(stage: Stage, request_id: str, amount: int, *, invoice: str | None = None, **more: Any) -> str:
-    """The gateway says that a request is paid; returns what came of it."""
-    body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount, **more}
-    headers = {"x-callback-token": CALLBACK_TOKEN}
-    call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
-    return (await webhook_receive.receive(stage.runtime, call)).processing_result
-
-
-async def _chat(stage: Stage, customer: Actor, mitra: Actor) -> str:
-    """An active session of theirs."""
-    request = await payment_request.request_payment(stage.runtime, customer, WISH)
-    assert await _told(stage, request.payment_request_id, request.amount) == "confirmed"
-    await pairing_start.start(stage.runtime, payment_request_id=request.payment_request_id)
-    session = await sessions.of_payment(stage.runtime.db, request.payment_request_id)
-    assert session is not None
-    await pairing_answer.accept(stage.runtime, mitra, session_id=session.id)
-    return session.id
 
 
 def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_it(quiet: Stage) -> None:
@@ -61,10 +32,10 @@ def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_
         )
         await customer_edit.set_display_name(runtime, account, display_name="Sari")
         await mitra_status.go_online(runtime, mitra)
-        session_id = await _chat(quiet, before, mitra)
+        session_id = await quiet.begun(before, mitra)
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         left = await payment_request.request_payment(runtime, await quiet.customer(), WISH)
-        await _told(quiet, left.payment_request_id, left.amount)
+        await quiet.told(left.payment_request_id, left.amount)
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
         await mitra_status.go_online(runtime, mitra)
@@ -95,7 +66,7 @@ def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_
         )
         await customer_edit.set_display_name(runtime, account, display_name="Kencana")
         await mitra_status.go_online(runtime, mitra)
-        session_id = await _chat(quiet, before, mitra)
+        session_id = await quiet.begun(before, mitra)
         everything, nothing = [session_id], list[str]()
         for joined, expected in ((False, nothing), (True, everything)):
             if joined:
@@ -119,7 +90,7 @@ def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet:
         request = await payment_request.request_payment(runtime, customer, WISH)
         await runtime.db.fetch(BY_HAND, request.payment_request_id)
         told = [
-            await _told(quiet, request.payment_request_id, request.amount, invoice=one)
+            await quiet.told(request.payment_request_id, request.amount, invoice=one)
             for one in ("inv-1", "inv-1", "inv-2")
         ]
         assert told == ["duplicate", "duplicate", "conflict"]

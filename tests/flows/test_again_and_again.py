@@ -13,8 +13,8 @@ from core.messages.rules import Mark
 from core.operators import store as operators
 from core.sessions import store as sessions
 from core.sessions.store import UNHEARD, WHICH
+from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Stage
-from tests.flows.test_chat_commit import Chat, _a_chat
 
 ACK_S = 5.0
 
@@ -23,7 +23,7 @@ ACK_S = 5.0
 def chat(stage: Stage) -> Chat:
     """A chat; nobody else's is open."""
     stage.run(stage.runtime.db.fetch("TRUNCATE chat_sessions, chat_messages, payment_requests CASCADE"))
-    return stage.run(_a_chat(stage))
+    return stage.run(a_chat(stage))
 
 
 async def _unheard(stage: Stage, *, after_s: float) -> set[str]:
@@ -78,7 +78,7 @@ def test_a_senders_own_messages_cost_the_look_for_pushes_nothing(chat: Chat) -> 
 
 def test_two_that_fill_the_marks_of_the_same_sessions_in_any_order_do_not_deadlock(chat: Chat) -> None:
     stage, runtime = chat.stage, chat.stage.runtime
-    other = stage.run(_a_chat(stage))
+    other = stage.run(a_chat(stage))
     low, high = sorted((chat, other), key=lambda one: one.id)
     for one in (low, high):
         stage.run(one.commit(*[one.draft(one.customer) for _ in range(3)]))

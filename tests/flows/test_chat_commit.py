@@ -5,7 +5,6 @@ import datetime as dt
 from collections.abc import Coroutine
 from typing import Any
 
-import attrs
 import msgspec
 import pytest
 
@@ -14,89 +13,18 @@ from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound
 from core.flows import (
     message_send,
-    mitra_status,
-    pairing_answer,
-    pairing_start,
-    payment_request,
     session_end,
     session_timers,
-    webhook_receive,
 )
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
 from core.messages.rules import Draft, Mark, Placed
 from core.sessions.rules import SessionNotActive
-from tests.flows.conftest import CALLBACK_TOKEN, Stage
-
-
-@attrs.frozen(kw_only=True)
-class Chat:
-    """An active session and its parties."""
-
-    stage: Stage
-    id: str
-    customer: Actor
-    mitra: Actor
-
-    def draft(self, sender: Actor, content: str = "halo", *, client_message_id: str | None = None) -> Draft:
-        """A message of somebody's."""
-        return Draft(
-            id=ids.new_id(),
-            session_id=self.id,
-            sender_id=sender.user_id,
-            client_message_id=client_message_id or ids.new_id(),
-            type="text",
-            content=content,
-            metadata=None,
-        )
-
-    def commit(self, *drafts: Draft, mark: Mark | None = None) -> Coroutine[Any, Any, list[Placed | bool]]:
-        """Commit a batch; return its answers."""
-        return self._commit(list(drafts), {} if mark is None else {self.id: mark})
-
-    async def _commit(self, drafts: list[Draft], marks: dict[str, Mark]) -> list[Placed | bool]:
-        return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
-
-    async def row(self, sql: str) -> Any:
-        """A row about the session."""
-        return await self.stage.runtime.db.fetchrow(sql, self.id)
-
-    async def log(self) -> list[Any]:
-        """The stored messages, by seq."""
-        return await self.stage.runtime.db.fetch(
-            "SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY seq", self.id
-        )
-
-    async def is_whole(self) -> int:
-        """Check that the log is gapless and agrees with the session; return its length."""
-        stored = await self.log()
-        last = await self.row("SELECT last_seq FROM chat_sessions WHERE id = $1")
-        assert [row["seq"] for row in stored] == list(range(1, last["last_seq"] + 1))
-        assert len({row["client_message_id"] for row in stored}) == len(stored)
-        assert [row["created_at"] for row in stored] == sorted(row["created_at"] for row in stored)
-        return len(stored)
+from tests.flows.chats import Chat, a_chat
+from tests.flows.conftest import Stage
 
 
 @pytest.fixture
 def chat(stage: Stage) -> Chat:
-    return stage.run(_a_chat(stage))
-
-
-async def _a_chat(stage: Stage) -> Chat:
-    runtime, customer, mitra = stage.runtime, await stage.customer(), await stage.mitra()
-    wish = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
-    await mitra_status.go_online(runtime, mitra)
-    payment = await payment_request.request_payment(runtime, customer, wish)
-    call = f'{{"id": "inv-{payment.payment_request_id}", "external_id": "{payment.payment_request_id}", "status": "PAID", "amount": 12000}}'
-    headers = {"x-callback-token": CALLBACK_TOKEN}
-    await webhook_receive.receive(runtime, Incoming(body=call.encode(), headers=headers, source_ip="127.0.0.1"))
-    await pairing_start.start(runtime, payment_request_id=payment.payment_request_id)
-    found = await runtime.db.fetchval(
-        "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1", payment.payment_request_id
-    )
-    await pairing_answer.accept(runtime, mitra, session_id=found)
-    await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
-    return Chat(stage=stage, id=found, customer=customer, mitra=mitra)
+    return stage.run(a_chat(stage))
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:

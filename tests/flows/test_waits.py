@@ -1,4 +1,4 @@
-"""What has waited for a lock, a connection or its turn goes by what is true then, and nobody waits for all the others."""
+"""What has waited for a lock or a connection goes by what is true then."""
 
 import asyncio
 import datetime as dt
@@ -11,11 +11,9 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.base.errors import NotFound
 from core.flows import (
     login_operator,
     login_tokens,
-    message_send,
     mitra_status,
     operator_accounts,
     pairing_answer,
@@ -23,49 +21,25 @@ from core.flows import (
     pairing_leave,
     pairing_start,
     payment_request,
-    session_end,
-    session_timers,
     setup,
     webhook_receive,
 )
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
 from core.logins import refresh
-from core.messages.store import FILL_MOST
 from core.operators import store as operators
 from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
 from core.payments import store as payments
 from core.payments import views as payment_views
-from core.reactions import react
 from core.reads import ledger
 from core.sessions import store as sessions
 from core.steps import tokens
 from core.steps.freedom import freedom
-from core.steps.marks import FLOOD
 from core.webhooks.store import ORPHANED, Received
-from tests.flows.conftest import CALLBACK_TOKEN, Stage
-from tests.flows.test_chat_commit import _a_chat
-from tests.stack import within
+from tests.flows.conftest import WAITING, WISH, Stage
 
-WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 PASSWORD = "correct horse staple"
-WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
-  SELECT gen_random_uuid(), $1, n, 'customer', $2, gen_random_uuid(), 'hello', now() FROM generate_series(1, $3::int) n"""
-# By which transaction each message was written last.
-WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
-
-
-async def _until(stage: Stage, sql: str, count: int) -> None:
-    """Until a statement counts so many."""
-    async with asyncio.timeout(20):
-        while True:
-            if await stage.runtime.db.fetchval(sql) >= count:
-                return
-            await asyncio.sleep(0.01)
 
 
 async def _after(
@@ -81,27 +55,11 @@ async def _after(
             if change is not None:
                 await holder.fetch(change, *args)
             task = asyncio.create_task(work)
-            await _until(stage, WAITING, 1)
+            await stage.until(WAITING, 1)
             if until is not None:
                 await asyncio.sleep((until - stage.runtime.now()).total_seconds())
             released = stage.runtime.now()
         return await task, released
-
-
-async def _paid(stage: Stage, customer: Actor, wish: Wish = WISH) -> str:
-    """A request that the gateway says is paid; nothing follows from it by itself."""
-    request = await payment_request.request_payment(stage.runtime, customer, wish)
-    request_id = request.payment_request_id
-    body = {"id": f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": request.amount}
-    call = Incoming(body=json.dumps(body).encode(), headers={"x-callback-token": CALLBACK_TOKEN}, source_ip="127.0.0.1")
-    assert (await webhook_receive.receive(stage.runtime, call)).processing_result == "confirmed"
-    return request_id
-
-
-async def _session_of(stage: Stage, request_id: str) -> sessions.Session:
-    found = await sessions.of_payment(stage.runtime.db, request_id)
-    assert found is not None
-    return found
 
 
 # -- time
@@ -111,9 +69,9 @@ def test_the_paid_minutes_begin_when_the_wait_for_the_mitra_is_over(quiet: Stage
     async def play() -> None:
         customer, mitra = await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(quiet.runtime, mitra)
-        request_id = await _paid(quiet, customer)
+        request_id = await quiet.paid(customer)
         await pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        session = await _session_of(quiet, request_id)
+        session = await quiet.session_of(request_id)
         view, released = await _after(
             quiet,
             "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
@@ -152,7 +110,7 @@ async def _she_left(stage: Stage) -> tuple[Actor, str]:
             began_at=tx.now - dt.timedelta(minutes=30), ended_at=tx.now - dt.timedelta(minutes=18), topics=None,
         )  # fmt: skip
     await mitra_status.go_online(stage.runtime, mitra)
-    request_id = await _paid(stage, customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
+    request_id = await stage.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
     await mitra_status.go_offline(stage.runtime, mitra_id=mitra.user_id)
     return customer, request_id
 
@@ -161,11 +119,11 @@ def test_the_search_that_goes_on_is_the_newest_whatever_the_clocks_have_said(qui
     async def play() -> None:
         customer, request_id = await _she_left(quiet)
         await pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        assert (await _session_of(quiet, request_id)).status == "failed"
+        assert (await quiet.session_of(request_id)).status == "failed"
         ahead = "UPDATE chat_sessions SET created_at = created_at + interval '1 minute' WHERE payment_request_id = $1"
         await quiet.runtime.db.fetch(ahead, request_id)
         await pairing_fallback.fall_back(quiet.runtime, customer, payment_request_id=request_id)
-        session = await _session_of(quiet, request_id)
+        session = await quiet.session_of(request_id)
         assert session.status == "searching"
         view = await payment_views.one_of(quiet.runtime.db, request_id, customer_ids=[customer.user_id])
         assert view is not None
@@ -194,7 +152,7 @@ def test_a_tap_on_ask_everybody_just_as_the_pairing_begins_leaves_one_search_the
                 group.create_task(pairing_start.start(runtime, payment_request_id=request_id))
             # What a tap that was before it leaves to the signal.
             await pairing_start.start(runtime, payment_request_id=request_id)
-            assert (await _session_of(quiet, request_id)).status == "searching"
+            assert (await quiet.session_of(request_id)).status == "searching"
             await pairing_leave.cancel(runtime, customer, payment_request_id=request_id)
             found = await payments.get(runtime.db, request_id)
             assert found is not None
@@ -215,9 +173,9 @@ def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet
     async def play() -> None:
         runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
-        request_id = await _paid(quiet, customer)
+        request_id = await quiet.paid(customer)
         await pairing_start.start(runtime, payment_request_id=request_id)
-        session = await _session_of(quiet, request_id)
+        session = await quiet.session_of(request_id)
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         ahead = "UPDATE chat_request_notifications SET notified_at = notified_at + interval '1 minute' WHERE session_id = $1"
@@ -338,7 +296,7 @@ def test_whoever_takes_up_a_key_sees_the_answer_that_was_just_being_given(stage:
         async with runtime.transaction() as tx:
             await idempotency.keep(tx, once, http_status=201, answer="{}")
             task = asyncio.create_task(look())
-            await _until(stage, WAITING, 1)
+            await stage.until(WAITING, 1)
         assert await task == "{}"
 
     stage.run(play())
@@ -358,7 +316,7 @@ def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: S
             assert await idempotency.find(tx, once, now=tx.now) is None
             await idempotency.keep(tx, once, http_status=201, answer='{"new":1}')
             purge = asyncio.create_task(payment_request.purge_keys(runtime))
-            await _until(stage, WAITING, 1)
+            await stage.until(WAITING, 1)
         await purge
         async with runtime.transaction() as tx:
             kept = await idempotency.find(tx, once, now=tx.now)
@@ -382,7 +340,7 @@ def test_a_call_that_took_effect_after_it_was_taken_for_dead_says_so(quiet: Stag
         async with runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", customer.user_id)
             task = asyncio.create_task(webhook_receive.bring_in(runtime, msgspec.json.encode(call)))
-            await _until(quiet, WAITING, 1)
+            await quiet.until(WAITING, 1)
             await webhook_receive.stamp_orphans(runtime)
             assert tuple(await runtime.db.fetchrow(row, call.id)) == (500, "error", ORPHANED)
         answer = await task
@@ -391,103 +349,5 @@ def test_a_call_that_took_effect_after_it_was_taken_for_dead_says_so(quiet: Stag
         assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
         await webhook_receive.stamp_orphans(runtime)
         assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
-
-    quiet.run(play())
-
-
-# -- a great many at once
-
-
-async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
-    """A chat whose grace is over, with so many messages of the customer that were all heard and none filled in."""
-    chat = await _a_chat(stage)
-    db = stage.runtime.db
-    await db.fetch(MESSAGES, chat.id, chat.customer.user_id, heard)
-    await db.fetch(
-        """UPDATE chat_sessions SET last_seq = $2, customer_sent_seq = $2, mitra_delivered_seq = $2, mitra_read_seq = $2,
-             mitra_delivered_at = now(), mitra_read_at = now(), status = 'expired', expires_at = now() - interval '10 minutes',
-             grace_ends_at = now() - interval '5 minutes' WHERE id = $1""",
-        chat.id, heard,
-    )  # fmt: skip
-    return chat.customer, chat.mitra, chat.id
-
-
-async def _writes(stage: Stage, *session_ids: str) -> list[int]:
-    """How many messages each transaction wrote last; all are read."""
-    unread = (
-        "SELECT count(*)::int FROM chat_messages WHERE session_id = ANY($1) AND (status <> 'read' OR read_at IS NULL)"
-    )
-    assert await stage.runtime.db.fetchval(unread, list(session_ids)) == 0
-    return [row["messages"] for row in await stage.runtime.db.fetch(WRITES, list(session_ids))]
-
-
-def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quiet: Stage) -> None:
-    async def play() -> None:
-        *_, flood = await _over(quiet, FLOOD + FILL_MOST // 2)
-        *_, still = await _over(quiet, 0)
-        status = "SELECT status FROM chat_sessions WHERE id = $1"
-        await session_timers.complete(quiet.runtime)
-        assert await quiet.runtime.db.fetchval(status, still) == "completed"
-        async with asyncio.timeout(20):
-            while await quiet.runtime.db.fetchval(status, flood) != "completed":
-                await session_timers.complete(quiet.runtime)
-        assert max(await _writes(quiet, flood)) <= FILL_MOST
-        assert quiet.runtime.brought_up == {}
-
-    quiet.run(play())
-
-
-def test_what_only_one_side_has_said_is_brought_up_however_much_it_is(quiet: Stage) -> None:
-    async def play() -> None:
-        *_, flood = await _over(quiet, FILL_MOST * 5 // 2)
-        assert await message_send.fill_marks(quiet.runtime, {flood: 0}) == {}
-        assert max(await _writes(quiet, flood)) <= FILL_MOST
-
-    quiet.run(play())
-
-
-def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) -> None:
-    async def play() -> None:
-        over = [(await _over(quiet, FLOOD * 2 // 5))[2] for _ in range(5)]
-        assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
-        assert max(await _writes(quiet, *over)) <= FLOOD
-
-    quiet.run(play())
-
-
-def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> None:
-    async def play() -> None:
-        customer, mitra, session_id = await _over(quiet, FLOOD + 1)
-        stranger = await quiet.customer()
-        later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
-        await quiet.runtime.db.fetch(later)
-        await session_end.say_goodbye(quiet.runtime, customer, session_id=session_id, message="Bye")
-        with pytest.raises(NotFound):
-            await session_end.say_goodbye(quiet.runtime, stranger, session_id=session_id, message="Bye")
-        touched = "SELECT count(*)::int FROM chat_messages WHERE session_id = $1 AND status <> 'sent'"
-        assert await quiet.runtime.db.fetchval(touched, session_id) == 0
-        view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
-        assert view.status == "completed"
-        assert max(await _writes(quiet, session_id)) <= FILL_MOST
-
-    quiet.run(play())
-
-
-def test_however_many_payments_are_found_at_once_others_have_a_connection(quiet: Stage) -> None:
-    async def play() -> None:
-        runtime = quiet.runtime
-        paid = [await _paid(quiet, await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]
-        await runtime.db.fetch("UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute'")
-        runtime.react = react
-        try:
-            async with runtime.transaction() as tx:
-                await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
-                await payment_request.announce_again(runtime)
-                await _until(quiet, WAITING, 1)
-                async with asyncio.timeout(within(1)):
-                    assert await runtime.db.fetchval("SELECT 1") == 1
-            await _until(quiet, "SELECT count(*)::int FROM chat_sessions", len(paid))
-        finally:
-            runtime.react = None
 
     quiet.run(play())

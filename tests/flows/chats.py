@@ -1,0 +1,69 @@
+"""An active session in the tests' own process, and what its log looks like."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import attrs
+
+from core.base import ids
+from core.base.actor import Actor
+from core.flows import message_send, mitra_status
+from core.messages.rules import Draft, Mark, Placed
+from tests.flows.conftest import Stage
+
+
+@attrs.frozen(kw_only=True)
+class Chat:
+    """An active session and its parties."""
+
+    stage: Stage
+    id: str
+    customer: Actor
+    mitra: Actor
+
+    def draft(self, sender: Actor, content: str = "halo", *, client_message_id: str | None = None) -> Draft:
+        """A message of somebody's."""
+        return Draft(
+            id=ids.new_id(),
+            session_id=self.id,
+            sender_id=sender.user_id,
+            client_message_id=client_message_id or ids.new_id(),
+            type="text",
+            content=content,
+            metadata=None,
+        )
+
+    def commit(self, *drafts: Draft, mark: Mark | None = None) -> Coroutine[Any, Any, list[Placed | bool]]:
+        """Commit a batch; return its answers."""
+        return self._commit(list(drafts), {} if mark is None else {self.id: mark})
+
+    async def _commit(self, drafts: list[Draft], marks: dict[str, Mark]) -> list[Placed | bool]:
+        return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
+
+    async def row(self, sql: str) -> Any:
+        """A row about the session."""
+        return await self.stage.runtime.db.fetchrow(sql, self.id)
+
+    async def log(self) -> list[Any]:
+        """The stored messages, by seq."""
+        return await self.stage.runtime.db.fetch(
+            "SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY seq", self.id
+        )
+
+    async def is_whole(self) -> int:
+        """Check that the log is gapless and agrees with the session; return its length."""
+        stored = await self.log()
+        last = await self.row("SELECT last_seq FROM chat_sessions WHERE id = $1")
+        assert [row["seq"] for row in stored] == list(range(1, last["last_seq"] + 1))
+        assert len({row["client_message_id"] for row in stored}) == len(stored)
+        assert [row["created_at"] for row in stored] == sorted(row["created_at"] for row in stored)
+        return len(stored)
+
+
+async def a_chat(stage: Stage) -> Chat:
+    """A session of two who were not here before; the mitra takes no others."""
+    customer, mitra = await stage.customer(), await stage.mitra()
+    await mitra_status.go_online(stage.runtime, mitra)
+    session_id = await stage.begun(customer, mitra)
+    await mitra_status.go_offline(stage.runtime, mitra_id=mitra.user_id)
+    return Chat(stage=stage, id=session_id, customer=customer, mitra=mitra)

@@ -1,0 +1,115 @@
+"""A great many at once: nobody waits for all the others."""
+
+import asyncio
+
+import pytest
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.flows import message_send, payment_request, session_end, session_timers
+from core.messages.store import FILL_MOST
+from core.reactions import react
+from core.steps.marks import FLOOD
+from tests.flows.chats import a_chat
+from tests.flows.conftest import WAITING, Stage
+from tests.stack import within
+
+MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
+  SELECT gen_random_uuid(), $1, n, 'customer', $2, gen_random_uuid(), 'hello', now() FROM generate_series(1, $3::int) n"""
+# By which transaction each message was written last.
+WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
+
+
+async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
+    """A chat whose grace is over, with so many messages of the customer that were all heard and none filled in."""
+    chat = await a_chat(stage)
+    db = stage.runtime.db
+    await db.fetch(MESSAGES, chat.id, chat.customer.user_id, heard)
+    await db.fetch(
+        """UPDATE chat_sessions SET last_seq = $2, customer_sent_seq = $2, mitra_delivered_seq = $2, mitra_read_seq = $2,
+             mitra_delivered_at = now(), mitra_read_at = now(), status = 'expired', expires_at = now() - interval '10 minutes',
+             grace_ends_at = now() - interval '5 minutes' WHERE id = $1""",
+        chat.id, heard,
+    )  # fmt: skip
+    return chat.customer, chat.mitra, chat.id
+
+
+async def _writes(stage: Stage, *session_ids: str) -> list[int]:
+    """How many messages each transaction wrote last; all are read."""
+    unread = (
+        "SELECT count(*)::int FROM chat_messages WHERE session_id = ANY($1) AND (status <> 'read' OR read_at IS NULL)"
+    )
+    assert await stage.runtime.db.fetchval(unread, list(session_ids)) == 0
+    return [row["messages"] for row in await stage.runtime.db.fetch(WRITES, list(session_ids))]
+
+
+def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quiet: Stage) -> None:
+    async def play() -> None:
+        *_, flood = await _over(quiet, FLOOD + FILL_MOST // 2)
+        *_, still = await _over(quiet, 0)
+        status = "SELECT status FROM chat_sessions WHERE id = $1"
+        await session_timers.complete(quiet.runtime)
+        assert await quiet.runtime.db.fetchval(status, still) == "completed"
+        async with asyncio.timeout(20):
+            while await quiet.runtime.db.fetchval(status, flood) != "completed":
+                await session_timers.complete(quiet.runtime)
+        assert max(await _writes(quiet, flood)) <= FILL_MOST
+        assert quiet.runtime.brought_up == {}
+
+    quiet.run(play())
+
+
+def test_what_only_one_side_has_said_is_brought_up_however_much_it_is(quiet: Stage) -> None:
+    async def play() -> None:
+        *_, flood = await _over(quiet, FILL_MOST * 5 // 2)
+        assert await message_send.fill_marks(quiet.runtime, {flood: 0}) == {}
+        assert max(await _writes(quiet, flood)) <= FILL_MOST
+
+    quiet.run(play())
+
+
+def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) -> None:
+    async def play() -> None:
+        over = [(await _over(quiet, FLOOD * 2 // 5))[2] for _ in range(5)]
+        assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
+        assert max(await _writes(quiet, *over)) <= FLOOD
+
+    quiet.run(play())
+
+
+def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> None:
+    async def play() -> None:
+        customer, mitra, session_id = await _over(quiet, FLOOD + 1)
+        stranger = await quiet.customer()
+        later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
+        await quiet.runtime.db.fetch(later)
+        await session_end.say_goodbye(quiet.runtime, customer, session_id=session_id, message="Bye")
+        with pytest.raises(NotFound):
+            await session_end.say_goodbye(quiet.runtime, stranger, session_id=session_id, message="Bye")
+        touched = "SELECT count(*)::int FROM chat_messages WHERE session_id = $1 AND status <> 'sent'"
+        assert await quiet.runtime.db.fetchval(touched, session_id) == 0
+        view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
+        assert view.status == "completed"
+        assert max(await _writes(quiet, session_id)) <= FILL_MOST
+
+    quiet.run(play())
+
+
+def test_however_many_payments_are_found_at_once_others_have_a_connection(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        paid = [await quiet.paid(await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]
+        await runtime.db.fetch("UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute'")
+        runtime.react = react
+        try:
+            async with runtime.transaction() as tx:
+                await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
+                await payment_request.announce_again(runtime)
+                await quiet.until(WAITING, 1)
+                async with asyncio.timeout(within(1)):
+                    assert await runtime.db.fetchval("SELECT 1") == 1
+            await quiet.until("SELECT count(*)::int FROM chat_sessions", len(paid))
+        finally:
+            runtime.react = None
+
+    quiet.run(play())
