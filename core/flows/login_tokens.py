@@ -43,6 +43,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
             present_hash=found.refresh_token_hash,
             previous_hash=found.previous_token_hash,
             rotated_at=found.rotated_at,
+            used=found.used_tokens,
         )
         verdict = refresh.judge(refresh_token, held, now=came_at)
         following = ""
@@ -60,6 +61,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
                 auth_session_id,
                 before=held.present_hash,
                 after=refresh.hash_of(following),
+                used=held.used_after_rotation(tx.now),
                 expires_at=tx.now + tokens.lifetime(runtime, user_type),
             )
     if reused:

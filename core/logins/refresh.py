@@ -21,6 +21,7 @@ SECRET_BYTES = 32
 SEAL_BYTES = 16
 SIZE = 16 + 4 + SECRET_BYTES + SEAL_BYTES
 RETRY_WINDOW = dt.timedelta(seconds=30)  # contract 3
+REMEMBERED = 50  # used tokens of a device
 
 
 class RefreshInvalid(DomainError):
@@ -36,17 +37,30 @@ class Verdict(enum.Enum):
 
     PRESENT = "present"  # rotate it
     RETRY = "retry"  # the one before, within the window: the same successor again
-    STALE = "stale"  # used a moment ago, but not the last time: refused, and nothing is revoked
-    REUSED = "reused"  # used before that: somebody has a copy; revoke
+    STALE = "stale"  # used within the window, and others after it: refused, and nothing is revoked
+    REUSED = "reused"  # used longer ago: somebody has a copy; revoke
 
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """What the database knows of an auth session's tokens."""
+    """What the database knows of an auth session's tokens.
+
+    `used`: those before the previous one that were used within the window, and when. The last rotation says nothing of
+    them: a thief who goes on rotating would never be found out.
+    """
 
     present_hash: str
     previous_hash: str | None
     rotated_at: dt.datetime | None
+    used: dict[str, dt.datetime]
+
+    def used_after_rotation(self, now: dt.datetime) -> dict[str, dt.datetime]:
+        """Return `used` as it is when the present token becomes the previous one."""
+        used = dict(self.used)
+        if self.previous_hash is not None and self.rotated_at is not None:
+            used[self.previous_hash] = self.rotated_at
+        recent = [(digest, at) for digest, at in used.items() if now < at + RETRY_WINDOW]
+        return dict(sorted(recent, key=lambda one: one[1])[-REMEMBERED:])
 
 
 def hash_of(token: str) -> str:
@@ -110,7 +124,7 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
         and now < held.rotated_at + RETRY_WINDOW
     ):
         return Verdict.RETRY
-    if held.rotated_at is not None and now < held.rotated_at + RETRY_WINDOW and digest != held.previous_hash:
+    if digest in held.used and now < held.used[digest] + RETRY_WINDOW:
         return Verdict.STALE
     return Verdict.REUSED
 

@@ -8,9 +8,11 @@ import attrs
 from core.logins.otp import Asked
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import many, one
+from core.storage.records import as_dict, many, one
 
-AUTH_COLUMNS = "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, expires_at, revoked_at"
+AUTH_COLUMNS = (
+    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, expires_at, revoked_at"
+)
 OTP_COLUMNS = "id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at"
 
 
@@ -24,6 +26,7 @@ class AuthSession:
     refresh_token_hash: str
     previous_token_hash: str | None
     rotated_at: dt.datetime | None
+    used_tokens: dict[str, dt.datetime]
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
 
@@ -62,25 +65,27 @@ async def create_auth_session(
 
 async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     """Read and lock a device."""
-    return one(
-        AuthSession,
-        await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id),
-    )
+    row = await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id)
+    if row is None:
+        return None
+    values = as_dict(row)
+    values["used_tokens"] = {
+        digest: dt.datetime.fromisoformat(at) for digest, at in (values["used_tokens"] or {}).items()
+    }
+    return AuthSession(**values)
 
 
-async def rotate(tx: Tx, auth_session_id: str, *, before: str, after: str, expires_at: dt.datetime) -> bool:
-    """Replace the present refresh token's hash."""
+async def rotate(
+    tx: Tx, auth_session_id: str, *, before: str, after: str, used: dict[str, dt.datetime], expires_at: dt.datetime
+) -> bool:
+    """Replace the present refresh token's hash; `used` are those that were used within the window before."""
     return bool(
         await tx.execute(
             """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $2, rotated_at = $4, last_used_at = $4,
-                 expires_at = $5 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
-            auth_session_id,
-            before,
-            after,
-            tx.now,
-            expires_at,
+                 expires_at = $5, used_tokens = $6 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
+            auth_session_id, before, after, tx.now, expires_at, {digest: at.isoformat() for digest, at in used.items()},
         )
-    )
+    )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -287,3 +287,23 @@ async def test_a_token_from_before_the_last_one_is_refused_within_the_grace_and_
     assert (await rotates(people, second.public, used))[0] == 401
     assert await living(people, customer) == [sid_of(customer.access_token)]
     await customer.refresh()
+
+
+async def test_a_thief_who_goes_on_rotating_is_found_out_when_the_owner_comes_back(
+    people: World, second: Place
+) -> None:
+    """The last rotation is always a moment ago; that of the owner's token is not."""
+    owner = await people.customer()
+    mine = owner.refresh_token
+    await owner.refresh()  # from here on it is the thief who has the newest
+    for _ in range(3):
+        await owner.refresh()
+        await people.stack.sql(
+            """UPDATE auth_sessions SET rotated_at = rotated_at - interval '20 seconds', used_tokens =
+                 (SELECT jsonb_object_agg(key, value::timestamptz - interval '20 seconds') FROM jsonb_each_text(used_tokens))
+               WHERE user_id = $1::uuid""",
+            owner.user["id"],
+        )
+        await owner.refresh()
+    assert (await rotates(people, second.public, mine))[0] == 401
+    assert await living(people, owner) == []

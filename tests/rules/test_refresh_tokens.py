@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.logins.refresh import (
+    REMEMBERED,
     RETRY_WINDOW,
     SECRET_BYTES,
     Held,
@@ -43,7 +44,22 @@ def a_chain(length: int, *, secret: bytes = b"s" * 32) -> list[str]:
 def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Held:
     """What the database knows when the last of the chain is the present one."""
     previous = hash_of(chain[-2]) if len(chain) > 1 else None
-    return Held(present_hash=hash_of(chain[-1]), previous_hash=previous, rotated_at=rotated_at if previous else None)
+    return Held(
+        present_hash=hash_of(chain[-1]),
+        previous_hash=previous,
+        rotated_at=rotated_at if previous else None,
+        used={},
+    )
+
+
+def held_through(chain: list[str], every: dt.timedelta) -> tuple[Held, list[dt.datetime]]:
+    """What the database knows after the whole chain was used but its last, from NOW on; and when each was used."""
+    held = Held(present_hash=hash_of(chain[0]), previous_hash=None, rotated_at=None, used={})
+    used_at = [NOW + every * n for n in range(len(chain) - 1)]
+    for token, at in zip(chain[1:], used_at, strict=True):
+        used = held.used_after_rotation(at)
+        held = Held(present_hash=hash_of(token), previous_hash=held.present_hash, rotated_at=at, used=used)
+    return held, used_at
 
 
 @given(st.uuids(), st.integers(0, 2**32 - 1), SECRETS)
@@ -153,6 +169,28 @@ def test_an_older_used_token_is_reuse_once_the_window_is_over(length: int, data:
     chain = a_chain(length)
     old = chain[data.draw(st.integers(0, length - 3))]
     assert judge(old, held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+
+
+@given(st.integers(2, 40), st.integers(1, 40_000), st.integers(0, 60_000))
+def test_each_token_has_a_window_of_its_own_however_often_the_others_are_used(length: int, every: int, later: int):
+    chain = a_chain(length)
+    held, used_at = held_through(chain, dt.timedelta(milliseconds=every))
+    now = used_at[-1] + dt.timedelta(milliseconds=later)
+    verdicts = [judge(token, held, now=now) for token in chain]
+    assert verdicts[-1] is Verdict.PRESENT
+    within = [now < at + RETRY_WINDOW for at in used_at]
+    assert verdicts[:-1] == [
+        (Verdict.RETRY if n == length - 2 else Verdict.STALE) if good else Verdict.REUSED
+        for n, good in enumerate(within)
+    ]
+    assert len(held.used) <= REMEMBERED
+
+
+def test_what_is_remembered_of_used_tokens_has_a_bound():
+    chain = a_chain(REMEMBERED + 3)
+    held, used_at = held_through(chain, dt.timedelta(milliseconds=1))
+    assert list(held.used) == [hash_of(token) for token in chain[1:-2]]
+    assert judge(chain[0], held, now=used_at[-1]) is Verdict.REUSED
 
 
 def test_a_token_of_ours_that_the_session_never_had_is_reuse():
