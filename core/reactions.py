@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from core.events.signals import InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
-from core.flows import extension_ask, pairing_advance, pairing_start
+from core.flows import extension_ask, invoice_void, pairing_advance, pairing_start
 from core.runtime import Runtime
 
 
@@ -30,7 +30,7 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     if isinstance(signal, PaymentConfirmed):
         return _in_turn(runtime, extension_ask.ask, signal)
     if isinstance(signal, InvoiceVoided) and runtime.gateway is not None:
-        return runtime.gateway.void(signal.gateway_invoice_id)
+        return invoice_void.void(runtime, gateway_invoice_id=signal.gateway_invoice_id)
     if isinstance(signal, MitrasFreed):
         return pairing_advance.invite_free(runtime, mitra_ids=signal.mitra_ids)
     return None

@@ -1,6 +1,21 @@
 """What JSON may say and PostgreSQL, or another program, can't hold."""
 
+import re
 from typing import Any
+
+UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # JSON may carry these, PostgreSQL takes neither
+
+
+def storable(value: Any, limit: int = 255) -> str | None:
+    """Return a text that a column can hold; None for anything else, and for an empty one."""
+    return value if isinstance(value, str) and 0 < len(value) <= limit and not UNSTORABLE.search(value) else None
+
+
+def plain_text(value: Any, limit: int = 255) -> str | None:
+    """Return what a log column may hold of a foreign value."""
+    if value is None or isinstance(value, dict | list):
+        return None
+    return UNSTORABLE.sub("", str(value))[:limit]
 
 
 def has_nul(value: Any) -> bool:

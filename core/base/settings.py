@@ -231,6 +231,8 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 def _check_together(s: Settings) -> None:
     """What no single variable can tell."""
+    if ":" in s.gateway_secret_key:  # it is sent as a user name, which ends there
+        raise SettingsError("GATEWAY_SECRET_KEY: expected a key without a colon")
     if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
         raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
     if s.otp_sender == "http" and not s.otp_http_url:

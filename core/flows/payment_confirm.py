@@ -3,6 +3,7 @@
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
+from core.events.signals import InvoiceVoided
 from core.operators import store as operators
 from core.payments import rules, store
 from core.payments.states import PaymentStatus
@@ -24,6 +25,8 @@ async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
         if payment is None or payment.status is not PaymentStatus.PENDING:
             raise rules.PaymentNotPending
         case = await money.take(tx, payment, account, late=False, invoice_id=None)
+        if payment.gateway_invoice_id is not None:  # the money was seen: the open invoice must not bring it again
+            tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
         await operators.audit(
             tx,
             operator_id=actor.user_id,

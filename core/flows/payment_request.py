@@ -28,7 +28,6 @@ from core.steps import invoices, money, once
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
-GATEWAY_AT_ONCE = 8  # questions to the gateway side by side
 log = logs.get("payments")
 
 
@@ -142,10 +141,8 @@ async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
 
 
 async def _settle_all(runtime: Runtime, gateway: Gateway, due: list[PaymentRequest]) -> None:
-    turns = asyncio.Semaphore(GATEWAY_AT_ONCE)
-
     async def settle(payment: PaymentRequest) -> None:
-        async with turns:
+        async with runtime.errands:
             try:
                 await _settle_due(runtime, gateway, payment)
             except (GatewayUnavailable, Unavailable):

@@ -109,13 +109,19 @@ async def send(runtime: Runtime, push: Push) -> None:
         await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
     except Unavailable:
         log.warning("a push was sent, and may be sent again")
-    except Exception:  # one push that can't be sent must not keep the others from it
-        log.exception("a push could not be sent")
+    except Exception:
+        log.exception("a push could not be settled")
 
 
 async def _send(runtime: Runtime, push: Push) -> Outcome:
-    notification = Notification(token=push.push_token, data=push.content, urgent=push.urgent, ttl_s=push.ttl_s)
-    outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
+    notification = Notification(
+        token=push.push_token, data=push.content, urgent=push.urgent, expires_at=push.expires_real_at
+    )
+    try:
+        outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
+    except Exception:  # one push that can't be sent must not keep the others from it, nor be tried for ever
+        log.exception("a push could not be sent")
+        outcome = Later(after_s=pushes.HOLD_S)
     metrics.PUSHES.labels(type(outcome).__name__).inc()
     return outcome
 

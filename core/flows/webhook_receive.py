@@ -16,13 +16,13 @@ from core.base import ids, logs
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound, Unavailable
+from core.base.plain_json import plain_text
 from core.customers import store as customers
 from core.operators import store as operators
 from core.payments import rules, store
-from core.payments.rules import Call, Case, Issued
-from core.payments.store import PaymentRequest
+from core.payments.rules import Case
 from core.runtime import Runtime
-from core.steps import money
+from core.steps import calls
 from core.storage.database import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -115,11 +115,9 @@ def _from_line(line: bytes) -> Received:
     texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
     return attrs.evolve(
         call,
-        source_ip=rules.plain_text(call.source_ip, 45) or "",
-        headers={
-            rules.plain_text(name) or "": rules.plain_text(value, 1000) or "" for name, value in call.headers.items()
-        },
-        **{name: rules.plain_text(getattr(call, name)) for name in texts},
+        source_ip=plain_text(call.source_ip, 45) or "",
+        headers={plain_text(name) or "": plain_text(value, 1000) or "" for name, value in call.headers.items()},
+        **{name: plain_text(getattr(call, name)) for name in texts},
     )
 
 
@@ -163,16 +161,16 @@ def _received(runtime: Runtime, incoming: Incoming, body: Any, token: str | None
         received_at=runtime.now(),
         source_ip=incoming.source_ip[:45],
         headers={
-            name: rules.plain_text(value, 1000) or ""
+            name: plain_text(value, 1000) or ""
             for name, value in incoming.headers.items()
             if name not in ("x-callback-token", "authorization", "cookie")
         },
         token_valid=rules.same_token(token, runtime.settings.gateway_callback_token),
-        external_id=rules.plain_text(fields.get("external_id")),
-        gateway_invoice_id=rules.plain_text(fields.get("id")),
-        status=rules.plain_text(fields.get("status")),
-        amount=rules.plain_text(fields.get("amount")),
-        app_tag=rules.plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
+        external_id=plain_text(fields.get("external_id")),
+        gateway_invoice_id=plain_text(fields.get("id")),
+        status=plain_text(fields.get("status")),
+        amount=plain_text(fields.get("amount")),
+        app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
         raw_body=incoming.body[:MAX_BODY],
         truncated=len(incoming.body) > MAX_BODY,
     )
@@ -203,40 +201,11 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
         return Case.UNKNOWN, None
     if first.confirmed_at is not None and first.gateway_invoice_id is not None:
         # No call can change anything about it any more, so there is no lock to wait for.
-        return rules.judge(readable, _issued(first), received_at=came_at), None
+        return rules.judge(readable, calls.issued(first), received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None
-    return await _settle(tx, payment, account, readable, came_at)
-
-
-def _issued(payment: PaymentRequest) -> Issued:
-    return Issued(
-        status=payment.status,
-        amount=payment.amount,
-        expires_at=payment.expires_at,
-        invoice_id=payment.gateway_invoice_id,
-        was_confirmed=payment.confirmed_at is not None,
-    )
-
-
-async def _settle(
-    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: Call, received_at: dt.datetime
-) -> tuple[Case, str | None]:
-    issued = _issued(payment)
-    case = rules.judge(call, issued, received_at=received_at)
-    if case is Case.EXPIRED:
-        await store.expire(tx, payment.id)
-    paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
-    if paid and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
-        return Case.CONFLICT, "this invoice has paid another request"
-    if case is Case.DUPLICATE:  # confirmed by hand, its invoice is told now
-        await store.keep_invoice(tx, payment.id, call.invoice_id)
-    if case in (Case.CONFIRMED, Case.LATE):
-        case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
-        over = rules.overpaid_by(call, issued)
-        return case, f"overpaid by {over}" if over else None
-    return case, None
+    return await calls.settle(tx, payment, account, readable, received_at=came_at)
 
 
 async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:

@@ -15,12 +15,16 @@ import attrs
 from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
+from core.base.plain_json import storable
 from core.base.settings import Settings
+from core.outside.answers import read_json
 
 TIMEOUT_S = 5.0  # contract 7
 ATTEMPTS = 3
 WHOLE_S = 14.0  # for an invoice, retries and look-ups included; the customer waits
 CURRENCY = "IDR"
+EXPIRED = "EXPIRED"
+LONGEST_URL = 2000
 log = logs.get("gateway")
 
 
@@ -51,15 +55,30 @@ class _Answer:
     body: Any
 
 
+async def _pause(attempt: int) -> None:
+    await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
+
+
 def _invoice(body: Any) -> Invoice | None:
-    if not isinstance(body, dict) or not isinstance(body.get("id"), str) or not 1 <= len(body["id"]) <= 255:
+    invoice_id = storable(body.get("id")) if isinstance(body, dict) else None
+    if invoice_id is None:
         return None
-    url = body.get("invoice_url")
+    url = storable(body.get("invoice_url"), LONGEST_URL)
     return Invoice(
-        id=body["id"],
-        url=url if isinstance(url, str) else None,
+        id=invoice_id,
+        url=url if url is not None and url.startswith(("https://", "http://")) else None,
         status=str(body.get("status", "")).upper(),
         body=body,
+    )
+
+
+def _is_good(invoice: Invoice, wanted: Wanted) -> bool:
+    """Whether a customer can pay what is wanted by it, as far as the gateway says."""
+    said = {"external_id": wanted.external_id, "amount": wanted.amount}
+    return (
+        invoice.url is not None
+        and invoice.status != EXPIRED
+        and all(invoice.body.get(name, value) == value for name, value in said.items())
     )
 
 
@@ -77,7 +96,7 @@ class Gateway:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), headers=self._headers) as session,
                 session.request(method, self._base_url + path, allow_redirects=False, **more) as answer,
             ):
-                body = await answer.json(content_type=None)
+                body = await read_json(answer)
                 return (
                     None if answer.status >= 500 or answer.status == 429 else _Answer(status=answer.status, body=body)
                 )
@@ -107,16 +126,17 @@ class Gateway:
         }
         for attempt in range(ATTEMPTS):
             if attempt:
-                await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
+                await _pause(attempt)
             if attempt or again:
                 found = await self._find(wanted.external_id)
                 if found is None:
                     continue  # nobody knows what the last try has made: not making another one
-                if found:
-                    return found[0]
+                good = [invoice for invoice in found if _is_good(invoice, wanted)]
+                if good:
+                    return good[0]
             answer = await self._call("POST", "/v2/invoices", json=body)
             invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
-            if invoice is not None and invoice.url is not None:
+            if invoice is not None and _is_good(invoice, wanted):
                 return invoice
             if answer is not None and answer.status >= 300:
                 log.warning("the gateway refused an invoice", external_id=wanted.external_id, status=answer.status)
@@ -154,11 +174,15 @@ class Gateway:
             raise GatewayUnavailable
         return invoice
 
-    async def void(self, invoice_id: str) -> None:
-        """Let nobody pay an invoice any more, best effort: one that is paid all the same comes in as late money."""
-        answer = await self._call("POST", f"/invoices/{invoice_id}/expire!")
-        if answer is None or answer.status >= 300:
-            log.info("an invoice could not be voided", invoice_id=invoice_id)
+    async def void(self, invoice_id: str) -> bool:
+        """Let nobody pay an invoice any more; False when the gateway refuses: it may be paid. Raises GatewayUnavailable."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await _pause(attempt)
+            answer = await self._call("POST", f"/invoices/{invoice_id}/expire!")
+            if answer is not None:
+                return answer.status < 300
+        raise GatewayUnavailable
 
 
 def make_gateway(settings: Settings) -> Gateway | None:

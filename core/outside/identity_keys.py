@@ -13,6 +13,7 @@ from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.settings import Settings
+from core.outside.answers import read_json
 
 TIMEOUT_S = 5.0  # contract 7
 ATTEMPTS = 2
@@ -87,8 +88,8 @@ class IdentityKeys:
             ):
                 if answer.status != 200:
                     return None
-                document = jwt.PyJWKSet.from_json((await answer.read()).decode())
-                age = re.search(r"max-age=(\d{1,9})", answer.headers.get("Cache-Control", ""))
+                document = jwt.PyJWKSet.from_dict(await read_json(answer))
+                age = re.search(r"max-age=(\d{1,9})", answer.headers.get("Cache-Control", ""), re.IGNORECASE)
         except (
             aiohttp.ClientError,
             TimeoutError,
@@ -101,7 +102,8 @@ class IdentityKeys:
         ):
             return None
         low, usual, high = FRESH_S
-        keys = {key.key_id: key for key in document.keys if isinstance(key.key_id, str)}
+        signing = [key for key in document.keys if key.public_key_use in (None, "sig")]
+        keys = {key.key_id: key for key in signing if isinstance(key.key_id, str)}
         return keys, min(high, max(low, float(age[1]) if age else usual))
 
 

@@ -15,7 +15,9 @@ import attrs
 from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
+from core.base.plain_json import storable
 from core.base.settings import Settings
+from core.outside.answers import read_json
 
 TIMEOUT_S = 5.0  # contract 7
 ATTEMPTS = 2
@@ -83,7 +85,7 @@ async def _post(url: str, **more: Any) -> _Answer | None:
             session.post(url, allow_redirects=False, **more) as answer,
         ):
             try:
-                body = await answer.json(content_type=None)
+                body = await read_json(answer)
             except ValueError:
                 body = {}
             return _Answer(status=answer.status, body=body if isinstance(body, dict) else {})
@@ -114,10 +116,11 @@ class HttpOtpSender:
         """Post; a second try carries the same otp_request_id, so the gateway can tell."""
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
-        if answer is None or answer.status >= 300:
+        reference = storable(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
+        if reference is None:  # some say with a 200 that they did not send it
             log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
             raise OtpDeliveryFailed
-        return str(answer.body.get("reference") or "")[:255]
+        return reference
 
 
 class TwilioVerify:
@@ -137,14 +140,19 @@ class TwilioVerify:
         """Start a verification; asking again for the same phone repeats the same code there, so a retry is harmless."""
         form = {"To": code.phone, "Channel": code.channel}
         answer = await _persistently(f"{self._url}/Verifications", data=form, auth=self._auth)
-        reference = answer.body.get("sid") if answer is not None and answer.status < 300 else None
-        if not isinstance(reference, str) or not reference:
+        reference = storable(answer.body.get("sid")) if answer is not None and answer.status < 300 else None
+        if reference is None:
             self._note("otp delivery failed", answer, otp_request_id=code.otp_request_id)
             raise OtpDeliveryFailed
-        return reference[:255]
+        return reference
 
     async def check(self, *, reference: str, code: str) -> Verdict:
-        """Ask whether the code is right. Not asked twice: a second question could be a second try."""
+        """Ask whether the code is right. Not asked twice: a second question could be a second try.
+
+        Of what is no number it is not asked at all: it would refuse the question.
+        """
+        if not (code.isascii() and code.isdigit()):
+            return Verdict.WRONG
         form = {"VerificationSid": reference, "Code": code}
         answer = await _post(f"{self._url}/VerificationCheck", data=form, auth=self._auth)
         if answer is not None and answer.status == self.GONE:

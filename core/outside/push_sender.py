@@ -1,6 +1,8 @@
 """Delivers pushes. One interface, an adapter each; chosen by PUSH_SENDER (contract 7, the world outside)."""
 
 import asyncio
+import datetime as dt
+import email.utils
 import json
 import pathlib
 import random
@@ -14,6 +16,7 @@ import jwt
 from core.base import logs
 from core.base.clock import Clock, monotonic
 from core.base.settings import Settings, SettingsError
+from core.outside.answers import read_json
 
 TIMEOUT_S = 5.0  # contract 7
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
@@ -22,17 +25,18 @@ RENEW_AT = 0.8  # of an access token's life
 RENEW_AGAIN_S = 1.0  # after a failure: pushes that waited for the one try must not make one each
 QUOTA_S = 60.0  # the provider's least pause when it names none
 CONFIGURATION_S = 30.0
+LONGEST_PAUSE_S = 3600.0  # by then no push is of use any more
 log = logs.get("push")
 
 
 @attrs.frozen(kw_only=True)
 class Notification:
-    """One push for one device. `data` holds title and body too; all values are text."""
+    """One push for one device. `data` holds title and body too; all values are text. `expires_at` is real time."""
 
     token: str = attrs.field(repr=False)
     data: Mapping[str, str]
     urgent: bool
-    ttl_s: int
+    expires_at: dt.datetime
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +76,7 @@ class LogPushSender:
     async def send(self, push: Notification, *, attempt: int) -> Outcome:
         """Write one line, without the token."""
         data = push.data
-        log.info("push", action=data["action"], pushed_event=data["event"], event_id=data["event_id"], ttl_s=push.ttl_s)
+        log.info("push", action=data["action"], pushed_event=data["event"], event_id=data["event_id"])
         return Sent()
 
 
@@ -84,6 +88,7 @@ class Fcm:
         self._credentials = credentials
         self._clock = clock
         self._token = ""
+        self._ends_at = float("-inf")
         self._renew_at = float("-inf")
         self._lock = asyncio.Lock()
 
@@ -105,7 +110,7 @@ class Fcm:
                 if answer.status < 300:
                     return Sent()
                 try:
-                    body = await answer.json(content_type=None)
+                    body = await read_json(answer)
                 except ValueError:
                     body = None
                 return self._judge(answer.status, body, answer.headers.get("Retry-After"), attempt)
@@ -114,21 +119,21 @@ class Fcm:
 
     def _message(self, push: Notification) -> dict[str, Any]:
         words = {"title": push.data["title"], "body": push.data["body"]}
-        expires_at = int(self._real_now() + push.ttl_s)
+        ttl_s = max(0, int(push.expires_at.timestamp() - self._real_now()))
         return {
             "token": push.token,
             "data": dict(push.data),
             "notification": words,
             "android": {
                 "priority": "HIGH" if push.urgent else "NORMAL",
-                "ttl": f"{push.ttl_s}s",
+                "ttl": f"{ttl_s}s",
                 "collapse_key": push.data["event_id"],
             },
             "apns": {
                 "headers": {
                     "apns-priority": "10" if push.urgent else "5",
                     "apns-push-type": "alert",
-                    "apns-expiration": str(expires_at),
+                    "apns-expiration": str(int(push.expires_at.timestamp())),
                     "apns-collapse-id": push.data["event_id"],
                 },
                 "payload": {"aps": {"alert": words, "sound": "default"}},
@@ -144,13 +149,16 @@ class Fcm:
             return DeadToken()
         if status == 401 or code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
             log.error("the push provider does not accept our credentials", status=status, code=code)
-            self._renew_at = float("-inf")
+            if code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):  # its own key at Apple, not our token
+                return Later(after_s=CONFIGURATION_S)
+            self._ends_at = self._renew_at = float("-inf")
             # The access token may just have been withdrawn: once, a new one is tried at once.
             return Later(after_s=1.0 if attempt <= 1 and code == "UNAUTHENTICATED" else CONFIGURATION_S)
+        pause = self._seconds(retry_after)
         if status == 429:
-            return Later(after_s=_seconds(retry_after) or QUOTA_S)
+            return Later(after_s=pause or QUOTA_S)
         if status >= 500:
-            return Later(after_s=_seconds(retry_after)) if _seconds(retry_after) else self._later(attempt)
+            return Later(after_s=pause) if pause else self._later(attempt)
         log.error("the push provider refused a push", status=status, code=code)
         return Refused()
 
@@ -160,11 +168,24 @@ class Fcm:
     def _real_now(self) -> float:
         return self._clock.real_now().timestamp()
 
+    def _seconds(self, retry_after: str | None) -> float:
+        """Return the pause that a Retry-After asks for, by number or by date; 0 for none that can be read."""
+        text = (retry_after or "").strip()
+        if text.isascii() and text.isdigit():
+            return float(min(LONGEST_PAUSE_S, int(text[:9])))
+        try:
+            until = email.utils.parsedate_to_datetime(text).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
+        return min(LONGEST_PAUSE_S, max(0.0, until - self._real_now()))
+
     async def _access_token(self) -> str | None:
-        async with self._lock:  # many pushes at once make one request
-            if monotonic() >= self._renew_at:
-                await self._renew()
-            return self._token or None
+        # Who has a good token does not wait for somebody else's renewal.
+        if monotonic() >= self._renew_at and not (monotonic() < self._ends_at and self._lock.locked()):
+            async with self._lock:  # many pushes at once make one request
+                if monotonic() >= self._renew_at:
+                    await self._renew()
+        return self._token if monotonic() < self._ends_at else None
 
     async def _renew(self) -> None:
         now = int(self._real_now())
@@ -177,7 +198,6 @@ class Fcm:
         }
         headers = {"kid": self._credentials["private_key_id"]} if self._credentials.get("private_key_id") else None
         assertion = jwt.encode(claims, self._credentials["private_key"], algorithm="RS256", headers=headers)
-        self._token = ""
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
@@ -187,9 +207,10 @@ class Fcm:
                     allow_redirects=False,
                 ) as answer,
             ):
-                body = await answer.json(content_type=None)
+                body = await read_json(answer)
                 if answer.status == 200 and isinstance(body.get("access_token"), str):
-                    self._renew_at = monotonic() + RENEW_AT * float(body.get("expires_in", 3600))
+                    life_s = float(body.get("expires_in", 3600))
+                    self._renew_at, self._ends_at = monotonic() + RENEW_AT * life_s, monotonic() + life_s
                     self._token = body["access_token"]
                     return
                 log.error("no access token for pushes", status=answer.status)
@@ -208,10 +229,6 @@ def _error_code(body: Any) -> str | None:
         if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("FcmError"):
             return str(detail.get("errorCode"))
     return str(error["status"]) if "status" in error else None
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text is not None and text.strip().isascii() and text.strip().isdigit() else 0.0
 
 
 def make_push_sender(settings: Settings, clock: Clock) -> PushSender:

@@ -3,19 +3,18 @@
 import datetime as dt
 import enum
 import hmac
-import re
 from typing import Any
 
 import attrs
 
 from core.base.errors import DomainError, Kind
 from core.base.ids import parse_id
+from core.base.plain_json import storable
 from core.payments.states import PaymentStatus
 
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
 CURRENCY = "IDR"
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
-UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # JSON may carry these, PostgreSQL takes neither
 
 
 class SessionInProgress(DomainError):
@@ -116,10 +115,6 @@ def whole_idr(value: Any) -> int | None:
     return int(value) if abs(value) < 2**31 and value == int(value) else None
 
 
-def _text(value: Any, limit: int = 255) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= limit and not UNSTORABLE.search(value) else None
-
-
 def _time(value: Any) -> dt.datetime | None:
     try:
         at = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -132,14 +127,10 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     """Return the call, or the case that ends it before any request is looked up."""
     if not isinstance(body, dict):
         return Case.INVALID_PAYLOAD
-    invoice_id, external, status = (
-        _text(body.get("id")),
-        body.get("external_id"),
-        _text(body.get("status"), 50),
-    )
-    amount = whole_idr(body.get("amount"))
-    if invoice_id is None or status is None or amount is None or not isinstance(external, str) or not external:
+    external = body.get("external_id")
+    if not isinstance(external, str) or not external:
         return Case.INVALID_PAYLOAD
+    # Whose call it is comes first: what is not ours need not be written as we want it (Gateway webhook, rule 3).
     external_id = parse_id(external)
     if external_id is None:
         return Case.NON_UUID
@@ -147,13 +138,20 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     app = metadata.get("app") if isinstance(metadata, dict) else None
     if app is not None and app != app_tag:
         return Case.FOREIGN_APP
+    invoice_id, status, amount = (
+        storable(body.get("id")),
+        storable(body.get("status"), 50),
+        whole_idr(body.get("amount")),
+    )
+    if invoice_id is None or status is None or amount is None:
+        return Case.INVALID_PAYLOAD
     call = Call(
         invoice_id=invoice_id,
         external_id=external_id,
         status=status.upper(),
         amount=amount,
         paid_amount=whole_idr(body.get("paid_amount")),
-        currency=_text(body.get("currency")),
+        currency=storable(body.get("currency")),
         paid_at=_time(body.get("paid_at")),
         app_tag=app,
     )
@@ -178,16 +176,19 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
 
     CONFIRMED may still become NOT_PAIRABLE, when the customer has another session by now.
     """
-    if call.status == "EXPIRED":
-        return Case.EXPIRED if issued.status is PaymentStatus.PENDING else Case.IGNORED_STATUS
+    anothers = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
+    if call.status == "EXPIRED":  # of an invoice too many it says nothing about the one that was shown
+        return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not anothers else Case.IGNORED_STATUS
     if call.status not in PAID_STATUSES:
         return Case.IGNORED_STATUS
-    if issued.invoice_id is not None and call.invoice_id != issued.invoice_id:
+    if anothers:
         return Case.CONFLICT
-    if issued.was_confirmed:
+    if issued.was_confirmed and issued.invoice_id is not None:
         return Case.DUPLICATE
     if not covers(call, issued.amount):
         return Case.CONFLICT
+    if issued.was_confirmed:  # by hand: this is the money that was seen
+        return Case.DUPLICATE
     if issued.status is PaymentStatus.PENDING:
         return Case.CONFIRMED
     in_time = (call.paid_at or received_at) <= issued.expires_at + LATE_TOLERANCE
@@ -207,10 +208,3 @@ def same_token(given: str | None, expected: str) -> bool:
     if not expected or given is None:
         return False
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
-
-
-def plain_text(value: Any, limit: int = 255) -> str | None:
-    """Return what a log column may hold of a foreign value."""
-    if value is None or isinstance(value, dict | list):
-        return None
-    return UNSTORABLE.sub("", str(value))[:limit]

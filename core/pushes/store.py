@@ -15,12 +15,12 @@ CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_times
   RETURNING id, push_token, content, urgent, attempts,
     EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id WHERE was.id = pushes.auth_session_id
       AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) AS is_wanted,
-    greatest(0, floor(extract(epoch FROM expires_real_at - clock_timestamp())))::int AS ttl_s"""
+    expires_real_at"""
 
 
 @attrs.frozen(kw_only=True)
 class Push:
-    """A push that this process sends now. `ttl_s`: so many whole real seconds it is still of use, and no longer.
+    """A push that this process sends now; it is of use until `expires_real_at`.
 
     `is_wanted` is False once the user has left that device, or its token has gone to somebody else.
     """
@@ -31,7 +31,7 @@ class Push:
     urgent: bool
     attempts: int
     is_wanted: bool
-    ttl_s: int
+    expires_real_at: dt.datetime
 
 
 @attrs.frozen(kw_only=True)

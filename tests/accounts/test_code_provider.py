@@ -179,6 +179,13 @@ async def test_wrong_codes_are_counted(phone: Phone) -> None:
     assert phone.checks == 5
 
 
+async def test_what_is_no_number_is_wrong_without_the_providers_word(phone: Phone) -> None:
+    asked = await phone.ask()
+    assert await phone.no(asked, "abc-éf") == (400, "OTP_INVALID", {"attempts_remaining": 4})
+    assert await phone.no(asked, "١٢٣٤٥٦") == (400, "OTP_INVALID", {"attempts_remaining": 3})
+    assert (phone.checks, await phone.attempts(asked)) == (0, 2)
+
+
 async def test_fifty_wrong_codes_at_once_ask_the_provider_five_times(phone: Phone) -> None:
     asked = await phone.ask()
     answers = await all_at_once([phone.type(asked, wrong(phone.code)) for _ in range(50)])

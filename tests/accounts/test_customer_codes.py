@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import OtpDeliveryFailed
+from core.outside.otp_sender import Code, HttpOtpSender
 from tests.accounts.people import (
     ASK,
     CUSTOMER,
@@ -27,6 +29,7 @@ from tests.accounts.people import (
     verify,
     wrong,
 )
+from tests.push.odd_provider import odd_provider, said
 from tests.stack import World, new_id, refused
 from tools.client import Client, Refused
 
@@ -226,6 +229,23 @@ async def test_a_code_that_could_not_be_sent_does_not_count(world: World) -> Non
         world.stack.inbox.fail = False
     asked, code = await a_code(world, number, client)
     assert (await verify(client, asked, code))["customer"]["phone"] == number
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"<html>", b"[]", b"{}", b'{"status": false, "message": "no credit"}', b'{"reference": ""}'),
+        *(b'{"reference": 7}', b'{"reference": "a\\u0000b"}', b'{"reference": "\\ud800"}', b"[" * 100_000),
+    ],
+)
+async def test_a_provider_that_names_no_reference_has_not_sent_it(body: bytes) -> None:
+    code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
+    async with odd_provider(said(200, body)) as (url, heard):
+        with pytest.raises(OtpDeliveryFailed):
+            await HttpOtpSender(url=url, token="t").send(code)
+        assert len(heard) == 1  # what was answered is not repeated: it may have been sent
+    async with odd_provider(said(200, b'{"reference": "r-1"}')) as (url, _):
+        assert await HttpOtpSender(url=url, token="t").send(code) == "r-1"
 
 
 # -- tries

@@ -103,9 +103,20 @@ async def test_a_refusal_is_502_is_not_repeated_and_the_request_is_kept_as_aband
         Said(status=200, body=b"\x00garbage"),
         Said(status=200, body={"id": 7}),
         Said(status=200, body=[]),
+        Said(status=200, body=b"[" * 100_000 + b"]" * 100_000),
+        Said(status=200, body=b'{"id": "inv", "invoice_url": "https://x/", "more": "' + b"x" * 2**20 + b'"}'),
+        Said(status=200, body={"id": "in\0v", "invoice_url": "https://pay.example.test/"}),
+        Said(status=200, body={"id": "inv", "invoice_url": "javascript:alert(1)"}),
+        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "status": "EXPIRED"}),
+        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "external_id": "another"}),
+        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "amount": 1}),
+        Said(status=200, body=b"{}", headers={"Content-Type": "application/json; charset=base64"}),
         None,
     ],
-    ids=["500", "503", "429", "no json", "no invoice", "a list", "cut"],
+    ids=[
+        *("500", "503", "429", "no json", "no invoice", "a list", "nested", "long", "nul", "no address", "expired"),
+        *("another request", "another amount", "odd charset", "cut"),
+    ],
 )
 @pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
 async def test_after_an_answer_that_says_nothing_the_gateway_is_asked_what_it_has(
@@ -200,7 +211,9 @@ async def test_an_adapter_without_a_gateway_behind_it_says_so(played: PlayedGate
         for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):
             with pytest.raises(GatewayUnavailable):
                 await call
-        await gateway.void("inv-x")  # best effort
+    assert not await foreign.void("inv-x")
+    with pytest.raises(GatewayUnavailable):
+        await nobody.void("inv-x")
     assert played.of(wanted.external_id) == []
 
 
@@ -219,6 +232,57 @@ async def test_a_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_
     assert (status, answer["processing_result"]) == (200, "confirmed")
     status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
     assert (status, answer["processing_result"]) == (200, "duplicate")
+
+
+async def test_an_invoice_too_many_that_expires_leaves_the_request_as_it_is(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    other = played.make(payment["payment_request_id"], 12_000)
+    status, answer = await people.webhook(payment, id=other["id"], status="EXPIRED")
+    assert (status, answer["processing_result"]) == (200, "ignored_status")
+    assert (await seen(customer, payment))["status"] == "pending"
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}", status="EXPIRED")
+    assert (status, answer["processing_result"]) == (200, "expired")
+
+
+async def test_what_was_paid_and_never_told_is_found_when_its_invoice_is_voided(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    played.pay(payment["payment_request_id"])
+    await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
+    view = await people.until(lambda: seen(customer, payment), lambda one: one["status"] == "failed_pairing")
+    assert view["failure"] == {"cause_tag": "payment_session_expired"}
+    assert view["confirmed_at"] is not None
+
+
+async def test_an_invoice_is_voided_though_the_gateway_is_away_for_a_moment(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    answers: list[Said | None] = [no(503, "UNAVAILABLE"), no(429, "RATE_LIMIT_EXCEEDED")]
+    played.on_look = lambda _: answers.pop() if answers else None
+    await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
+    await voided(people, played, f"inv-{payment['payment_request_id']}")
+
+
+async def test_what_is_confirmed_by_hand_can_not_be_paid_again(people: World, played: PlayedGateway) -> None:
+    operator, customer = await people.operator(), await people.customer()
+    for paid_before in (False, True):
+        payment = await people.request(customer if paid_before else await people.customer())
+        one = payment["payment_request_id"]
+        if paid_before:
+            played.pay(one)
+        await operator.post(f"/internal/payment-requests/{one}/confirm")
+        if not paid_before:
+            await voided(people, played, f"inv-{one}")
+    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{one}")), bool)
+    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+    assert (await seen(customer, payment))["failure"] is None
 
 
 async def test_a_payment_that_comes_before_the_gateways_own_answer_counts(people: World, played: PlayedGateway) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import email.utils
 import json
 import pathlib
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import jwt
 import pytest
 
-from core.base.clock import UTC, Clock
+from core.base.clock import UTC, Clock, monotonic
 from core.base.settings import SettingsError, read
 from core.outside import push_sender
 from core.outside.push_sender import DeadToken, Fcm, Later, LogPushSender, Notification, Refused, Sent, make_push_sender
@@ -59,7 +60,7 @@ def sender_with_token_uri(inbox: PushInbox, token_uri: str, folder: pathlib.Path
     return sender(inbox, FCM_CREDENTIALS_FILE=str(path))
 
 
-def a_push(*, urgent: bool = True, ttl_s: int = 17, token: str = "a-device") -> Notification:
+def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device") -> Notification:
     """A push."""
     data = {
         "action": "open_accept",
@@ -68,7 +69,9 @@ def a_push(*, urgent: bool = True, ttl_s: int = 17, token: str = "a-device") -> 
         "title": "Permintaan",
         "body": "Terima?",
     }
-    return Notification(token=token, data=data, urgent=urgent, ttl_s=ttl_s)
+    return Notification(
+        token=token, data=data, urgent=urgent, expires_at=dt.datetime.now(UTC) + dt.timedelta(seconds=ttl_s)
+    )
 
 
 @pytest.fixture
@@ -146,7 +149,13 @@ async def test_a_message_has_the_shape_that_both_platforms_need(
         (error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"), Later(after_s=60)),
         (error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After="7"), Later(after_s=7)),
         (error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After="soon"), Later(after_s=60)),
+        (error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After="9" * 20), Later(after_s=3600)),
+        (
+            error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After="Sun, 06 Nov 1994 08:49:37 GMT"),
+            Later(after_s=60),
+        ),
         (error(503, "UNAVAILABLE", "UNAVAILABLE", Retry_After="4"), Later(after_s=4)),
+        (error(503, "UNAVAILABLE", "UNAVAILABLE", Retry_After="Sun, 06 Nov 2094 08:49:37 GMT"), Later(after_s=3600)),
     ],
 )
 async def test_each_answer_of_the_provider_has_its_meaning(
@@ -179,6 +188,32 @@ async def test_an_access_token_that_is_not_accepted_is_asked_for_again(inbox: Pu
     assert len(inbox.token_requests) == 2
 
 
+async def test_a_pause_may_be_asked_for_by_date(inbox: PushInbox, fcm: Fcm) -> None:
+    until = email.utils.format_datetime(dt.datetime.now(UTC) + dt.timedelta(minutes=10), usegmt=True)
+    inbox.answer = lambda _: error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After=until)
+    outcome = await fcm.send(a_push(), attempt=1)
+    assert isinstance(outcome, Later)
+    assert 590 < outcome.after_s <= 600
+
+
+@pytest.mark.parametrize("code", ["THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"])
+async def test_a_key_that_fails_behind_the_provider_costs_no_access_token(
+    inbox: PushInbox, fcm: Fcm, code: str
+) -> None:
+    inbox.answer = lambda _: error(401, "UNAUTHENTICATED", code)
+    for _ in range(3):
+        await fcm.send(a_push(), attempt=1)
+    assert len(inbox.token_requests) == 1
+
+
+async def test_the_time_that_is_left_is_that_at_the_sending(inbox: PushInbox, fcm: Fcm) -> None:
+    push = a_push(ttl_s=-1)
+    await fcm.send(push, attempt=1)
+    (message,) = inbox.messages
+    assert message["android"]["ttl"] == "0s"
+    assert message["apns"]["headers"]["apns-expiration"] == str(int(push.expires_at.timestamp()))
+
+
 OK = said(200, b'{"name": "projects/p/messages/1"}')
 GARBAGE = [
     b"",
@@ -190,6 +225,7 @@ GARBAGE = [
     said(503, b'{"error": {"details": [null, {"@type": 7}]}}'),
     said(503, b"{}", "Retry-After: \u00b2"),
     said(503, b"{", "Retry-After: -1"),
+    said(503, b"[" * 100_000 + b"]" * 100_000),
 ]
 
 
@@ -249,6 +285,19 @@ async def test_an_access_token_is_renewed_before_it_ends(inbox: PushInbox, tmp_p
             while len(heard) < 2:
                 assert await fcm.send(a_push(), attempt=1) == Sent()
                 await asyncio.sleep(0.05)
+
+
+async def test_an_access_token_serves_to_its_end_when_there_is_no_newer_one(inbox: PushInbox, tmp_path: Any) -> None:
+    good = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 10}).encode())
+    for answer in (said(503, b"{}"), b""):
+        async with odd_provider(good, answer) as (url, heard):
+            fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
+            assert await fcm.send(a_push(), attempt=1) == Sent()
+            fcm._renew_at = monotonic()  # four fifths of its life are over
+            assert await fcm.send(a_push(), attempt=1) == Sent()
+            assert len(heard) == 2
+            fcm._renew_at = fcm._ends_at = monotonic()
+            assert isinstance(await fcm.send(a_push(), attempt=1), Later)
 
 
 def test_a_token_is_in_no_text_of_a_push() -> None:

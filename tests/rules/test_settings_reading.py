@@ -96,6 +96,10 @@ def test_secrets_need_a_kid_of_their_own_and_32_bytes_each(text: str):
     assert error_of({"JWT_SECRETS": text}).startswith("JWT_SECRETS: ")
 
 
+def test_a_key_that_is_sent_as_a_user_name_has_no_colon():
+    assert error_of({"GATEWAY_SECRET_KEY": "xnd:key"}) == "GATEWAY_SECRET_KEY: expected a key without a colon"
+
+
 @pytest.mark.parametrize(
     ("environ", "named"),
     [

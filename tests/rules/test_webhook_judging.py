@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core.base.plain_json import plain_text
 from core.payments.rules import (
     Call,
     Case,
     Issued,
     judge,
     overpaid_by,
-    plain_text,
     read_call,
     same_token,
     whole_idr,
@@ -143,6 +143,14 @@ def test_an_external_id_that_is_no_uuid_is_not_ours(value: str):
     assert read_call(BODY | {"external_id": value}, app_tag="sesi") is Case.NON_UUID
 
 
+@pytest.mark.parametrize(
+    "odd", [{"amount": 12000.5}, {"amount": 3 * 10**9}, {"amount": None}, {"id": None}, {"status": 7}, {"currency": 5}]
+)
+def test_what_is_not_ours_need_not_be_written_as_we_want_it(odd: dict[str, Any]):
+    assert read_call(BODY | {"external_id": "legacy-17"} | odd, app_tag="sesi") is Case.NON_UUID
+    assert read_call(BODY | {"metadata": {"app": "other"}} | odd, app_tag="sesi") is Case.FOREIGN_APP
+
+
 @pytest.mark.parametrize("app", ["other", "SESI", "", 7, [], {"a": 1}, True])
 def test_a_call_of_another_generation_is_not_ours(app: Any):
     assert read_call(BODY | {"metadata": {"app": app}}, app_tag="sesi") is Case.FOREIGN_APP
@@ -206,6 +214,21 @@ def test_every_state_and_status_give_the_case_of_the_table(state: PaymentStatus,
     else:
         wanted = Case.LATE
     assert case is wanted
+
+
+@pytest.mark.parametrize("state", PaymentStatus)
+def test_the_end_of_another_invoice_says_nothing_of_the_request(state: PaymentStatus):
+    call = a_call(status="EXPIRED", id="inv-2")
+    assert judge(call, an_issued(status=state), received_at=NOW) is Case.IGNORED_STATUS
+
+
+@pytest.mark.parametrize("changed", [{"amount": 11999}, {"paid_amount": 1}, {"currency": "USD"}])
+def test_what_is_confirmed_by_hand_is_not_what_anything_pays(changed: dict[str, Any]):
+    by_hand = an_issued(status=PaymentStatus.CONFIRMED, invoice_id=None)
+    assert judge(a_call(**changed), by_hand, received_at=NOW) is Case.CONFLICT
+    assert judge(a_call(), by_hand, received_at=NOW) is Case.DUPLICATE
+    told = an_issued(status=PaymentStatus.CONFIRMED)
+    assert judge(a_call(**changed), told, received_at=NOW) is Case.DUPLICATE
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))

@@ -1,0 +1,47 @@
+"""An invoice that nobody should pay any more is voided; one that was paid just before is taken as money that came in.
+
+The gateway does not repeat a call that found nobody (contract 4), so its refusal may be the only word of that money.
+"""
+
+from core.base import logs
+from core.base.errors import GatewayUnavailable
+from core.customers import store as customers
+from core.payments import rules
+from core.payments import store as payments
+from core.payments.rules import Case
+from core.runtime import Runtime
+from core.steps import calls
+
+log = logs.get("payments")
+
+
+async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
+    """Void an invoice, best effort: one that is paid later all the same comes in as late money. Raises Unavailable."""
+    if runtime.gateway is None:
+        return
+    async with runtime.errands:
+        try:
+            if await runtime.gateway.void(gateway_invoice_id):
+                return
+            invoice = await runtime.gateway.get(gateway_invoice_id)
+        except GatewayUnavailable:
+            log.warning("an invoice could not be voided", gateway_invoice_id=gateway_invoice_id)
+            return
+    if invoice is None or invoice.status not in rules.PAID_STATUSES:
+        return
+    call = rules.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
+    case = call if isinstance(call, Case) else await _take(runtime, call)
+    if case not in (Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE):
+        log.error("an invoice is paid, and for nothing", gateway_invoice_id=gateway_invoice_id, result=case.result)
+
+
+async def _take(runtime: Runtime, call: rules.Call) -> Case:
+    async with runtime.transaction() as tx:
+        first = await payments.get(tx, call.external_id)
+        if first is None:
+            return Case.UNKNOWN
+        account = await customers.lock_account(tx, first.customer_id)
+        payment = await payments.lock(tx, first.id)
+        assert payment is not None
+        case, _ = await calls.settle(tx, payment, account, call, received_at=tx.now)
+    return case
