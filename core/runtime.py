@@ -25,6 +25,7 @@ from core.bus.bus import SIGNALS, Bus, frames_of
 from core.bus.rate_limit import RateLimit
 from core.config import store as config_store
 from core.config.cache import Config
+from core.config.keys import effective
 from core.customers import store as customers
 from core.customers.accounts import Accounts
 from core.events import notices as wire
@@ -75,6 +76,7 @@ class Runtime:
     errands: asyncio.Semaphore  # to the gateway, that no customer waits for
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
+    togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
     brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
@@ -237,7 +239,8 @@ class Runtime:
 
     async def refresh_config(self) -> None:
         """Read all configuration rows anew. Of two at once the elder may end last: the next look sees it by the version."""
-        self.config.values, self.config.version = await config_store.read_all(self.db)
+        values, self.config.version = await config_store.read_all(self.db)
+        self.config.values = effective(values, cadence_seconds=self.settings.mitra_heartbeat_cadence_seconds)
 
     async def ready(self) -> tuple[bool, bool, str | None]:
         """Return (ready, degraded, why not): the database answers and is migrated; the bus answers (contract 1)."""

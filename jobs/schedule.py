@@ -47,6 +47,7 @@ DEADLINES = (
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_request.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),
+    Sweep(name="close_asked", every_s=5, run=mitra_status.close_asked),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.stamp_orphans),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),

@@ -10,7 +10,7 @@ from core.runtime import Runtime
 @get("/internal/ledger/audit", **operators("payments"))
 async def audit(runtime: Runtime) -> ledger.Audit:
     """Check the books."""
-    return await ledger.audit(runtime)
+    return await ledger.audit_for_operator(runtime)
 
 
 ROUTES = [audit]

@@ -67,10 +67,12 @@ async def refresh(data: RefreshBody, runtime: Runtime) -> OperatorTokens:
     return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
 
 
-@post("/internal/auth/logout", status_code=204, **operators(None))
-async def log_out(runtime: Runtime, actor: Actor) -> None:
-    """End this device's auth session."""
+@post("/internal/auth/logout", status_code=200, **operators(None))
+async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
+    """End this device's auth session; who has signed out."""
+    operator = await people.operator_me(runtime, actor.user_id)
     await login_tokens.log_out(runtime, actor)
+    return operator
 
 
 @get("/internal/auth/me", **operators(None))

@@ -149,9 +149,11 @@ async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, acto
 
 
 @delete("/internal/pricing/tiers/{tier_id:str}", status_code=200, **operators("pricing", "write", StaleWrite))
-async def delete_tier(tier_id: str, updated_at: str, runtime: Runtime, actor: Actor) -> TierRow:
-    """Take a tier from the price list; it can come back."""
+async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: str | None = None) -> TierRow:
+    """Take a tier from the price list; it can come back. `updated_at` is the one that was read."""
     found = path_id(tier_id)
+    if updated_at is None:
+        raise ValidationFailed.of("updated_at", "is missing")
     await pricing_edit.delete_tier(runtime, actor, tier_id=found, token=updated_at)
     return await prices.tier(runtime, found)
 

@@ -13,6 +13,9 @@ DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refuse
 ENVIRONMENTS = ("development", "test", "production")
 
 
+LONGEST_CADENCE_S = 3600
+
+
 class SettingsError(Exception):
     """A variable is wrong or missing; the message is one line that names it and says what is expected."""
 
@@ -64,8 +67,11 @@ def _networks(text: str) -> tuple[str, ...]:
 
 
 def _cadence(text: str) -> int:
-    """Blank or not a number: 30 (specification, Limits)."""
-    return int(text) if text.strip().isascii() and text.strip().isdigit() and int(text) > 0 else 30
+    """Blank or not a number: 30 (specification, Limits). The threshold that must reach it ends at 3,600."""
+    seconds = int(text[:20]) if text.strip().isascii() and text.strip().isdigit() and int(text[:20]) > 0 else 30
+    if seconds > LONGEST_CADENCE_S:
+        raise ValueError(text)
+    return seconds
 
 
 def _scale(text: str) -> float:
@@ -151,7 +157,7 @@ class Settings:
     access_token_seconds: int = _setting("900", _bounded(30, 86400), "seconds, 30 to 86400")
     refresh_token_days: int = _setting("30", _bounded(1, 365), "days, 1 to 365")
     operator_refresh_token_hours: int = _setting("12", _bounded(1, 720), "hours, 1 to 720")
-    mitra_heartbeat_cadence_seconds: int = _setting("30", _cadence, "seconds")
+    mitra_heartbeat_cadence_seconds: int = _setting("30", _cadence, f"seconds, at most {LONGEST_CADENCE_S}")
     gateway_enabled: bool = _setting("false", _flag, "true or false")
     gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)

@@ -125,6 +125,12 @@ def loaded(key: Key, row: Any) -> Any:
     return value
 
 
+def effective(values: dict[str, Any], *, cadence_seconds: int) -> dict[str, Any]:
+    """Return the values that hold: no mitra who beats in time is taken for silent (specification, Limits)."""
+    name = "mitra_stale_after_seconds"
+    return {**values, name: max(values[name], cadence_seconds)}
+
+
 def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
     """Check a new value by the key's type and bounds.
 

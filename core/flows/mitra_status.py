@@ -8,6 +8,7 @@ from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
 from core.mitras.rules import MitraOffline
+from core.pairing import store as pairing
 from core.runtime import Runtime
 from core.steps import presence
 
@@ -64,4 +65,13 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
             raise
         except Exception:  # one mitra who can't be taken offline must not keep the others from it
             log.exception("a silent mitra could not be taken offline", mitra_id=mitra_id)
+    return None
+
+
+async def close_asked(runtime: Runtime) -> dt.datetime | None:
+    """Sweep: who was asked just as she went offline has not answered (contract 5)."""
+    for mitra_id in await pairing.asked_offline(runtime.db):
+        async with runtime.transaction() as tx:
+            if await mitras.lock(tx, mitra_id) is not None:
+                await presence.close_asked(tx, mitra_id)
     return None

@@ -72,7 +72,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
 
 
 def _seen(mitra: Mitra) -> dict[str, Any]:
-    return {"display_name": mitra.display_name, "is_active": mitra.is_active}
+    return {"phone": mitra.phone, "display_name": mitra.display_name, "is_active": mitra.is_active}
 
 
 async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
@@ -139,7 +139,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             object_type="mitra",
             object_id=mitra_id,
             before=_seen(before),
-            after={**_seen(after), "phone_changed": after.phone != before.phone},
+            after=_seen(after),
         )
 
 

@@ -111,11 +111,11 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
         for place in items:
             if locked[place.id].updated_at != place.updated_at:
                 raise StaleWrite(details={"current": attrs.asdict(locked[place.id])})
-        for order, place in enumerate(items):
-            before = locked[place.id]
-            if before.sort_order != order:
-                await desk.change_tier(tx, place.id, kind="reordered", operator_id=actor.user_id, sort_order=order)
-        await _audit(tx, actor, "tier.reordered", mode, [i for i in known if i in set(wanted)], wanted)
+        moved = [(place.id, order) for order, place in enumerate(items) if locked[place.id].sort_order != order]
+        for tier_id, order in moved:
+            await desk.change_tier(tx, tier_id, kind="reordered", operator_id=actor.user_id, sort_order=order)
+        if moved:
+            await _audit(tx, actor, "tier.reordered", mode, [i for i in known if i in set(wanted)], wanted)
 
 
 async def change_promotion(runtime: Runtime, actor: Actor, *, token: str, values: dict[str, Any]) -> None:

@@ -90,6 +90,15 @@ async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
     return [str(row["session_id"]) for row in rows]
 
 
+async def asked_offline(reader: Reader) -> list[str]:
+    """Mitras with an open request who are not online."""
+    rows = await reader.fetch(
+        """SELECT DISTINCT n.mitra_id FROM chat_request_notifications n WHERE n.response IS NULL AND NOT EXISTS
+             (SELECT 1 FROM mitra_online_status o WHERE o.mitra_id = n.mitra_id AND o.is_online) ORDER BY n.mitra_id"""
+    )
+    return [str(row["mitra_id"]) for row in rows]
+
+
 async def tally(reader: Reader, session_id: str) -> Tally:
     """Count how a search stands."""
     row = await reader.fetchrow(

@@ -195,7 +195,7 @@ OVERVIEW = """SELECT
     (SELECT min(created_at) FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL) AS failures_oldest_at,
     (SELECT count(*)::int FROM payment_requests WHERE status = 'pending') AS pending_payments,
     (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= $1 - interval '24 hours') AS confirmed_amount_24h,
-    (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
+    (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND token_valid AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
 # The last 24 hours, oldest first; the present one is not over yet.
 HOURS = """SELECT h.at,
     (SELECT count(*)::int FROM chat_sessions WHERE paired_at >= h.at AND paired_at < h.at + interval '1 hour') AS chats,

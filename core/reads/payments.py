@@ -8,6 +8,7 @@ import attrs
 from core.base.actor import Actor
 from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
+from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.payments import views
 from core.payments.views import PaymentView
@@ -172,7 +173,13 @@ async def webhook_call(runtime: Runtime, log_id: str) -> WebhookCall:
 async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> Items:
     """List the gateway's calls, newest first."""
     where = Conditions()
-    where.add("(external_id = {0} OR gateway_invoice_id = {0})", which.q)
+    if which.q is not None:
+        said, one = where.arg(which.q), where.arg(parse_id(which.q))
+        # An id is written in either case.
+        where.plain(
+            f"(external_id = {said} OR gateway_invoice_id = {said} OR id = {one}::uuid"
+            f" OR external_id IN ({one}::uuid::text, upper({one}::uuid::text)))"
+        )
     where.add("received_at >= {0}", which.since)
     where.add("received_at < {0}", which.until)
     where.add("processing_result = {0}", which.processing_result)

@@ -8,6 +8,7 @@ import attrs
 from core.base.actor import Actor, UserType
 from core.base.errors import Forbidden, NotFound, Unauthenticated
 from core.base.pages import Items, Page, cut
+from core.base.phones import like_numbers
 from core.base.search import part_of
 from core.customers import store as customers
 from core.customers.store import Customer
@@ -220,11 +221,12 @@ async def mitras_for_operator(
     """List mitras, newest first; `q` is part of the name or phone."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone ILIKE $1)
+            f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone LIKE ANY ($7::text[]))
                 AND ($2::bool IS NULL OR m.is_active = $2) AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
                 AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
                 ORDER BY m.created_at DESC, m.id DESC LIMIT $6""",
             part_of(q), is_active, is_online, page.before_at, page.before_id, page.limit + 1,
+            [part_of(number) for number in like_numbers(q)],
         )  # fmt: skip
     return cut(many(MitraRow, rows), page, at="created_at")
 

@@ -51,9 +51,10 @@ WHY = {
 }
 UNPAID = {
     "pending": "Nobody has paid yet.",
-    "abandoned": "The customer gave the request up before paying: by leaving, or by making a newer one.",
+    "abandoned": "The request was given up before anybody paid: the customer left or made a newer one, or the gateway made no invoice.",
     "expired": "The money did not come in time.",
 }
+UNPAID_EXTENSION = "The request was given up before anybody paid: the customer left it, the gateway made no invoice, or the session was ended."
 DONE = {
     "refunded": "gave the money back",
     "credited": "gave a credit",
@@ -268,7 +269,7 @@ def _of_extension(row: Any) -> list[Entry]:
 def why_no_chat(p: SupportPayment) -> str | None:
     """Say in a plain sentence why there was no chat; None when there was one, or there may still be one."""
     if p.status in UNPAID:
-        return UNPAID[p.status]
+        return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
     return WHY[CauseTag(p.failure.cause_tag)] if p.failure is not None else None
 
 

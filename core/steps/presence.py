@@ -5,6 +5,7 @@ from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
+from core.sessions.store import Session
 from core.steps import announce, search
 from core.storage.database import Tx
 
@@ -12,10 +13,26 @@ from core.storage.database import Tx
 async def take_offline(tx: Tx, mitra_id: str) -> None:
     """online -> offline; requests open to her are ignored ones, a targeted search ends (contract 5).
 
-    The mitra is locked by the caller; her open requests' sessions are locked here, in id order.
+    The mitra is locked by the caller; her open requests' sessions are locked here, in id order. A search that asks her at
+    this moment is not seen yet: `close_asked` is for what it has asked.
     """
-    asked = [await sessions.lock(tx, session_id) for session_id in await pairing.open_sessions_of(tx, mitra_id)]
+    asked = await _asking(tx, mitra_id)
     await mitras.go_offline(tx, mitra_id)
+    await _ignore(tx, mitra_id, asked)
+
+
+async def close_asked(tx: Tx, mitra_id: str) -> None:
+    """Close what a mitra was asked just as she went offline. The mitra is locked by the caller."""
+    presence = await mitras.presence(tx, mitra_id)
+    if presence is None or not presence.is_online:
+        await _ignore(tx, mitra_id, await _asking(tx, mitra_id))
+
+
+async def _asking(tx: Tx, mitra_id: str) -> list[Session | None]:
+    return [await sessions.lock(tx, session_id) for session_id in await pairing.open_sessions_of(tx, mitra_id)]
+
+
+async def _ignore(tx: Tx, mitra_id: str, asked: list[Session | None]) -> None:
     for session in asked:
         if session is None or session.status is not SessionStatus.SEARCHING:
             continue

@@ -114,6 +114,60 @@ async def test_who_is_switched_off_is_signed_out_of_the_page(browser: Browser, w
         await expect(window.page.get_by_label("E-mail")).to_be_visible()
 
 
+async def test_a_dialog_changes_what_was_changed_in_it_and_nothing_else(window: Desk, world: World) -> None:
+    """A colleague changes the rest meanwhile."""
+    root, page = await world.operator(), window.page
+    role = await a_role(root, {"payments": "write", "customers": "read"})
+    weak = await a_role(root, {"sessions": "read"})
+    account = await an_account(root, role["id"])
+    phone, other = (f"+62814{n}{role['id'][-6:].translate(str.maketrans('abcdef', '123456'))}" for n in (1, 2))
+    mitra = await root.post("/internal/mitras", {"phone": phone, "display_name": "Ayu", "is_active": True})
+    save = page.get_by_role("dialog").get_by_role("button", name="Save")
+
+    await window.open("#/roles")
+    await page.get_by_role("button", name=f"Edit {role['name']}").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill(f"{role['name']} team")
+    await root.call("PATCH", f"/internal/roles/{role['id']}", {"permissions": {"customers": "read"}})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    (seen,) = [one for one in (await root.get("/internal/roles", limit=200))["items"] if one["id"] == role["id"]]
+    assert (seen["name"], seen["permissions"]) == (f"{role['name']} team", {"customers": "read"})
+
+    await window.open("#/operators")
+    await page.get_by_role("row").filter(has_text=account["email"]).get_by_role("button", name="Edit").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("Sari W.")
+    await root.call("PATCH", f"/internal/operators/{account['id']}", {"role_id": weak["id"]})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    (one,) = [one for one in (await root.get("/internal/operators", limit=200))["items"] if one["id"] == account["id"]]
+    assert (one["display_name"], one["role_id"], one["email"]) == ("Sari W.", weak["id"], account["email"])
+
+    await window.open(f"#/mitras/{mitra['id']}")
+    await page.get_by_role("button", name="Edit…").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("Ayu Lestari")
+    await root.call("PATCH", f"/internal/mitras/{mitra['id']}", {"phone": other})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    seen = await root.get(f"/internal/mitras/{mitra['id']}")
+    assert (seen["display_name"], seen["phone"]) == ("Ayu Lestari", other)
+
+
+async def test_the_role_that_somebody_has_is_offered_however_many_there_are(window: Desk, world: World) -> None:
+    root, page = await world.operator(), window.page
+    role = await a_role(root, {"customers": "read"})
+    account = await an_account(root, role["id"])
+    await world.stack.sql(
+        """INSERT INTO roles (id, name, permissions, created_at)
+           SELECT gen_random_uuid(), 'one of many ' || n, '{}', now() FROM generate_series(1, 201) n"""
+    )
+    try:
+        await window.open("#/operators")
+        await page.get_by_role("row").filter(has_text=account["email"]).get_by_role("button", name="Edit").click()
+        await expect(page.get_by_role("dialog").get_by_label("Role")).to_have_value(role["id"])
+    finally:
+        await world.stack.sql("DELETE FROM roles WHERE name LIKE 'one of many %'")
+
+
 async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) -> None:
     await nothing_waits(world)
     first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")

@@ -247,6 +247,34 @@ async def test_calls_are_listed_filtered_and_shown(world: World) -> None:
         await refused(operator.post(f"{CALLS}/{missing}/replay"), 404, "NOT_FOUND")
 
 
+async def test_a_call_is_found_by_its_own_id_and_by_an_id_in_either_case(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await world.raw_webhook(
+        {"id": f"inv-{one}", "external_id": one.upper(), "status": "PAID", "amount": payment["amount"]}
+    )
+    (call,) = (await operator.get(CALLS, q=one))["items"]
+    assert call["external_id"] == one.upper()
+    for q in (one.upper(), call["id"], call["id"].upper(), f"inv-{one}"):
+        assert await found(operator, CALLS, q=q) == [call["id"]], q
+
+
+async def test_a_mitra_is_found_by_her_number_however_it_is_written(world: World) -> None:
+    operator = await world.operator()
+    number = f"+62813{int(new_id()[-7:], 16) % 10**8:08d}"
+    mitra = await operator.post(
+        "/internal/mitras", {"phone": number, "display_name": unique("Tari"), "is_active": False}
+    )
+    for q in (number, "0" + number[3:], f"+62 {number[3:6]}-{number[6:]}", number[5:], mitra["display_name"][1:]):
+        assert await found(operator, "/internal/mitras", q=q) == [mitra["id"]], q
+    assert await found(operator, "/internal/mitras", q=number + "0") == []
+    other = number[:-1] + str((int(number[-1]) + 1) % 10)
+    await operator.call("PATCH", f"/internal/mitras/{mitra['id']}", {"phone": other})
+    made, changed = await audits(world, mitra["id"])
+    assert (made["after"]["phone"], changed["before"]["phone"], changed["after"]["phone"]) == (number, number, other)
+
+
 async def test_a_replay_is_a_new_row_of_the_same_handler_and_does_nothing_twice(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)

@@ -246,8 +246,19 @@ async def test_the_order_is_set_for_all_or_none(world: World) -> None:
         ]
         assert moved
         assert all(row["before"]["sort_order"] != row["after"]["sort_order"] for row in moved)
+        written = len(await audits(world, "call"))
+        assert (await order(operator, active, "call"))["items"] == fresh  # as they are
+        assert len(await audits(world, "call")) == written
         restored = sorted(active, key=lambda tier: began.index(next(one for one in began if one["id"] == tier["id"])))
         await order(operator, restored, "call")
+
+
+async def test_to_delete_a_tier_one_says_which_state_was_seen(world: World) -> None:
+    operator = await world.operator()
+    async with a_tier(operator) as tier:
+        error = await refused(operator.call("DELETE", f"{TIERS}/{tier['id']}"), 422, "VALIDATION_ERROR")
+        assert error["details"] == {"fields": [{"field": "updated_at", "message": "is missing"}]}
+        assert (await the_tier(operator, tier["id"]))["is_active"]
 
 
 async def test_a_deleted_tier_is_gone_for_customers_at_once_and_comes_back(world: World) -> None:

@@ -195,7 +195,7 @@ async def test_refresh_and_logout_are_the_operators_own(world: World) -> None:
         await refused(client.get(where + path), 401, "UNAUTHENTICATED")
         client.refresh_token = refresh_token
     refresh_token, me.client.refresh_token = me.client.refresh_token, None
-    assert await me.client.post("/internal/auth/logout") is None
+    assert await me.client.post("/internal/auth/logout") == me.client.user
 
     async def status() -> int:
         return (await me.client._once("GET", "/internal/auth/me", None))[0]

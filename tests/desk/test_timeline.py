@@ -180,7 +180,7 @@ async def test_of_an_unpaid_request_it_says_what_became_of_it(world: World) -> N
     newer = await world.request(customer)
     told = await story(world, pending)
     assert (told["payment"]["status"], kinds(told)) == ("abandoned", ["created"])
-    assert "gave the request up" in told["why_no_chat"]
+    assert "was given up before anybody paid: the customer left or made a newer one" in told["why_no_chat"]
     await world.webhook(newer, status="EXPIRED")
     told = await story(world, newer)
     assert told["payment"]["status"] == "expired"

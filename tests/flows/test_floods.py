@@ -9,6 +9,7 @@ from core.base.errors import NotFound
 from core.flows import message_send, payment_request, session_end, session_timers
 from core.messages.store import FILL_MOST
 from core.reactions import react
+from core.reads import ledger
 from core.steps.marks import FLOOD
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Stage
@@ -91,6 +92,28 @@ def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> No
         view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
         assert view.status == "completed"
         assert max(await _writes(quiet, session_id)) <= FILL_MOST
+
+    quiet.run(play())
+
+
+def test_however_many_look_at_the_books_others_have_a_connection(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        async with runtime.transaction() as tx:
+            await tx.fetch("LOCK TABLE chat_sessions IN ACCESS EXCLUSIVE MODE")  # no check can end
+            first = [asyncio.create_task(ledger.audit_for_operator(runtime)) for _ in range(5)]
+            await quiet.until(WAITING, 1)
+            later = [
+                asyncio.create_task(ledger.audit_for_operator(runtime))
+                for _ in range(runtime.db.pool.get_max_size() + 4)
+            ]
+            await asyncio.sleep(0)
+            assert await runtime.db.fetchval(WAITING) == 1
+        seen = [await one for one in (*first, *later)]
+        assert (
+            len({id(books) for books in seen}) == 2
+        )  # that of the first ones, and one that began after the others had asked
+        assert all(books.violations == [] for books in seen)
 
     quiet.run(play())
 

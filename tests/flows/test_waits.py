@@ -26,7 +26,7 @@ from core.flows import (
 )
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
-from core.logins import refresh
+from core.logins import passwords, refresh
 from core.operators import store as operators
 from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
@@ -190,6 +190,29 @@ def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet
     quiet.run(play())
 
 
+def test_who_is_asked_just_as_she_goes_offline_has_not_answered(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
+        await mitra_status.go_online(runtime, mitra)
+        request_id = await quiet.paid(customer)
+        await pairing_start.start(runtime, payment_request_id=request_id)
+        session = await quiet.session_of(request_id)
+        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+        await mitra_status.go_online(runtime, mitra)
+        assert session.round_ends_at is not None
+        async with runtime.transaction() as tx:
+            assert await sessions.lock(tx, session.id)
+            limits = freedom(runtime.config)
+            assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
+            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # sees nothing of it yet
+        assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
+        await mitra_status.close_asked(runtime)
+        assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
+        assert (await quiet.session_of(request_id)).status == "searching"
+
+    quiet.run(play())
+
+
 # -- operators
 
 
@@ -223,6 +246,23 @@ def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stag
         )
         assert (operator.role_id, operator.permissions) == (other, {"sessions": "write"})
         assert await stage.runtime.db.fetchval(unknown) == before
+
+    stage.run(play())
+
+
+def test_a_good_login_makes_a_hash_of_other_days_anew(stage: Stage) -> None:
+    async def play() -> None:
+        operator_id, email, _ = await _operator(stage)
+        old = await passwords.make_hash(PASSWORD, rounds=5)
+        kept = "UPDATE control_center_users SET password_hash = $2 WHERE id = $1"
+        await stage.runtime.db.fetch(kept, operator_id, old)
+        hashes = []
+        for _ in range(2):
+            await login_operator.sign_in(stage.runtime, email=email, password=PASSWORD, device={})
+            stored = "SELECT password_hash FROM control_center_users WHERE id = $1"
+            hashes.append(await stage.runtime.db.fetchval(stored, operator_id))
+        assert hashes[0] == hashes[1] != old
+        assert not passwords.is_of_old(hashes[0], rounds=stage.runtime.settings.password_rounds)
 
     stage.run(play())
 

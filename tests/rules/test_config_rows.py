@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
-from core.config.keys import KEYS, Key, Shape, check, loaded, stored
+from core.config.keys import KEYS, Key, Shape, check, effective, loaded, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
@@ -173,3 +173,12 @@ def test_a_row_that_somebody_broke_by_hand_counts_as_the_default(name: str, row:
 @pytest.mark.parametrize("row", [None, 7, [], {}, {"primary": None}], ids=repr)
 def test_broken_support_handles_count_as_the_default(row: Any):
     assert loaded(KEYS["support_handles"], row) == KEYS["support_handles"].default
+
+
+@pytest.mark.parametrize(
+    ("threshold", "cadence", "holds"), [(45, 30, 45), (45, 45, 45), (45, 60, 60), (3600, 3600, 3600)]
+)
+def test_no_mitra_who_beats_in_time_is_taken_for_silent(threshold: int, cadence: int, holds: int):
+    values = {"mitra_stale_after_seconds": threshold, "require_mitra_ping": True}
+    wanted = {"mitra_stale_after_seconds": holds, "require_mitra_ping": True}
+    assert effective(values, cadence_seconds=cadence) == wanted

@@ -27,6 +27,31 @@ def test_a_bad_password_is_refused_by_field(password: str):
     assert [field["field"] for field in caught.value.details["fields"]] == ["password"]
 
 
+@pytest.mark.parametrize(
+    "password",
+    ["1q2w3e4r5t6y", "1qaz2wsx3edc", "password12345", "Administrator", "qwertyqwerty", "123456123456", "P@ssw0rd!2026!",
+     "adminadminadmin", "987654321098", "012345678901", "changeme-123", "iloveyouiloveyou", "Rahasia12345"],
+)  # fmt: skip
+def test_what_is_tried_first_is_too_common(password: str):
+    with pytest.raises(ValidationFailed) as caught:
+        passwords.check_new(password)
+    assert caught.value.details == {"fields": [{"field": "password", "message": "is too common"}]}
+
+
+@pytest.mark.parametrize(
+    "password", ["a password of mine", "qwerty and a duck", "admin-of-nothing", "12345 monkeys sing"]
+)
+def test_a_known_word_among_others_is_no_common_password(password: str):
+    passwords.check_new(password)
+
+
+def test_a_hash_of_fewer_steps_is_of_old():
+    stored = asyncio.run(passwords.make_hash(GOOD, rounds=4))
+    assert passwords.is_of_old(stored, rounds=5)
+    assert not passwords.is_of_old(stored, rounds=4)
+    assert not passwords.is_of_old("", rounds=4)
+
+
 def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
     async def walk() -> None:
         stored = await passwords.make_hash(GOOD, rounds=4)

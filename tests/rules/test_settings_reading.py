@@ -96,6 +96,12 @@ def test_secrets_need_a_kid_of_their_own_and_32_bytes_each(text: str):
     assert error_of({"JWT_SECRETS": text}).startswith("JWT_SECRETS: ")
 
 
+@pytest.mark.parametrize("text", ["3601", "9" * 30])
+def test_no_cadence_is_longer_than_any_threshold(text: str):
+    assert error_of({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).startswith("MITRA_HEARTBEAT_CADENCE_SECONDS: expected")
+    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": "3600"}).mitra_heartbeat_cadence_seconds == 3600
+
+
 def test_a_key_that_is_sent_as_a_user_name_has_no_colon():
     assert error_of({"GATEWAY_SECRET_KEY": "xnd:key"}) == "GATEWAY_SECRET_KEY: expected a key without a colon"
 

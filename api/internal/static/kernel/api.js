@@ -18,7 +18,7 @@ export class ApiError extends Error {
   }
 }
 
-const PATIENCE_MS = 30_000; // longer than the service ever takes
+const PATIENCE_MS = 30_000; // longer than the service takes for anything that it does not count row by row
 
 const signals = new EventTarget();
 let ahead = 0; // how far the service's clock is ahead of this machine's, in milliseconds
@@ -29,7 +29,7 @@ export const onSignedOut = (listener) => signals.addEventListener("signed-out", 
 /** The service's time, in milliseconds. */
 export const serviceNow = () => Date.now() + ahead;
 
-async function send(method, path, { query, body, signal, token }) {
+async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS }) {
   const filled = Object.entries(query ?? {}).filter(
     ([, value]) => value !== null && value !== undefined && value !== "",
   );
@@ -37,7 +37,7 @@ async function send(method, path, { query, body, signal, token }) {
   const headers = { Accept: "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const ends = [AbortSignal.timeout(PATIENCE_MS), signal].filter(Boolean);
+  const ends = [AbortSignal.timeout(patience), signal].filter(Boolean);
   const options = { method, headers, cache: "no-store", credentials: "omit", redirect: "error" };
   let response;
   let answer;
@@ -99,7 +99,7 @@ async function call(method, path, options = {}) {
 }
 
 export const api = {
-  get: (path, query, signal) => call("GET", path, { query, signal }),
+  get: (path, query, signal, patience) => call("GET", path, { query, signal, patience }),
   post: (path, body) => call("POST", path, { body }),
   put: (path, body) => call("PUT", path, { body }),
   patch: (path, body) => call("PATCH", path, { body }),

@@ -178,10 +178,13 @@ export const INDONESIAN = {
   Chats: "Obrolan",
   "Webhook calls about it": "Panggilan webhook tentang ini",
   "Confirm {amount} by hand?": "Konfirmasi {amount} secara manual?",
-  "Only if the money has been seen elsewhere. The search for a mitra begins at once. Your name is written down.":
-    "Hanya jika uangnya sudah terlihat di tempat lain. Pencarian mitra langsung dimulai. Nama Anda dicatat.",
+  "Only if the money has been seen elsewhere.": "Hanya jika uangnya sudah terlihat di tempat lain.",
+  "The search for a mitra begins at once.": "Pencarian mitra langsung dimulai.",
+  "The mitra is asked for more minutes at once.": "Mitra langsung diminta menambah waktu.",
+  "Your name is written down.": "Nama Anda dicatat.",
   "Confirm the payment": "Konfirmasi pembayaran",
   "The payment is confirmed.": "Pembayaran sudah dikonfirmasi.",
+  "The payment can't become a chat.": "Pembayaran ini tidak bisa menjadi sesi.",
   "Money seen elsewhere?": "Uang terlihat di tempat lain?",
   "Confirm by hand…": "Konfirmasi manual…",
   "of a party, the session or its payment": "dari salah satu pihak, sesi atau pembayarannya",
@@ -509,8 +512,10 @@ export const INDONESIAN = {
   "The customer paid for more minutes of a session that was over, or was ended, before they could begin; or the money came too late, or beside another extension.":
     "Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat dimulai; atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
   "Nobody has paid yet.": "Belum ada yang membayar.",
-  "The customer gave the request up before paying: by leaving, or by making a newer one.":
-    "Pelanggan meninggalkan permintaan sebelum membayar: dengan pergi, atau membuat yang baru.",
+  "The request was given up before anybody paid: the customer left or made a newer one, or the gateway made no invoice.":
+    "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan pergi atau membuat yang baru, atau gateway tidak membuat tagihan.",
+  "The request was given up before anybody paid: the customer left it, the gateway made no invoice, or the session was ended.":
+    "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan meninggalkannya, gateway tidak membuat tagihan, atau sesinya diakhiri.",
   "The money did not come in time.": "Uang tidak datang tepat waktu.",
   "E-mail or password is not right.": "E-mail atau kata sandi salah.",
   "Another mitra has this phone number.": "Mitra lain memakai nomor telepon ini.",

@@ -7,6 +7,8 @@ import { t } from "../kernel/words.js";
 import { Page } from "../parts/page.js";
 import { table } from "../parts/table.js";
 
+const PATIENCE_MS = 20 * 60_000; // every row is looked at, and whoever comes second waits for another round
+
 class LedgerPage extends Page {
   get heading() {
     return t("Books");
@@ -17,7 +19,7 @@ class LedgerPage extends Page {
   }
 
   load(signal) {
-    return api.get("/internal/ledger/audit", {}, signal);
+    return api.get("/internal/ledger/audit", {}, signal, PATIENCE_MS);
   }
 
   render({ sessions, payments, violations }) {

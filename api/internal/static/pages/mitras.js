@@ -6,6 +6,7 @@ import { duration, number, percent } from "../kernel/format.js";
 import { address, go } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { saveChanges } from "../parts/changes.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { field, tick } from "../parts/form.js";
 import { ListPage, pick, search } from "../parts/list.js";
@@ -186,7 +187,7 @@ class MitraPage extends Page {
       content: fields(mitra),
       submit: t("Save"),
       send: (data) =>
-        api.patch(`${PATH}/${mitra.id}`, {
+        saveChanges(`${PATH}/${mitra.id}`, mitra, {
           phone: data.get("phone").trim(),
           display_name: data.get("display_name").trim(),
         }),

@@ -4,6 +4,7 @@ import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { saveChanges } from "../parts/changes.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { explain, field, select } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
@@ -20,6 +21,18 @@ function state(one) {
   if (one.locked_until)
     return h("span", {}, chip(t("locked"), "warn"), " ", h("small", {}, t("until"), " ", time(one.locked_until)));
   return one.has_password ? chip(t("may sign in"), "good") : chip(t("has no password"), "warn");
+}
+
+/** Every role: one that is not offered would be taken from whoever has it. */
+async function allRoles() {
+  const found = [];
+  let cursor = null;
+  do {
+    const page = await api.get("/internal/roles", { limit: MOST, cursor });
+    found.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor);
+  return found;
 }
 
 class OperatorsPage extends ListPage {
@@ -100,7 +113,7 @@ class OperatorsPage extends ListPage {
   }
 
   async #fields(one) {
-    const roles = (await api.get("/internal/roles", { limit: MOST })).items.map((role) => [role.id, role.name]);
+    const roles = (await allRoles()).map((role) => [role.id, role.name]);
     return [
       field(
         t("Name"),
@@ -135,7 +148,7 @@ class OperatorsPage extends ListPage {
   }
 
   #edit(one) {
-    const send = (data) => api.patch(`${PATH}/${one.id}`, this.#read(data));
+    const send = (data) => saveChanges(`${PATH}/${one.id}`, one, this.#read(data));
     return this.#ask(one, (content) =>
       ask({ title: t("Edit {name}", { name: one.display_name }), content, submit: t("Save"), send }),
     );

@@ -109,13 +109,15 @@ class PaymentPage extends Page {
     if (one.status !== "pending" || !session.may("payments", "write")) return null;
     const act = async () => {
       const question = t("Confirm {amount} by hand?", { amount: rupiah(one.amount) });
-      const said = t(
-        "Only if the money has been seen elsewhere. The search for a mitra begins at once. Your name is written down.",
-      );
+      const follows = one.is_extension
+        ? t("The mitra is asked for more minutes at once.")
+        : t("The search for a mitra begins at once.");
+      const said = `${t("Only if the money has been seen elsewhere.")} ${follows} ${t("Your name is written down.")}`;
       const done = await confirm(question, said, t("Confirm the payment"), () =>
         api.post(`${PATH}/${one.payment_request_id}/confirm`),
       );
-      if (done) toast(t("The payment is confirmed."));
+      if (done)
+        toast(t(done.status === "failed_pairing" ? "The payment can't become a chat." : "The payment is confirmed."));
       await this.refresh({ quietly: true });
     };
     return h(

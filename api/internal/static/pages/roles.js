@@ -5,6 +5,7 @@ import { h } from "../kernel/dom.js";
 import { number } from "../kernel/format.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { saveChanges } from "../parts/changes.js";
 import { ask } from "../parts/dialog.js";
 import { field, select } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
@@ -99,7 +100,7 @@ class RolesPage extends ListPage {
   }
 
   #edit(role) {
-    const send = (data) => api.patch(`${PATH}/${role.id}`, this.#read(data));
+    const send = (data) => saveChanges(`${PATH}/${role.id}`, role, this.#read(data));
     return this.#after(
       ask({ title: t("Edit {name}", { name: role.name }), content: this.#fields(role), submit: t("Save"), send }),
     );
