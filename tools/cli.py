@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import pathlib
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,10 +14,11 @@ from typing import Any
 import asyncpg
 import uvloop
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from core.base import logs
-from core.base.errors import DomainError, ValidationFailed
+from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.ids import parse_id
 from core.base.settings import SettingsError, shown
 from core.flows import setup
@@ -29,6 +32,9 @@ from tools.bench.commands import add_commands
 from tools.embedded import EmbeddedError
 
 console = Console(highlight=False)
+if not console.is_terminal:
+    console.width = 1000  # what is read by a program is never cut
+LONGEST_DEMO_SCALE = 120.0  # beyond it a person's answer is too slow for the service's time
 
 
 class Failed(Exception):
@@ -85,7 +91,14 @@ def _up(_: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from tools.demo import demo
 
+    _end_as_by_hand()
     return asyncio.run(demo(scale=args.scale, running=args.running))
+
+
+def _end_as_by_hand() -> None:
+    """Let SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does: what it has started is stopped."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _migrate(args: argparse.Namespace) -> int:
@@ -113,6 +126,8 @@ def _seed_tiers(args: argparse.Namespace) -> int:
     if args.file is not None:
         try:
             raw = json.loads(pathlib.Path(args.file).read_text())
+            if unknown := sorted(set(raw) - {"tiers", "first_session_discount"}):
+                raise ValueError(f"{', '.join(unknown)}: unknown")
             tiers = tuple(TierSeed(**tier) for tier in raw.get("tiers", []))
             given = raw.get("first_session_discount")
             promotion = Promotion(**given) if given else None
@@ -126,6 +141,8 @@ def _seed_tiers(args: argparse.Namespace) -> int:
 
 
 def _seed_demo(_: argparse.Namespace) -> int:
+    environment.not_in_production(environment.read())
+
     async def work(runtime: Runtime) -> int:
         return _added(await setup.seed_demo(runtime))
 
@@ -151,13 +168,15 @@ def _operator(args: argparse.Namespace) -> int:
             raise Failed(f"there is no role {args.role!r}; `administrator` is always there") from error
         if made is None:
             raise Failed(f"there is an operator {args.email} already")
-        console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.")
+        console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.", markup=False)
         return 0
 
     return _with_runtime(work)
 
 
 def _pay(args: argparse.Namespace) -> int:
+    environment.not_in_production(environment.read())
+
     async def work(runtime: Runtime) -> int:
         payment_id = parse_id(args.payment_request_id)
         if payment_id is None:
@@ -207,7 +226,8 @@ def _audit(args: argparse.Namespace) -> int:
     async def work(runtime: Runtime) -> int:
         books = await ledger.audit(runtime)
         for violation in books.violations:
-            console.print(f"[red]{violation.rule}[/]: {violation.id}: {violation.detail}")
+            console.print(violation.rule, style="red", end="")
+            console.print(f": {violation.id}: {violation.detail}", markup=False)
         count = len(books.violations)
         console.print(f"{books.sessions} sessions, {books.payments} payments, {count} violations")
         return 1 if count else 0
@@ -216,10 +236,15 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _settings(_: argparse.Namespace) -> int:
-    settings = environment.read(servers=False)
-    table = Table("variable", "default", "effective")
+    try:
+        settings = environment.read()
+    except SettingsError:  # no servers run: their addresses are not known
+        settings = environment.read(servers=False)
+    table = Table()
+    for title in ("variable", "default", "effective"):
+        table.add_column(title, overflow="fold")
     for row in shown(settings):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print(table)
     return 0
 
@@ -241,7 +266,7 @@ def _asyncapi(_: argparse.Namespace) -> int:
 def _doctor(_: argparse.Namespace) -> int:
     checks = doctor.run()
     for what, well, finding in checks:
-        console.print(f"{'[green]ok[/]  ' if well else '[red]bad[/] '} {what}: {finding}")
+        console.print(f"{'[green]ok[/]  ' if well else '[red]bad[/] '} {escape(what)}: {escape(finding)}")
     bad = sum(not well for _, well, _ in checks)
     console.print("All is well." if not bad else f"{bad} to mend.")
     return 1 if bad else 0
@@ -256,8 +281,8 @@ def _positive(text: str) -> int:
 
 def _scale(text: str) -> float:
     number = float(text)
-    if not 1 <= number <= 600:
-        raise argparse.ArgumentTypeError("from 1 to 600")
+    if not 1 <= number <= LONGEST_DEMO_SCALE:
+        raise argparse.ArgumentTypeError(f"from 1 to {LONGEST_DEMO_SCALE:g}")
     return number
 
 
@@ -319,7 +344,7 @@ def parser() -> argparse.ArgumentParser:
     )
     bring_in.add_argument("file", metavar="FILE")
     demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
-    demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs (60)")
+    demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs, 1 to 120 (60)")
     demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
     add_commands(add)
     audit = add("audit", _audit, "check money and state invariants over the whole database")
@@ -346,11 +371,17 @@ def main(argv: list[str] | None = None) -> int:
     except asyncpg.UndefinedTableError:
         print("sesi: the database is not migrated: run `sesi migrate`", file=sys.stderr)
         return 1
+    except Unavailable:
+        print("sesi: the database or Redis does not answer. Run `sesi doctor`.", file=sys.stderr)
+        return 1
     except (SettingsError, EmbeddedError, Failed, DomainError, RuntimeError) as error:
         print(f"sesi: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         print(f"sesi: {type(error).__name__}: {error}. Run `sesi doctor`.", file=sys.stderr)
         return 1

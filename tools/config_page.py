@@ -1,17 +1,30 @@
-"""Writes docs/configuration.md: every configuration row with its meaning, default, unit and bounds, from core/config/keys.py."""
+"""Writes docs/configuration.md and docs/settings.md: every row and every variable with its default and what it takes, from the code."""
 
 import json
 import pathlib
+from typing import Any
 
+from core.base.settings import variables
 from core.config.keys import KEYS, Key, Shape
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "configuration.md"
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+PAGE, SETTINGS_PAGE = DOCS / "configuration.md", DOCS / "settings.md"
 HEAD = """# Configuration rows
 
 What operators change while the service runs (`GET` and `PUT /internal/config/:key`); each process knows within a second.
 Made by `make pages` from `core/config/keys.py`, which also feeds the seed, the validation and the control center;
-a test keeps it current. Settings, which come from the environment and never change while a process runs, are listed by
-`sesi settings`.
+a test keeps it current. Settings, which come from the environment and never change while a process runs, are in
+[settings.md](settings.md).
+"""
+SETTINGS_HEAD = """# Settings
+
+What the environment says; a process reads it once, when it starts, and a wrong one is named before anything else happens.
+`sesi settings` shows the values that hold, secrets masked; `sesi doctor` looks whether they work.
+Made by `make pages` from `core/base/settings.py`; a test keeps it current. What operators change while the service runs is in
+[configuration.md](configuration.md).
+
+| variable | default | takes |
+|---|---|---|
 """
 
 
@@ -41,7 +54,19 @@ def page() -> str:
     return "\n".join(lines)
 
 
+def settings_page() -> str:
+    """Return the page of the settings."""
+
+    def row(field: Any) -> str:
+        default = field.metadata["default"]
+        shown = "for development" if field.metadata["secret"] and default else f"`{default}`" if default else ""
+        takes = field.metadata["expected"] + (" (secret)" if field.metadata["secret"] else "")
+        return f"| `{field.name.upper()}` | {shown} | {takes} |"
+
+    return SETTINGS_HEAD + "\n".join(map(row, variables())) + "\n"
+
+
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page())
+    SETTINGS_PAGE.write_text(settings_page())
     print(f"docs/configuration.md: {len(KEYS)} rows")

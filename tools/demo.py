@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.panel import Panel
 
 from core.base import ids
+from core.base.addresses import place
 from core.base.settings import Settings
 from tools import environment
 from tools.client import Addresses, Client, Refused
@@ -327,9 +328,9 @@ async def pay(url: str) -> None:
 def addresses_of(settings: Settings) -> Addresses:
     """Where a service listens."""
     return Addresses(
-        public=f"http://{settings.public_host}:{settings.public_port}",
-        internal=f"http://{settings.internal_host}:{settings.internal_port}",
-        realtime=f"ws://{settings.realtime_host}:{settings.realtime_port}",
+        public=f"http://{place(settings.public_host, settings.public_port)}",
+        internal=f"http://{place(settings.internal_host, settings.internal_port)}",
+        realtime=f"ws://{place(settings.realtime_host, settings.realtime_port)}",
     )
 
 
@@ -364,6 +365,7 @@ async def demo(*, scale: float, running: bool) -> int:
 async def _against_running() -> int:
     """Play against the service that runs, whose log carries the codes (OTP_SENDER=log)."""
     settings = environment.read()
+    environment.not_in_production(settings)
     log = settings.sesi_data_dir / "log" / "api.log"
 
     async def code_of(otp_request_id: str) -> str:

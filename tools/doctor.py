@@ -1,15 +1,19 @@
 """`sesi doctor`: checks database, Redis, migrations, ports, clock and providers, each with its mend."""
 
 import asyncio
+import datetime as dt
+import urllib.parse
 
 import asyncpg
 from redis.asyncio import Redis
 
+from core.base.addresses import place
 from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
 from core.outside.gateway import make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
+from core.outside.push_sender import make_push_sender
 from tools import environment, migrate, up
 
 Check = tuple[str, bool, str]
@@ -21,17 +25,50 @@ async def examine(settings: Settings) -> list[Check]:
     if found[0][1]:
         found += [await _migrations(settings), await _clock(settings)]
     found += await _ports(settings)
-    found.append(("OTP sender", True, settings.otp_sender))
+    found.append(await _otp_sender(settings))
     found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
-    found.append(("push sender", True, settings.push_sender))
+    found.append(_push_sender(settings))
     found.append(await _gateway(settings))
     return found
+
+
+async def _otp_sender(settings: Settings) -> Check:
+    """Whether codes can reach anybody; a sender behind a URL has to take a connection."""
+    if settings.otp_sender == "log" and settings.production:
+        return "OTP sender", False, "log, which hides the codes in production: set OTP_SENDER"
+    url = {"http": settings.otp_http_url, "twilio_verify": settings.twilio_verify_base_url}.get(settings.otp_sender)
+    if url is not None:
+        place = urllib.parse.urlsplit(url)
+        try:
+            async with asyncio.timeout(3):
+                _, writer = await asyncio.open_connection(
+                    place.hostname, place.port or {"https": 443}.get(place.scheme, 80)
+                )
+            writer.close()
+        except (OSError, TimeoutError) as error:
+            variable = "OTP_HTTP_URL" if settings.otp_sender == "http" else "TWILIO_VERIFY_BASE_URL"
+            return "OTP sender", False, f"takes no connection ({type(error).__name__}): check {variable}"
+    return "OTP sender", True, settings.otp_sender
+
+
+def _push_sender(settings: Settings) -> Check:
+    try:
+        make_push_sender(settings, Clock(anchor=dt.datetime.now(dt.UTC), scale=1))
+    except SettingsError as error:
+        return "push sender", False, str(error)
+    return "push sender", True, settings.push_sender
 
 
 async def _gateway(settings: Settings) -> Check:
     """Look for an invoice that is not there: the gateway answers, and takes our key."""
     gateway = make_gateway(settings)
     if gateway is None:
+        if settings.production:
+            return (
+                "gateway",
+                False,
+                "disabled, so nobody can pay: set GATEWAY_ENABLED, GATEWAY_BASE_URL, GATEWAY_SECRET_KEY",
+            )
         return "gateway", True, "disabled: development page"
     try:
         await gateway.find("sesi-doctor")
@@ -105,20 +142,14 @@ async def _clock(settings: Settings) -> Check:
 
 
 async def _ports(settings: Settings) -> list[Check]:
-    probes = {
-        "PUBLIC_PORT": "/healthz",
-        "INTERNAL_PORT": "/readyz",
-        "REALTIME_PORT": "/readyz",
-        "JOBS_PORT": "/readyz",
-    }
     found: list[Check] = []
     for variable, host, port in environment.ports_of(settings):
-        if await up.ready(host, port, probes[variable]):
-            found.append((variable, True, f"{host}:{port} serves"))
-        elif environment.port_is_free(host, port):
-            found.append((variable, True, f"{host}:{port} is free"))
+        problem = None
+        if await up.ready(host, port, "/healthz"):  # whether it is ready is told by what it stands on
+            state = "serves"
         else:
-            found.append((variable, False, f"{host}:{port} is taken by another program: set {variable}"))
+            problem, state = environment.why_not(variable, host, port), "is free"
+        found.append((variable, problem is None, problem or f"{place(host, port)} {state}"))
     return found
 
 

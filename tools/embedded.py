@@ -374,7 +374,7 @@ def _lock(data_dir: pathlib.Path) -> IO[str]:
     return lock
 
 
-def _command(pid: int) -> str | None:
+def command_of(pid: int) -> str | None:
     """Read the command line of a process, its words parted by spaces.
 
     None when it is gone, or dead and only not yet reaped: a zombie whose threads have all ended holds neither
@@ -398,7 +398,7 @@ def _command(pid: int) -> str | None:
 
 
 def _is_ours(pid: int, folder: pathlib.Path) -> bool:
-    return f" {folder} " in f" {_command(pid)} "
+    return f" {folder} " in f" {command_of(pid)} "
 
 
 def _end_orphan(name: str, folder: pathlib.Path) -> None:
@@ -414,7 +414,7 @@ def _end_orphan(name: str, folder: pathlib.Path) -> None:
                 return
             os.kill(pid, number)
             deadline = time.monotonic() + STOP_TIMEOUT_S
-            while _command(pid) is not None and time.monotonic() < deadline:
+            while command_of(pid) is not None and time.monotonic() < deadline:
                 time.sleep(POLL_S)
     except ProcessLookupError:
         return

@@ -1,11 +1,13 @@
 """The settings of a command: the environment, with the embedded servers' addresses where no URL is set (contract 1)."""
 
+import errno
 import os
 import socket
 
 import attrs
 
 from core.base import settings as settings_module
+from core.base.addresses import place
 from core.base.settings import Settings, SettingsError
 from tools import embedded
 
@@ -31,16 +33,26 @@ def read(*, servers: bool = True) -> Settings:
     )
 
 
-def port_is_free(host: str, port: int) -> bool:
-    """Whether a port can be listened on."""
+def not_in_production(settings: Settings) -> None:
+    """Raises SettingsError where people and money are real: what follows makes them up."""
+    if settings.production:
+        raise SettingsError(
+            "ENVIRONMENT: expected development or test: this makes up people, or money that nobody paid"
+        )
+
+
+def why_not(variable: str, host: str, port: int) -> str | None:
+    """Say why a port can't be listened on, and which variable is to be set; None when it can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f"{variable}: expected a free port, {place(host, port)} is taken"
+            return f"{variable.replace('_PORT', '_HOST')}: expected an address to listen on, got {host!r} ({error.strerror})"
+    return None
 
 
 def ports_of(settings: Settings) -> list[tuple[str, str, int]]:

@@ -4,6 +4,7 @@ import datetime as dt
 
 import httpx
 
+from core.base.addresses import place
 from core.base.clock import Clock
 from core.base.settings import Settings
 
@@ -37,7 +38,7 @@ def notification(
 def post(settings: Settings, call: dict[str, object]) -> httpx.Response:
     """Send the call to the public listener, with the callback token."""
     return httpx.post(
-        f"http://{settings.public_host}:{settings.public_port}/api/shared/payment/webhooks/gateway",
+        f"http://{place(settings.public_host, settings.public_port)}/api/shared/payment/webhooks/gateway",
         json=call,
         headers={"X-Callback-Token": settings.gateway_callback_token},
         timeout=30,

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Protocol
 
+from core.base import settings
 from tools.client import Addresses
 from tools.embedded import Embedded
 from tools.throwaway import free_port
@@ -57,13 +58,18 @@ class Service:
         **env: str,
     ) -> None:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
+        self.processes: dict[str, Process] = {}
         self.servers = Embedded(self.root, durable=durable, template=template)
-        started = self.servers.start()
+        try:
+            started = self.servers.start()
+        except BaseException:
+            self.close()
+            raise
         self.database_url, self.redis_url = started.database_url, started.redis_url
         self.ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
         self.scale = scale
         self.env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("SESI_")},
+            **{name: value for name, value in os.environ.items() if name not in settings.names()},
             "ENVIRONMENT": "test",
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
@@ -78,7 +84,6 @@ class Service:
             **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
             **env,
         }
-        self.processes: dict[str, Process] = {}
         self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: which kind, and its own environment
 
     @property

@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 
+from core.base import settings
 from tools.client import Addresses
 from tools.inbox import CodeInbox
 from tools.push_inbox import PushInbox
@@ -47,9 +48,9 @@ class Throwaway:
         self._dir = pathlib.Path(tempfile.mkdtemp(prefix="sesi-demo-"))
         self._dir.chmod(0o711)  # as root PostgreSQL runs as somebody else, who must get through to its own folder
         self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
-        dropped = ("DATABASE_URL", "REDIS_URL", "ENVIRONMENT", "SESI_TIME_ANCHOR")
         self.env = {
-            **{name: value for name, value in os.environ.items() if name not in dropped},
+            # Not a setting of another service's: it would be that one's gateway that is asked for money.
+            **{name: value for name, value in os.environ.items() if name not in settings.names()},
             **self.inbox.environment,
             **self.pushes.environment,
             "PUSH_ACK_SECONDS": "1",

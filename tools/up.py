@@ -2,22 +2,28 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import pathlib
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 import attrs
 from rich.console import Console
 from rich.table import Table
 
+from core.base.addresses import place
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError
 from core.flows import setup
 from core.runtime import open_runtime
 from tools import environment, migrate
-from tools.embedded import Embedded
+from tools.embedded import Embedded, command_of
 
+T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
 KILL_AFTER_S = 5.0  # beyond the grace
@@ -43,8 +49,8 @@ class Child:
                 env=self._env, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    async def keep(self, stopping: asyncio.Event) -> None:
-        """Restart it whenever it ends, until the service stops."""
+    async def keep(self, stopping: asyncio.Event, started: Callable[[], None]) -> None:
+        """Restart it whenever it ends, until the service stops; `started` is told."""
         while not stopping.is_set():
             assert self.process is not None
             code = await self.process.wait()
@@ -55,6 +61,7 @@ class Child:
             await asyncio.sleep(RESTART_PAUSE_S if self.restarts < 5 else 5.0)
             if not stopping.is_set():
                 await self.start()
+                started()
 
     async def stop(self, grace: float) -> int:
         """Ask it to stop; end it when it does not."""
@@ -115,30 +122,38 @@ async def wait_ready(settings: Settings) -> None:
 
 def check_ports(settings: Settings) -> None:
     """Raises SettingsError for the first port that is taken."""
-    for variable, host, port in environment.ports_of(settings):
-        if not environment.port_is_free(host, port):
-            raise SettingsError(f"{variable}: expected a free port, {host}:{port} is taken")
+    for listener in environment.ports_of(settings):
+        problem = environment.why_not(*listener)
+        if problem is not None:
+            raise SettingsError(problem)
 
 
 def show(settings: Settings, administrator: tuple[str, str] | None) -> None:
     """Print where everything is."""
     table = Table(title="Sesi is up", title_justify="left")
     table.add_column("what")
-    table.add_column("where")
-    table.add_row("public API", f"http://{settings.public_host}:{settings.public_port}")
-    table.add_row("control center, internal API", f"http://{settings.internal_host}:{settings.internal_port}/internal")
-    table.add_row("sockets", f"ws://{settings.realtime_host}:{settings.realtime_port}/ws/chat, /ws/pairing")
-    table.add_row("jobs (health, metrics)", f"http://{settings.jobs_host}:{settings.jobs_port}")
+    table.add_column("where", overflow="fold")
+    public, internal = (
+        place(settings.public_host, settings.public_port),
+        place(settings.internal_host, settings.internal_port),
+    )
+    table.add_row("public API", f"http://{public}")
+    table.add_row("control center, internal API", f"http://{internal}/internal")
+    table.add_row("sockets", f"ws://{place(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing")
+    table.add_row("jobs (health, metrics)", f"http://{place(settings.jobs_host, settings.jobs_port)}")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
-    if administrator is not None:
-        table.add_row("administrator (shown once)", f"{administrator[0]}  {administrator[1]}")
     console.print(table)
+    if administrator is not None:  # beside the table, which a narrow window cuts
+        console.print(
+            f"administrator (shown once)  {administrator[0]}  {administrator[1]}", soft_wrap=True, markup=False
+        )
     console.print("Try `sesi demo`. Ctrl-C stops it all.")
 
 
 async def up(settings: Settings) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
+    end_orphans(settings)
     check_ports(settings)
     own: Embedded | None = None
     if not (settings.database_url and settings.redis_url):
@@ -152,15 +167,20 @@ async def up(settings: Settings) -> int:
     children: list[Child] = []
     keepers: list[asyncio.Task[None]] = []
     try:
-        administrator = await prepare(settings)
+        administrator = await _unless_stopped(prepare(settings), stopping)
+        if stopping.is_set():
+            return 0
         logs = settings.sesi_data_dir / "log"
         logs.mkdir(parents=True, exist_ok=True)
         env = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
         children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
         for child in children:
             await child.start()
-        keepers = [asyncio.create_task(child.keep(stopping)) for child in children]
-        await _until_ready(settings, stopping)
+        note_children(settings, children)
+        keepers = [
+            asyncio.create_task(child.keep(stopping, lambda: note_children(settings, children))) for child in children
+        ]
+        await _unless_stopped(wait_ready(settings), stopping)
         if not stopping.is_set():
             show(settings, administrator)
         await _watch(own, stopping)
@@ -173,19 +193,58 @@ async def up(settings: Settings) -> int:
             keeper.cancel()
         if own is not None:
             await asyncio.to_thread(own.stop)
-    console.print("Sesi is down.")
+        _note(settings).unlink(missing_ok=True)
+        console.print("Sesi is down.")
     return 0
 
 
-async def _until_ready(settings: Settings, stopping: asyncio.Event) -> None:
-    waiting = asyncio.create_task(wait_ready(settings))
+async def _unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
+    """Do something, or leave it when the service is to stop."""
+    waiting = asyncio.create_task(work)
     stopper = asyncio.create_task(stopping.wait())
     await asyncio.wait([waiting, stopper], return_when=asyncio.FIRST_COMPLETED)
     stopper.cancel()
     if waiting.done():
-        waiting.result()
-    else:
-        waiting.cancel()
+        return waiting.result()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    return None
+
+
+def _note(settings: Settings) -> pathlib.Path:
+    return settings.sesi_data_dir / "up.json"
+
+
+def note_children(settings: Settings, children: list[Child]) -> None:
+    """Write down which processes are ours, for the next `sesi up` if this one is killed."""
+    pids = {child.name: child.process.pid for child in children if child.process is not None}
+    _note(settings).write_text(json.dumps({"up": os.getpid(), **pids}))
+
+
+def end_orphans(settings: Settings) -> None:
+    """End the processes of a `sesi up` that was killed: they hold its ports. Of one that lives nothing is touched."""
+    try:
+        pids = {str(name): int(pid) for name, pid in json.loads(_note(settings).read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return
+    if _runs(pids.pop("up", 0), "up"):
+        return
+    left = {name: pid for name, pid in pids.items() if _runs(pid, name)}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for name, pid in left.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+                console.print(f"{name} was left behind by a `sesi up` that was killed; it is ended")
+        deadline = time.monotonic() + settings.shutdown_grace_seconds + KILL_AFTER_S
+        while any(_runs(pid, name) for name, pid in left.items()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        left = {name: pid for name, pid in left.items() if _runs(pid, name)}
+
+
+def _runs(pid: int, name: str) -> bool:
+    """Whether a process is a `sesi NAME`."""
+    words = (command_of(pid) or "").split() if pid > 0 else []
+    return bool(words) and words[-1] == name and any("sesi" in word or "tools.cli" in word for word in words)
 
 
 async def _watch(own: Embedded | None, stopping: asyncio.Event) -> None:

@@ -26,12 +26,10 @@ from core.base.pages import Items, read_page
 from core.flows import pricing_edit
 from core.flows.pricing_edit import Place
 from core.pricing.desk import PromotionRow, TierRow
-from core.pricing.rules import StaleWrite, TierExists
+from core.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
 from core.reads import prices
 from core.runtime import Runtime
 
-MODES = ("chat", "call")
-MAX_MINUTES = 1440
 TOKEN = 64
 MAX_ORDER = 1_000_000  # so that the place behind the last one is still a number of the database's
 
@@ -43,7 +41,7 @@ class TierBody:
     mode: str = choice(*MODES)
     minutes: int = integer(1, MAX_MINUTES)
     price_idr: int = integer(0)
-    tag: str | None = optional_text(1, 100)
+    tag: str | None = optional_text(1, LONGEST_TAG)
     sort_order: int | None = optional_integer(0, MAX_ORDER)
 
 
@@ -53,7 +51,7 @@ class TierPatch:
 
     updated_at: str = text(1, TOKEN)
     price_idr: int = integer(0, default=0)
-    tag: str | None = optional_text(1, 100, metadata={"schema": {"type": ["string", "null"]}})
+    tag: str | None = optional_text(1, LONGEST_TAG, metadata={"schema": {"type": ["string", "null"]}})
     sort_order: int = integer(0, MAX_ORDER, default=0)
 
 

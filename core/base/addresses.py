@@ -17,3 +17,8 @@ def who_has(host: str) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+def place(host: str, port: int) -> str:
+    """Return `host:port` as a URL has it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

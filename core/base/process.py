@@ -10,10 +10,10 @@ YOUNG_OBJECTS = 25_000
 
 
 def stop_event() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set; the running loop owns both signals from now on."""
+    """Return an event that SIGTERM, SIGINT and SIGHUP (its terminal was closed) set; the running loop owns them from now on."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     return stop
 

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import ipaddress
+import itertools
 import pathlib
+import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ ENVIRONMENTS = ("development", "test", "production")
 
 
 LONGEST_CADENCE_S = 3600
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class SettingsError(Exception):
@@ -60,10 +63,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _networks(text: str) -> tuple[str, ...]:
-    words = _words(text)
-    for word in words:
-        ipaddress.ip_network(word, strict=False)
-    return words
+    """Networks as everybody reads them: one with host bits is not a network to all."""
+    found = [(word, ipaddress.ip_network(word, strict=False)) for word in _words(text)]
+    return tuple(str(network) if "/" in word else word for word, network in found)
 
 
 def _cadence(text: str) -> int:
@@ -106,6 +108,9 @@ def _url(*schemes: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
             raise ValueError(text)
+        place = urllib.parse.urlsplit(text)
+        if "," not in place.netloc:  # PostgreSQL's may name several hosts
+            _ = place.port  # raises ValueError for what is none
         return text
 
     return read
@@ -214,6 +219,11 @@ def variables() -> tuple["attrs.Attribute[Any]", ...]:
     return attrs.fields(Settings)
 
 
+def names() -> frozenset[str]:
+    """Return the variables' names: a service of somebody's own is started without what is set for another."""
+    return frozenset(field.name.upper() for field in variables())
+
+
 def read(environ: Mapping[str, str]) -> Settings:
     """Read and check all settings.
 
@@ -251,8 +261,17 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
+    _check_ports(s)
     if s.production:
         _check_production(s)
+
+
+def _check_ports(s: Settings) -> None:
+    """No two listeners at one place."""
+    for one, other in itertools.combinations(("public", "internal", "realtime", "jobs"), 2):
+        hosts = {getattr(s, f"{name}_host") for name in (one, other)}
+        if getattr(s, f"{one}_port") == getattr(s, f"{other}_port") and (len(hosts) == 1 or hosts & EVERYWHERE):
+            raise SettingsError(f"{one.upper()}_PORT and {other.upper()}_PORT: expected two ports")
 
 
 def _check_identity(letter: str, *values: Any) -> None:

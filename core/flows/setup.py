@@ -10,6 +10,7 @@ from core.logins import passwords
 from core.mitras import store as mitras
 from core.operators import store as operators
 from core.operators.rules import ADMINISTRATOR
+from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.pricing.rules import Promotion
 from core.runtime import Runtime
@@ -46,7 +47,14 @@ async def seed_defaults(runtime: Runtime) -> int:
 
 
 async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None) -> list[str]:
-    """Add missing tiers and the promotion; return a line for each one added. What is there is never overwritten."""
+    """Add missing tiers and the promotion; return a line for each one added. What is there is never overwritten.
+
+    Raises ValidationFailed for what operators could not set either.
+    """
+    for n, tier in enumerate(tiers, start=1):
+        pricing_rules.check_tier(**attrs.asdict(tier), where=f"tiers, number {n}: ")
+    if promotion is not None:
+        pricing_rules.check_promotion(promotion, "first_session_discount: ")
     added = []
     async with runtime.transaction() as tx:
         for order, tier in enumerate(tiers):

@@ -1,8 +1,16 @@
 """What a session costs, and who gets the first-session discount (specification, Core rules 10; contract 4)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, ValidationFailed
+
+MODES = ("chat", "call")
+MAX_MINUTES = 1440
+MAX_IDR = 2**31 - 1
+LONGEST_TAG = 100
 
 
 class TierNotFound(DomainError):
@@ -42,6 +50,35 @@ class Promotion:
     gimmick_price_idr: int
     duration_minutes: int
     modes: list[str]
+
+
+def _check_numbers(where: str, values: Mapping[str, Any], bounds: Mapping[str, tuple[int, int]]) -> None:
+    for name, (low, high) in bounds.items():
+        value = values[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValidationFailed.of(where + name, f"is a whole number from {low} to {high}")
+
+
+def check_tier(*, mode: Any, minutes: Any, price_idr: Any, tag: Any, where: str = "") -> None:
+    """Check a tier that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
+    if mode not in MODES:
+        raise ValidationFailed.of(where + "mode", f"is one of {', '.join(MODES)}")
+    values = {"minutes": minutes, "price_idr": price_idr}
+    _check_numbers(where, values, {"minutes": (1, MAX_MINUTES), "price_idr": (0, MAX_IDR)})
+    if tag is not None and not (isinstance(tag, str) and 1 <= len(tag) <= LONGEST_TAG and "\0" not in tag):
+        raise ValidationFailed.of(where + "tag", f"has 1 to {LONGEST_TAG} characters")
+
+
+def check_promotion(promotion: Promotion, where: str = "") -> None:
+    """Check a discount that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
+    if not isinstance(promotion.enabled, bool):
+        raise ValidationFailed.of(where + "enabled", "is true or false")
+    money = (0, MAX_IDR)
+    bounds = {"price_idr": money, "gimmick_price_idr": money, "duration_minutes": (1, MAX_MINUTES)}
+    _check_numbers(where, attrs.asdict(promotion, recurse=False), bounds)
+    modes: Any = promotion.modes
+    if not isinstance(modes, list) or not all(modes.count(mode) == 1 and mode in MODES for mode in modes):
+        raise ValidationFailed.of(where + "modes", "has chat and call, each once at most")
 
 
 @attrs.frozen(kw_only=True)

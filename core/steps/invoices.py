@@ -6,6 +6,7 @@ in between takes up the same request.
 """
 
 from core.base import ids
+from core.base.addresses import place
 from core.base.errors import GatewayUnavailable
 from core.events.signals import InvoiceVoided
 from core.outside.gateway import Wanted, duration_s
@@ -28,7 +29,7 @@ def development_page(runtime: Runtime, payment_id: str) -> str | None:
     if runtime.gateway is not None or not settings.development_routes:
         return None
     host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
-    return f"http://{host}:{settings.public_port}/dev/pay/{payment_id}"
+    return f"http://{place(host, settings.public_port)}/dev/pay/{payment_id}"
 
 
 async def create(

@@ -149,11 +149,18 @@ async def _works_again(crowd: Crowd, acts: Acts, say: Callable[[str], None]) -> 
     say(f"a new paid session, from payment to goodbye, was over {time.monotonic() - began:.1f} s after the last fault")
 
 
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not minutes > 0:
+        raise argparse.ArgumentTypeError("more than 0")
+    return minutes
+
+
 def main() -> int:
     """Read the arguments, run, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of faults; at most 10")
+    parser.add_argument("--minutes", type=_minutes, default=3.0, help="of faults; at most 10")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="one of the loads instead of faults")
     args = parser.parse_args()

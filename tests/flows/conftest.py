@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import shutil
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -123,6 +124,8 @@ def _stage(folder: pathlib.Path) -> Iterator[Stage]:
         made.run(made.runtime.close())
     finally:
         servers.stop()
+        if servers.postgres_dir is not None:
+            shutil.rmtree(servers.postgres_dir, ignore_errors=True)
         loop.close()
 
 

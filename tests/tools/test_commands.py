@@ -1,17 +1,27 @@
 """The commands of contract 9: what they do, what they say, how they exit."""
 
+import asyncio
 import concurrent.futures
 import json
 import pathlib
+from typing import Any
 
 import asyncpg
 import pytest
 
+from core.base import settings
 from core.runtime import migration_ids
-from tests.stack import CALLBACK_TOKEN, Stack, World
+from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
+from tools.throwaway import Throwaway
 
 pytestmark = pytest.mark.anyio
 TIERS = "/internal/pricing/tiers"
+PRODUCTION = {
+    "ENVIRONMENT": "production",
+    "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+    "PASSWORD_ROUNDS": "11",
+    "SESI_TIME_SCALE": "1",
+}
 
 
 def test_migrate_may_run_again_and_at_once(stack: Stack) -> None:
@@ -38,6 +48,8 @@ async def test_three_migrations_of_an_empty_database_at_once_make_one(stack: Sta
         ("PUBLIC_PORT", "70000"),
         ("JWT_SECRETS", "k:short"),
         ("DATABASE_URL", "mysql://nope"),
+        ("DATABASE_URL", "postgresql://u@127.0.0.1:abc/d"),
+        ("REDIS_URL", "redis://127.0.0.1:abc/0"),
         ("SESI_TIME_SCALE", "fast"),
         ("TRUSTED_PROXIES", "somewhere"),
         ("OTP_SENDER", "pigeon"),
@@ -54,6 +66,13 @@ def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stac
     assert "expected" in lines[0]
 
 
+def test_two_listeners_at_one_place_are_refused(stack: Stack) -> None:
+    done = stack.command("up", check=False, INTERNAL_PORT=stack.env["PUBLIC_PORT"])
+    assert (done.returncode, done.stderr) == (1, "sesi: PUBLIC_PORT and INTERNAL_PORT: expected two ports\n")
+    done = stack.command("up", check=False, JOBS_HOST="0.0.0.0", JOBS_PORT=stack.env["REALTIME_PORT"])
+    assert (done.returncode, done.stderr) == (1, "sesi: REALTIME_PORT and JOBS_PORT: expected two ports\n")
+
+
 @pytest.mark.parametrize(
     "env",
     [
@@ -63,16 +82,17 @@ def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stac
     ],
 )
 def test_production_refuses_development_secrets_and_scaled_time(stack: Stack, env: dict[str, str]) -> None:
-    good = {
-        "ENVIRONMENT": "production",
-        "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
-        "PASSWORD_ROUNDS": "11",
-        "SESI_TIME_SCALE": "1",
-    }
-    done = stack.command("settings", check=False, **{**good, **env})
+    done = stack.command("settings", check=False, **{**PRODUCTION, **env})
     assert done.returncode == 1
     assert "production" in done.stderr
-    assert stack.command("settings", **good).returncode == 0
+    assert stack.command("settings", **PRODUCTION).returncode == 0
+
+
+def test_in_production_nobody_is_made_up_and_nothing_is_paid_by_a_command(stack: Stack) -> None:
+    for command in (("seed", "demo"), ("gateway", "pay", new_id()), ("demo", "--running")):
+        done = stack.command(*command, check=False, **PRODUCTION)
+        assert done.returncode == 1, command
+        assert done.stderr.startswith("sesi: ENVIRONMENT: expected development or test"), command
 
 
 def test_a_blank_or_odd_heartbeat_cadence_is_thirty(stack: Stack) -> None:
@@ -86,7 +106,18 @@ def test_settings_mask_secrets(stack: Stack) -> None:
     shown = stack.command("settings").stdout
     assert CALLBACK_TOKEN not in shown
     assert stack.env["JWT_SECRETS"] not in shown
-    assert "PUSH_ACK_SECONDS" in shown
+    lines = [line.split("│") for line in shown.splitlines() if line.startswith("│")]
+    assert {line[1].strip() for line in lines} == settings.names()  # whole, also where a program reads
+
+
+def test_a_service_of_ones_own_knows_nothing_of_the_settings_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in settings.names():
+        monkeypatch.setenv(name, "https://gateway.example.test")
+    demo = Throwaway(60)
+    try:
+        assert [name for name, value in demo.env.items() if value == "https://gateway.example.test"] == []
+    finally:
+        asyncio.run(demo.stop())
 
 
 def test_another_time_anchor_than_the_database_s_is_refused(stack: Stack) -> None:
@@ -105,14 +136,36 @@ def test_seeding_again_changes_nothing(stack: Stack) -> None:
     assert "0 added" in stack.command("seed", "tiers").stdout
 
 
+TIER = {"mode": "call", "minutes": 91, "price_idr": 1}
+DISCOUNT = {"enabled": True, "price_idr": 1, "gimmick_price_idr": 2, "duration_minutes": 12, "modes": ["chat"]}
+BAD_TIERS: tuple[tuple[Any, str], ...] = (
+    ([], "no tiers file"),
+    ({"tier": []}, "tier: unknown"),
+    ({"tiers": [{"mode": "call", "hours": 1}]}, "hours"),
+    ({"tiers": [TIER, TIER | {"minutes": 100_000}]}, "tiers, number 2: minutes"),
+    ({"tiers": [TIER | {"minutes": "13"}]}, "tiers, number 1: minutes"),
+    ({"tiers": [TIER | {"mode": "video"}]}, "tiers, number 1: mode"),
+    ({"tiers": [TIER | {"price_idr": -1}]}, "tiers, number 1: price_idr"),
+    ({"tiers": [TIER | {"tag": ""}]}, "tiers, number 1: tag"),
+    ({"first_session_discount": DISCOUNT | {"modes": ["chta"]}}, "first_session_discount: modes"),
+    ({"first_session_discount": DISCOUNT | {"duration_minutes": True}}, "first_session_discount: duration_minutes"),
+    ({"first_session_discount": DISCOUNT | {"enabled": "yes"}}, "first_session_discount: enabled"),
+)
+
+
 async def test_tiers_come_from_a_file_and_a_bad_file_is_refused(world: World, tmp_path: pathlib.Path) -> None:
     stack, root = world.stack, await world.operator()
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"tiers": [{"mode": "call", "minutes": 90, "price_idr": 100000, "tag": "long"}]}))
-    bad.write_text(json.dumps({"tiers": [{"mode": "call", "hours": 1}]}))
     assert "call 90 min: Rp 100.000" in stack.command("seed", "tiers", str(good)).stdout
     assert "0 added" in stack.command("seed", "tiers", str(good)).stdout
-    assert stack.command("seed", "tiers", str(bad), check=False).returncode == 1
+    for document, named in BAD_TIERS:
+        bad.write_text(json.dumps(document))
+        done = stack.command("seed", "tiers", str(bad), check=False)
+        assert (done.returncode, named in done.stderr, "Traceback" in done.stderr) == (1, True, False), (
+            document,
+            done.stderr,
+        )
     (made,) = [tier for tier in (await root.get(TIERS))["items"] if (tier["mode"], tier["minutes"]) == ("call", 90)]
     gone = {"updated_at": made["updated_at"]}  # other tests know the usual prices
     await root.call("DELETE", f"{TIERS}/{made['id']}", params=gone)
@@ -133,6 +186,22 @@ def test_doctor_finds_all_well_and_says_what_is_not(stack: Stack) -> None:
     assert stack.command("doctor").returncode == 0
     sick = stack.command("doctor", check=False, REDIS_URL="redis://127.0.0.1:1/0")
     assert (sick.returncode, "REDIS_URL" in sick.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"OTP_SENDER": "http", "OTP_HTTP_URL": "http://127.0.0.1:1/otp"}, "check OTP_HTTP_URL"),
+        ({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": "x", "FCM_CREDENTIALS_FILE": "/nowhere"}, "FCM_CREDENTIALS_FILE"),
+        ({"PUBLIC_HOST": "192.0.2.1"}, "PUBLIC_HOST: expected an address to listen on"),
+        ({**PRODUCTION, "OTP_SENDER": "log"}, "set OTP_SENDER"),
+        ({**PRODUCTION}, "nobody can pay: set GATEWAY_ENABLED"),
+    ],
+)
+def test_doctor_says_of_what_can_not_work_that_it_does_not(stack: Stack, env: dict[str, str], named: str) -> None:
+    sick = stack.command("doctor", check=False, **env)
+    assert sick.returncode == 1
+    assert any(named in line for line in sick.stdout.splitlines() if line.startswith("bad")), sick.stdout
 
 
 async def test_the_development_gateway_pays(world: World) -> None:

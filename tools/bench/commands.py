@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import pathlib
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +23,24 @@ def _few(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0.5 <= number <= 3600:
+        raise argparse.ArgumentTypeError("from 0.5 to 3600")
+    return number
+
+
 def _bench(args: argparse.Namespace) -> int:
     from tools.bench import main
 
+    # Before an hour of runs, and not after it.
+    if args.compare is not None and not args.compare.is_file():
+        raise RuntimeError(f"{args.compare}: there is no such file to compare with")
+    for path in (args.json, args.page):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise RuntimeError(f"{path}: there is no such directory to write to")
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the servers are stopped
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     wish = main.Wish(
         names=tuple(args.names),
         runs=args.runs,
@@ -82,7 +98,7 @@ def add_commands(add: Callable[..., Any]) -> None:
     made = add("bench", _bench, "measure the hot paths on this machine, several runs each, peers beside us")
     made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
     made.add_argument("--runs", type=_few, metavar="N", help="runs of each (3 to 5)")
-    made.add_argument("--seconds", type=float, metavar="S", help="how long each load is measured (6)")
+    made.add_argument("--seconds", type=_seconds, metavar="S", help="how long each load is measured (6)")
     made.add_argument(
         "--template",
         type=pathlib.Path,

@@ -50,6 +50,7 @@ EXTRA = (
 # Not called, each for a reason.
 LEFT_OUT = {
     "core.reads.ledger.audit": "reads everything, once, on purpose: it is the audit",
+    "core.reads.ledger.audit_for_operator": "the audit, shared",
     "core.reads.ledger.check": "the audit itself, in a transaction of its caller's",
     "core.reads.people.authenticate": "needs a signed token; what it asks is operators.get and customers.ids_of",
 }
