@@ -15,7 +15,17 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-GARBAGE = (b"<html>502</html>", b"[]", b'"x"', b"null", b"\xff\xfe", b'{"keys": 5}', b'{"keys": [{"kty": "RSA"}]}', b"")
+GARBAGE = (
+    b"[" * 100_000,
+    b"<html>502</html>",
+    b"[]",
+    b'"x"',
+    b"null",
+    b"\xff\xfe",
+    b'{"keys": 5}',
+    b'{"keys": [{"kty": "RSA"}]}',
+    b"",
+)
 
 
 class Server:

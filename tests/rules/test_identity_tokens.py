@@ -380,6 +380,14 @@ async def test_keys_of_kinds_that_we_do_not_use_are_passed_over(server: Identity
     assert check(signed(GOOD)) == identity.verify(
         signed(GOOD), found, audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW
     )
+    server.fault = json.dumps(
+        {"keys": [KEY.published(), {**EC_KEY.published(), "kid": KEY.kid, "use": "enc"}]}
+    ).encode()
+    kept = await IdentityKeys(server.url).get(KEY.kid)
+    assert kept is not None
+    assert check(signed(GOOD)) == identity.verify(
+        signed(GOOD), kept, audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW
+    )
     unusable = await keys.get("ed")
     if unusable is not None:
         with pytest.raises(IdentityTokenInvalid):
