@@ -42,7 +42,7 @@ from core.storage.database import AWAY, Database, Tx
 
 LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
 CLOCK_EVERY_S = 60.0
-ERRANDS = 8  # to the gateway, side by side
+ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -73,7 +73,8 @@ class Runtime:
     push_sender: PushSender
     rate_limit: RateLimit
     turns: asyncio.Semaphore  # of what follows a commit with work in the database
-    errands: asyncio.Semaphore  # to the gateway, that no customer waits for
+    errands: asyncio.Semaphore  # questions to the gateway that no customer waits for
+    voids: asyncio.Semaphore  # of invoices: apart, because they must not hold up the questions
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
@@ -313,6 +314,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             rate_limit=RateLimit(settings),
             turns=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             errands=asyncio.Semaphore(ERRANDS),
+            voids=asyncio.Semaphore(VOIDS),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:

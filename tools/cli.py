@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pathlib
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +19,7 @@ from rich.table import Table
 from core.base import logs
 from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.ids import parse_id
+from core.base.process import end_as_by_hand
 from core.base.settings import SettingsError, shown
 from core.flows import setup
 from core.flows.setup import TierSeed
@@ -91,14 +91,8 @@ def _up(_: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from tools.demo import demo
 
-    _end_as_by_hand()
+    end_as_by_hand()
     return asyncio.run(demo(scale=args.scale, running=args.running))
-
-
-def _end_as_by_hand() -> None:
-    """Let SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does: what it has started is stopped."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _migrate(args: argparse.Namespace) -> int:

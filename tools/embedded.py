@@ -39,6 +39,8 @@ from typing import IO, Any, NamedTuple, Self
 
 import attrs
 
+from tools.processes import command_of
+
 HOST = "127.0.0.1"
 DATABASE = "sesi"
 
@@ -372,29 +374,6 @@ def _lock(data_dir: pathlib.Path) -> IO[str]:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
-
-
-def command_of(pid: int) -> str | None:
-    """Read the command line of a process, its words parted by spaces.
-
-    None when it is gone, or dead and only not yet reaped: a zombie whose threads have all ended holds neither
-    files nor ports. Empty while it ends.
-    """
-    if not pathlib.Path("/proc/self").exists():  # macOS
-        listed = ["ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)]
-        found = subprocess.run(listed, capture_output=True, text=True, check=False).stdout
-        state, _, command = found.strip().partition(" ")
-        return command if state and state[0] != "Z" else None
-    process = pathlib.Path("/proc", str(pid))
-    try:
-        # From the third field on, see proc(5); the second, a name in parentheses, may hold anything.
-        fields = process.joinpath("stat").read_bytes().rpartition(b")")[2].split()
-        state, threads = fields[0], int(fields[17])
-        if state in (b"Z", b"X") and threads <= 1:
-            return None
-        return os.fsdecode(process.joinpath("cmdline").read_bytes()).replace("\0", " ")
-    except OSError:
-        return None
 
 
 def _is_ours(pid: int, folder: pathlib.Path) -> bool:

@@ -54,6 +54,11 @@ async def _forwards(url: str) -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    out, _ = await process.communicate()
+    try:
+        out, _ = await process.communicate()
+    except BaseException:  # stopped: the lock is let go only when nobody migrates any more
+        process.terminate()
+        await process.wait()
+        raise
     if process.returncode != 0 or b"Traceback" in out:
         raise RuntimeError(f"the migration failed:\n{out.decode(errors='replace')[-4000:]}")

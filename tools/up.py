@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -9,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import attrs
 from rich.console import Console
@@ -17,11 +19,12 @@ from rich.table import Table
 
 from core.base.addresses import place
 from core.base.process import stop_event
-from core.base.settings import Settings, SettingsError
+from core.base.settings import Settings, SettingsError, meet
 from core.flows import setup
 from core.runtime import open_runtime
 from tools import environment, migrate
-from tools.embedded import Embedded, command_of
+from tools.embedded import Embedded
+from tools.processes import begun_at
 
 T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
@@ -76,16 +79,16 @@ class Child:
             return await self.process.wait()
 
 
-async def prepare(settings: Settings) -> tuple[str, str] | None:
-    """Migrate and seed; return a first administrator's e-mail and password, when one was made."""
+async def prepare(settings: Settings) -> None:
+    """Migrate and seed; show a first administrator's e-mail and password as soon as one is made."""
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:
         await setup.seed_defaults(runtime)
         await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
-        if settings.production:
-            return None
-        return await setup.first_administrator(runtime)
+        administrator = None if settings.production else await setup.first_administrator(runtime)
+        if administrator is not None:  # as a line: a narrow window would cut a table
+            console.print(f"administrator (shown once)  {'  '.join(administrator)}", soft_wrap=True, markup=False)
     finally:
         await runtime.close()
 
@@ -121,14 +124,17 @@ async def wait_ready(settings: Settings) -> None:
 
 
 def check_ports(settings: Settings) -> None:
-    """Raises SettingsError for the first port that is taken."""
+    """Raises SettingsError for the first port that is taken, or that two listeners are to have."""
+    for (one, host, port), (other, its_host, its_port) in itertools.combinations(environment.ports_of(settings), 2):
+        if port == its_port and meet(host, its_host):
+            raise SettingsError(f"{one} and {other}: expected two ports")
     for listener in environment.ports_of(settings):
         problem = environment.why_not(*listener)
         if problem is not None:
             raise SettingsError(problem)
 
 
-def show(settings: Settings, administrator: tuple[str, str] | None) -> None:
+def show(settings: Settings) -> None:
     """Print where everything is."""
     table = Table(title="Sesi is up", title_justify="left")
     table.add_column("what")
@@ -143,17 +149,15 @@ def show(settings: Settings, administrator: tuple[str, str] | None) -> None:
     table.add_row("jobs (health, metrics)", f"http://{place(settings.jobs_host, settings.jobs_port)}")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
     console.print(table)
-    if administrator is not None:  # beside the table, which a narrow window cuts
-        console.print(
-            f"administrator (shown once)  {administrator[0]}  {administrator[1]}", soft_wrap=True, markup=False
-        )
     console.print("Try `sesi demo`. Ctrl-C stops it all.")
 
 
 async def up(settings: Settings) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
-    end_orphans(settings)
+    mine = hold(settings)
+    if mine is not None:
+        end_orphans(settings)
     check_ports(settings)
     own: Embedded | None = None
     if not (settings.database_url and settings.redis_url):
@@ -164,25 +168,41 @@ async def up(settings: Settings) -> int:
             database_url=settings.database_url or servers.database_url,
             redis_url=settings.redis_url or servers.redis_url,
         )
-    children: list[Child] = []
+    try:
+        await _unless_stopped(prepare(settings), stopping)
+        await _keep_all(settings, own, stopping, noted=mine is not None)
+    finally:
+        if own is not None:
+            await asyncio.to_thread(own.stop)
+        if mine is not None:
+            _note(settings).unlink(missing_ok=True)
+            mine.close()
+        console.print("Sesi is down.")
+    return 0
+
+
+async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.Event, *, noted: bool) -> None:
+    """Start the processes and keep them alive until the stop, then end them. `noted`: for the next `sesi up` to find."""
+    if stopping.is_set():
+        return
+    logs = settings.sesi_data_dir / "log"
+    logs.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+    children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
+
+    def note() -> None:
+        if noted:
+            note_children(settings, children)
+
     keepers: list[asyncio.Task[None]] = []
     try:
-        administrator = await _unless_stopped(prepare(settings), stopping)
-        if stopping.is_set():
-            return 0
-        logs = settings.sesi_data_dir / "log"
-        logs.mkdir(parents=True, exist_ok=True)
-        env = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
-        children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
         for child in children:
             await child.start()
-        note_children(settings, children)
-        keepers = [
-            asyncio.create_task(child.keep(stopping, lambda: note_children(settings, children))) for child in children
-        ]
+            note()
+        keepers = [asyncio.create_task(child.keep(stopping, note)) for child in children]
         await _unless_stopped(wait_ready(settings), stopping)
         if not stopping.is_set():
-            show(settings, administrator)
+            show(settings)
         await _watch(own, stopping)
     finally:
         stopping.set()
@@ -191,11 +211,6 @@ async def up(settings: Settings) -> int:
                 group.create_task(child.stop(settings.shutdown_grace_seconds))
         for keeper in keepers:
             keeper.cancel()
-        if own is not None:
-            await asyncio.to_thread(own.stop)
-        _note(settings).unlink(missing_ok=True)
-        console.print("Sesi is down.")
-    return 0
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
@@ -218,33 +233,37 @@ def _note(settings: Settings) -> pathlib.Path:
 def note_children(settings: Settings, children: list[Child]) -> None:
     """Write down which processes are ours, for the next `sesi up` if this one is killed."""
     pids = {child.name: child.process.pid for child in children if child.process is not None}
-    _note(settings).write_text(json.dumps({"up": os.getpid(), **pids}))
+    _note(settings).write_text(json.dumps({name: [pid, begun_at(pid)] for name, pid in pids.items()}))
+
+
+def hold(settings: Settings) -> IO[str] | None:
+    """Return the lock of the one `sesi up` of a data directory, held until it is closed; None while another has it."""
+    settings.sesi_data_dir.mkdir(parents=True, exist_ok=True)
+    lock = (settings.sesi_data_dir / "up.lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    return lock
 
 
 def end_orphans(settings: Settings) -> None:
-    """End the processes of a `sesi up` that was killed: they hold its ports. Of one that lives nothing is touched."""
+    """End the processes of a `sesi up` that was killed: they hold its ports. For who holds the directory."""
     try:
-        pids = {str(name): int(pid) for name, pid in json.loads(_note(settings).read_text()).items()}
-    except (OSError, ValueError, AttributeError):
+        noted = {str(name): (int(pid), str(at)) for name, (pid, at) in json.loads(_note(settings).read_text()).items()}
+    except (OSError, ValueError, AttributeError, TypeError):
         return
-    if _runs(pids.pop("up", 0), "up"):
-        return
-    left = {name: pid for name, pid in pids.items() if _runs(pid, name)}
+    left = {name: one for name, one in noted.items() if begun_at(one[0]) == one[1]}
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for name, pid in left.items():
+        for name, (pid, _) in left.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
                 console.print(f"{name} was left behind by a `sesi up` that was killed; it is ended")
         deadline = time.monotonic() + settings.shutdown_grace_seconds + KILL_AFTER_S
-        while any(_runs(pid, name) for name, pid in left.items()) and time.monotonic() < deadline:
+        while left and time.monotonic() < deadline:
             time.sleep(0.05)
-        left = {name: pid for name, pid in left.items() if _runs(pid, name)}
-
-
-def _runs(pid: int, name: str) -> bool:
-    """Whether a process is a `sesi NAME`."""
-    words = (command_of(pid) or "").split() if pid > 0 else []
-    return bool(words) and words[-1] == name and any("sesi" in word or "tools.cli" in word for word in words)
+            left = {name: one for name, one in left.items() if begun_at(one[0]) == one[1]}
 
 
 async def _watch(own: Embedded | None, stopping: asyncio.Event) -> None:

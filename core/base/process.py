@@ -9,11 +9,23 @@ import signal
 YOUNG_OBJECTS = 25_000
 
 
+def endings() -> list[signal.Signals]:
+    """Return the signals, beside Ctrl-C, that end a command: SIGTERM, and SIGHUP unless `nohup` has it ignored."""
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, *hung_up]
+
+
+def end_as_by_hand() -> None:
+    """Let those signals end a command as Ctrl-C does: what it has started is stopped."""
+    for number in endings():
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
 def stop_event() -> asyncio.Event:
     """Return an event that SIGTERM, SIGINT and SIGHUP (its terminal was closed) set; the running loop owns them from now on."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, *endings()):
         loop.add_signal_handler(number, stop.set)
     return stop
 

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import ipaddress
-import itertools
 import pathlib
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -219,6 +218,11 @@ def variables() -> tuple["attrs.Attribute[Any]", ...]:
     return attrs.fields(Settings)
 
 
+def meet(one: str, other: str) -> bool:
+    """Whether two listeners of one machine are at the same place, if their ports are."""
+    return one == other or bool({one, other} & EVERYWHERE)
+
+
 def names() -> frozenset[str]:
     """Return the variables' names: a service of somebody's own is started without what is set for another."""
     return frozenset(field.name.upper() for field in variables())
@@ -261,17 +265,10 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
-    _check_ports(s)
+    if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process has both
+        raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected two ports")
     if s.production:
         _check_production(s)
-
-
-def _check_ports(s: Settings) -> None:
-    """No two listeners at one place."""
-    for one, other in itertools.combinations(("public", "internal", "realtime", "jobs"), 2):
-        hosts = {getattr(s, f"{name}_host") for name in (one, other)}
-        if getattr(s, f"{one}_port") == getattr(s, f"{other}_port") and (len(hosts) == 1 or hosts & EVERYWHERE):
-            raise SettingsError(f"{one.upper()}_PORT and {other.upper()}_PORT: expected two ports")
 
 
 def _check_identity(letter: str, *values: Any) -> None:

@@ -3,8 +3,11 @@
 The gateway does not repeat a call that found nobody (contract 4), so its refusal may be the only word of that money.
 """
 
+import asyncio
+
 from core.base import logs
-from core.base.errors import GatewayUnavailable
+from core.base.clock import real_sleep
+from core.base.errors import GatewayUnavailable, Unavailable
 from core.customers import store as customers
 from core.payments import rules
 from core.payments import store as payments
@@ -12,6 +15,8 @@ from core.payments.rules import Case
 from core.runtime import Runtime
 from core.steps import calls
 
+WAITS_S = 300.0  # for its turn and the gateway: behind so many others it is not worth while any more
+PAUSES_S = (1.0, 4.0, 15.0, 60.0)
 log = logs.get("payments")
 
 
@@ -19,20 +24,30 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
     """Void an invoice, best effort: one that is paid later all the same comes in as late money. Raises Unavailable."""
     if runtime.gateway is None:
         return
-    async with runtime.errands:
-        try:
+    try:
+        async with asyncio.timeout(WAITS_S), runtime.voids:
             if await runtime.gateway.void(gateway_invoice_id):
                 return
             invoice = await runtime.gateway.get(gateway_invoice_id)
-        except GatewayUnavailable:
-            log.warning("an invoice could not be voided", gateway_invoice_id=gateway_invoice_id)
-            return
+    except (GatewayUnavailable, TimeoutError):
+        log.warning("an invoice could not be voided", gateway_invoice_id=gateway_invoice_id)
+        return
     if invoice is None or invoice.status not in rules.PAID_STATUSES:
         return
     call = rules.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
-    case = call if isinstance(call, Case) else await _take(runtime, call)
+    case = call if isinstance(call, Case) else await _take_at_last(runtime, call)
     if case not in (Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE):
         log.error("an invoice is paid, and for nothing", gateway_invoice_id=gateway_invoice_id, result=case.result)
+
+
+async def _take_at_last(runtime: Runtime, call: rules.Call) -> Case:
+    """Take the money, though the database be away for a while: nobody will tell of it again. Raises Unavailable."""
+    for pause in PAUSES_S:
+        try:
+            return await _take(runtime, call)
+        except Unavailable:
+            await real_sleep(pause)
+    return await _take(runtime, call)
 
 
 async def _take(runtime: Runtime, call: rules.Call) -> Case:

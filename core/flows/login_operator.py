@@ -32,9 +32,6 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
         before = await operators.lock_by_email(tx, email)
     stored = before.password_hash if before and not before.disabled else ""
     right = await passwords.verify(password, stored, rounds=runtime.settings.password_rounds)
-    anew = None
-    if right and passwords.is_of_old(stored, rounds=runtime.settings.password_rounds):
-        anew = await passwords.make_hash(password, rounds=runtime.settings.password_rounds)
     refusal: DomainError | None = None
     issued: Tokens | None = None
     async with runtime.transaction() as tx:
@@ -58,8 +55,6 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
                 await operators.set_unknown_failures(tx, email, count=count, lockout_until=until)
         else:
             await operators.set_failures(tx, operator.id, count=0, lockout_until=None)
-            if anew is not None:  # so that a refusal takes as long for her as for nobody
-                await operators.set_hash(tx, operator.id, anew)
             issued = await tokens.issue(runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device)
     if operator is None or issued is None:
         raise refusal or LoginInvalid

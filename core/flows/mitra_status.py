@@ -71,7 +71,10 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
 async def close_asked(runtime: Runtime) -> dt.datetime | None:
     """Sweep: who was asked just as she went offline has not answered (contract 5)."""
     for mitra_id in await pairing.asked_offline(runtime.db):
-        async with runtime.transaction() as tx:
-            if await mitras.lock(tx, mitra_id) is not None:
-                await presence.close_asked(tx, mitra_id)
+        try:
+            async with runtime.transaction() as tx:
+                if await mitras.lock(tx, mitra_id) is not None:
+                    await presence.close_asked(tx, mitra_id)
+        except Exception:  # one mitra whose requests can't be closed must not keep the others from it
+            log.exception("an offline mitra's requests could not be closed", mitra_id=mitra_id)
     return None

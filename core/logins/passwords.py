@@ -54,11 +54,6 @@ async def make_hash(password: str, *, rounds: int) -> str:
     return await asyncio.to_thread(_hasher(rounds).hash, password)
 
 
-def is_of_old(stored: str, *, rounds: int) -> bool:
-    """Whether a hash took another number of steps than one of today: a good login is the time to make it anew."""
-    return bool(stored) and bcrypt.from_string(stored).rounds != rounds
-
-
 async def verify(password: str, stored: str, *, rounds: int) -> bool:
     """Whether the password is the one; takes the same time when there is no hash."""
     if len(password.encode()) > 72 or "\0" in password:

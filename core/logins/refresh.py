@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 SEAL_BYTES = 16
 SIZE = 16 + 4 + SECRET_BYTES + SEAL_BYTES
 RETRY_WINDOW = dt.timedelta(seconds=30)  # contract 3
-REMEMBERED = 50  # used tokens of a device
+REMEMBERED = 100  # used tokens of a device
 
 
 class RefreshInvalid(DomainError):
@@ -46,20 +46,23 @@ class Held:
     """What the database knows of an auth session's tokens.
 
     `used`: those before the previous one that were used within the window, and when. The last rotation says nothing of
-    them: a thief who goes on rotating would never be found out.
+    them: a thief who goes on rotating would never be found out. None: a process of an older version has rotated last.
     """
 
     present_hash: str
     previous_hash: str | None
     rotated_at: dt.datetime | None
-    used: dict[str, dt.datetime]
+    used: dict[str, dt.datetime] | None
 
     def used_after_rotation(self, now: dt.datetime) -> dict[str, dt.datetime]:
-        """Return `used` as it is when the present token becomes the previous one."""
-        used = dict(self.used)
+        """Return `used` as it is when the present token becomes the previous one.
+
+        Twice the window is kept: who came in time may be judged late, behind a lock.
+        """
+        used = dict(self.used or {})
         if self.previous_hash is not None and self.rotated_at is not None:
             used[self.previous_hash] = self.rotated_at
-        recent = [(digest, at) for digest, at in used.items() if now < at + RETRY_WINDOW]
+        recent = [(digest, at) for digest, at in used.items() if now < at + 2 * RETRY_WINDOW]
         return dict(sorted(recent, key=lambda one: one[1])[-REMEMBERED:])
 
 
@@ -124,7 +127,8 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
         and now < held.rotated_at + RETRY_WINDOW
     ):
         return Verdict.RETRY
-    if digest in held.used and now < held.used[digest] + RETRY_WINDOW:
+    used_at = held.rotated_at if held.used is None else held.used.get(digest)
+    if used_at is not None and now < used_at + RETRY_WINDOW and digest != held.previous_hash:
         return Verdict.STALE
     return Verdict.REUSED
 

@@ -26,7 +26,7 @@ class AuthSession:
     refresh_token_hash: str
     previous_token_hash: str | None
     rotated_at: dt.datetime | None
-    used_tokens: dict[str, dt.datetime]
+    used_tokens: dict[str, dt.datetime] | None
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
 
@@ -69,9 +69,8 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     if row is None:
         return None
     values = as_dict(row)
-    values["used_tokens"] = {
-        digest: dt.datetime.fromisoformat(at) for digest, at in (values["used_tokens"] or {}).items()
-    }
+    if values["used_tokens"] is not None:
+        values["used_tokens"] = {digest: dt.datetime.fromisoformat(at) for digest, at in values["used_tokens"].items()}
     return AuthSession(**values)
 
 

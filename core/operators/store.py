@@ -102,11 +102,6 @@ async def role_by_name(reader: Reader, name: str) -> str | None:
     return str(found) if found else None
 
 
-async def set_hash(tx: Tx, operator_id: str, password_hash: str) -> None:
-    """Keep another hash of the same password."""
-    await tx.execute("UPDATE control_center_users SET password_hash = $2 WHERE id = $1", operator_id, password_hash)
-
-
 async def create(tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str) -> str | None:
     """Insert an operator; None when the e-mail is taken."""
     operator_id = await tx.fetchval(

@@ -15,7 +15,7 @@ import attrs
 from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
-from core.base.plain_json import storable
+from core.base.plain_json import plain_text, storable
 from core.base.settings import Settings
 from core.outside.answers import read_json
 
@@ -116,8 +116,8 @@ class HttpOtpSender:
         """Post; a second try carries the same otp_request_id, so the gateway can tell."""
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
-        reference = storable(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
-        if reference is None:  # some say with a 200 that they did not send it
+        reference = plain_text(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
+        if not reference:  # some say with a 200 that they did not send it
             log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
             raise OtpDeliveryFailed
         return reference

@@ -235,7 +235,7 @@ async def test_a_code_that_could_not_be_sent_does_not_count(world: World) -> Non
     "body",
     [
         *(b"", b"<html>", b"[]", b"{}", b'{"status": false, "message": "no credit"}', b'{"reference": ""}'),
-        *(b'{"reference": 7}', b'{"reference": "a\\u0000b"}', b'{"reference": "\\ud800"}', b"[" * 100_000),
+        *(b'{"reference": {"id": 7}}', b'{"reference": null}', b'{"reference": "\\u0000"}', b"[" * 100_000),
     ],
 )
 async def test_a_provider_that_names_no_reference_has_not_sent_it(body: bytes) -> None:
@@ -244,8 +244,10 @@ async def test_a_provider_that_names_no_reference_has_not_sent_it(body: bytes) -
         with pytest.raises(OtpDeliveryFailed):
             await HttpOtpSender(url=url, token="t").send(code)
         assert len(heard) == 1  # what was answered is not repeated: it may have been sent
-    async with odd_provider(said(200, b'{"reference": "r-1"}')) as (url, _):
-        assert await HttpOtpSender(url=url, token="t").send(code) == "r-1"
+    references = {b'"r-1"': "r-1", b"4711": "4711", b'"a\\u0000b"': "ab", b'"' + b"x" * 300 + b'"': "x" * 255}
+    for written, kept in references.items():
+        async with odd_provider(said(200, b'{"reference": ' + written + b"}")) as (url, _):
+            assert await HttpOtpSender(url=url, token="t").send(code) == kept
 
 
 # -- tries

@@ -26,7 +26,7 @@ from core.flows import (
 )
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
-from core.logins import passwords, refresh
+from core.logins import refresh
 from core.operators import store as operators
 from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
@@ -246,23 +246,6 @@ def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stag
         )
         assert (operator.role_id, operator.permissions) == (other, {"sessions": "write"})
         assert await stage.runtime.db.fetchval(unknown) == before
-
-    stage.run(play())
-
-
-def test_a_good_login_makes_a_hash_of_other_days_anew(stage: Stage) -> None:
-    async def play() -> None:
-        operator_id, email, _ = await _operator(stage)
-        old = await passwords.make_hash(PASSWORD, rounds=5)
-        kept = "UPDATE control_center_users SET password_hash = $2 WHERE id = $1"
-        await stage.runtime.db.fetch(kept, operator_id, old)
-        hashes = []
-        for _ in range(2):
-            await login_operator.sign_in(stage.runtime, email=email, password=PASSWORD, device={})
-            stored = "SELECT password_hash FROM control_center_users WHERE id = $1"
-            hashes.append(await stage.runtime.db.fetchval(stored, operator_id))
-        assert hashes[0] == hashes[1] != old
-        assert not passwords.is_of_old(hashes[0], rounds=stage.runtime.settings.password_rounds)
 
     stage.run(play())
 

@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import uuid
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +185,23 @@ def test_each_token_has_a_window_of_its_own_however_often_the_others_are_used(le
         for n, good in enumerate(within)
     ]
     assert len(held.used) <= REMEMBERED
+
+
+def test_who_came_in_time_is_judged_so_behind_a_lock():
+    """Somebody else's rotation was a moment after the window, and got the lock first."""
+    chain = a_chain(3)
+    held, _ = held_through(chain, RETRY_WINDOW + A_MOMENT)
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
+
+
+def test_where_a_process_of_an_older_version_has_rotated_nobody_is_signed_out_for_it():
+    chain = a_chain(3)
+    held = attrs.evolve(held_after(chain), used=None)
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(chain[1], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert held.used_after_rotation(NOW) == {hash_of(chain[1]): NOW}
 
 
 def test_what_is_remembered_of_used_tokens_has_a_bound():

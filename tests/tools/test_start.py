@@ -2,15 +2,18 @@
 
 import asyncio
 import json
-import os
 import pathlib
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
+from core.base import settings
 from tests.stack import Stack
-from tools.embedded import command_of
+from tools import up
+from tools.processes import begun_at, command_of
 from tools.service import PROCESSES, Service
 from tools.throwaway import Throwaway
 
@@ -28,8 +31,9 @@ def test_each_process_starts_by_its_command_and_ends_orderly(name: str) -> None:
 
 
 def children(demo: Throwaway) -> dict[str, int]:
-    """The processes of the running `sesi up`, and itself."""
-    return json.loads((pathlib.Path(demo.env["SESI_DATA_DIR"]) / "up.json").read_text())
+    """The processes of the running `sesi up`."""
+    noted = json.loads((pathlib.Path(demo.env["SESI_DATA_DIR"]) / "up.json").read_text())
+    return {name: pid for name, (pid, _) in noted.items()}
 
 
 def gone(pids: dict[str, int]) -> None:
@@ -46,18 +50,42 @@ def test_a_service_whose_up_was_killed_comes_up_again_and_ends_with_its_terminal
         try:
             await demo.start()
             first = children(demo)
-            os.kill(first["up"], signal.SIGKILL)
+            assert set(first) == set(PROCESSES)
             assert demo._process is not None
+            demo._process.kill()
             await demo._process.wait()
-            left = {name: first[name] for name in PROCESSES}
-            assert all(command_of(pid) for pid in left.values())  # they hold the ports
+            assert all(command_of(pid) for pid in first.values())  # they hold the ports
             await demo.start()
-            gone(left)
+            gone(first)
             second = children(demo)
-            os.kill(second["up"], signal.SIGHUP)
+            demo._process.send_signal(signal.SIGHUP)
             assert await demo._process.wait() == 0
             gone(second)
         finally:
             await demo.stop()
 
     asyncio.run(play())
+
+
+def test_nobody_elses_process_is_ended_for_one_that_was_left_behind(tmp_path: pathlib.Path) -> None:
+    """Its id is in the note of a service that was killed, perhaps before the machine was started again."""
+    service, note = settings.read({"SESI_DATA_DIR": str(tmp_path)}), tmp_path / "up.json"
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        for written in ("", "[]", "{", '{"api": 7}', f'{{"api": [{sleeper.pid}, "another start"], "jobs": [1, null]}}'):
+            note.write_text(written)
+            up.end_orphans(service)
+            assert sleeper.poll() is None, written
+        note.write_text(json.dumps({"api": [sleeper.pid, begun_at(sleeper.pid)]}))
+        up.end_orphans(service)
+        assert sleeper.wait(0) == -signal.SIGTERM
+
+
+def test_a_closed_terminal_ends_what_nohup_has_not_kept() -> None:
+    code = "import signal; from core.base.process import endings; print(signal.SIGHUP in endings())"
+    for ignored in (False, True):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        try:
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        assert done.stdout.strip() == str(not ignored)

@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import pathlib
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from core.base.process import end_as_by_hand
 from tools import environment, migrate
 from tools.bench.names import NAMES
 
@@ -39,8 +39,7 @@ def _bench(args: argparse.Namespace) -> int:
     for path in (args.json, args.page):
         if path is not None and not path.absolute().parent.is_dir():
             raise RuntimeError(f"{path}: there is no such directory to write to")
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the servers are stopped
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    end_as_by_hand()
     wish = main.Wish(
         names=tuple(args.names),
         runs=args.runs,
