@@ -1,6 +1,7 @@
 """Brings the database up to date; safe when several processes do it at once (specification, Versioning 2)."""
 
 import asyncio
+import contextlib
 import os
 import sys
 
@@ -57,7 +58,8 @@ async def _forwards(url: str) -> None:
     try:
         out, _ = await process.communicate()
     except BaseException:  # stopped: the lock is let go only when nobody migrates any more
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
         await process.wait()
         raise
     if process.returncode != 0 or b"Traceback" in out:
