@@ -45,9 +45,8 @@ class Connection:
         self.pinged = 0
         self._waiting = 0  # frames that were put and have not gone out
         self._written = 0  # bytes of frames
-        self._writes: list[
-            tuple[int, int]
-        ] = []  # (bytes written by its end, frames) of each write that may not have gone out
+        # (bytes written by its end, frames) of each write that may not have gone out
+        self._writes: list[tuple[int, int]] = []
         self._tokens = float(hub.burst)
         self._tokens_at = self.last_seen
 

@@ -28,6 +28,7 @@ from core.reactions import react
 from core.reads import ledger, payments
 from core.runtime import Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
+from tools.arguments import between
 from tools.bench.commands import add_commands
 from tools.embedded import EmbeddedError
 
@@ -266,20 +267,6 @@ def _doctor(_: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 1000:
-        raise argparse.ArgumentTypeError("from 1 to 1000")
-    return number
-
-
-def _scale(text: str) -> float:
-    number = float(text)
-    if not 1 <= number <= LONGEST_DEMO_SCALE:
-        raise argparse.ArgumentTypeError(f"from 1 to {LONGEST_DEMO_SCALE:g}")
-    return number
-
-
 def parser() -> argparse.ArgumentParser:
     """Build the command line."""
     root = argparse.ArgumentParser(
@@ -328,7 +315,7 @@ def parser() -> argparse.ArgumentParser:
     )
     pay.add_argument("payment_request_id", metavar="PAYMENT_REQUEST_ID")
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
-    pay.add_argument("--repeat", type=_positive, default=1, metavar="N")
+    pay.add_argument("--repeat", type=between(int, 1, 1000), default=1, metavar="N")
     pay.add_argument("--late", action="store_true", help="the money came in a day after")
     bring_in = add(
         "import",
@@ -338,7 +325,12 @@ def parser() -> argparse.ArgumentParser:
     )
     bring_in.add_argument("file", metavar="FILE")
     demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
-    demo.add_argument("--scale", type=_scale, default=60.0, help="how fast the service's time runs, 1 to 120 (60)")
+    demo.add_argument(
+        "--scale",
+        type=between(float, 1.0, LONGEST_DEMO_SCALE),
+        default=60.0,
+        help="how fast the service's time runs, 1 to 120 (60)",
+    )
     demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
     add_commands(add)
     audit = add("audit", _audit, "check money and state invariants over the whole database")

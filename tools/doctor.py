@@ -38,11 +38,11 @@ async def _otp_sender(settings: Settings) -> Check:
         return "OTP sender", False, "log, which hides the codes in production: set OTP_SENDER"
     url = {"http": settings.otp_http_url, "twilio_verify": settings.twilio_verify_base_url}.get(settings.otp_sender)
     if url is not None:
-        place = urllib.parse.urlsplit(url)
+        where = urllib.parse.urlsplit(url)
         try:
             async with asyncio.timeout(3):
                 _, writer = await asyncio.open_connection(
-                    place.hostname, place.port or {"https": 443}.get(place.scheme, 80)
+                    where.hostname, where.port or {"https": 443}.get(where.scheme, 80)
                 )
             writer.close()
         except (OSError, TimeoutError) as error:

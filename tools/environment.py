@@ -33,6 +33,12 @@ def read(*, servers: bool = True) -> Settings:
     )
 
 
+def without_settings() -> dict[str, str]:
+    """Return the environment for a service of one's own: with a setting of another, it would ask that one's gateway."""
+    ours = settings_module.names()
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
 def not_in_production(settings: Settings) -> None:
     """Raises SettingsError where people and money are real: what follows makes them up."""
     if settings.production:

@@ -1,6 +1,5 @@
 """A whole service of its own, process by process: servers, data and ports that are nobody else's. Tests and the bench use it."""
 
-import os
 import pathlib
 import secrets
 import shutil
@@ -13,7 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Protocol
 
-from core.base import settings
+from tools import environment
 from tools.client import Addresses
 from tools.embedded import Embedded
 from tools.throwaway import free_port
@@ -69,7 +68,7 @@ class Service:
         self.ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
         self.scale = scale
         self.env = {
-            **{name: value for name, value in os.environ.items() if name not in settings.names()},
+            **environment.without_settings(),
             "ENVIRONMENT": "test",
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,

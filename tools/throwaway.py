@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 
-from core.base import settings
+from tools import environment
 from tools.client import Addresses
 from tools.inbox import CodeInbox
 from tools.push_inbox import PushInbox
@@ -49,8 +49,7 @@ class Throwaway:
         self._dir.chmod(0o711)  # as root PostgreSQL runs as somebody else, who must get through to its own folder
         self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
         self.env = {
-            # Not a setting of another service's: it would be that one's gateway that is asked for money.
-            **{name: value for name, value in os.environ.items() if name not in settings.names()},
+            **environment.without_settings(),
             **self.inbox.environment,
             **self.pushes.environment,
             "PUSH_ACK_SECONDS": "1",

@@ -224,7 +224,7 @@ def meet(one: str, other: str) -> bool:
 
 
 def names() -> frozenset[str]:
-    """Return the variables' names: a service of somebody's own is started without what is set for another."""
+    """Return the variables' names."""
     return frozenset(field.name.upper() for field in variables())
 
 

@@ -134,7 +134,7 @@ class Gateway:
                     return good[0]
                 for odd in found:  # nobody should pay one that can't be used
                     if odd.status != EXPIRED:
-                        await self._call("POST", f"/invoices/{odd.id}/expire!")
+                        await self._expire(odd.id)
             answer = await self._call("POST", "/v2/invoices", json=body)
             invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
             if invoice is not None and _is_good(invoice, wanted):
@@ -180,10 +180,13 @@ class Gateway:
         for attempt in range(ATTEMPTS):
             if attempt:
                 await _pause(attempt)
-            answer = await self._call("POST", f"/invoices/{invoice_id}/expire!")
+            answer = await self._expire(invoice_id)
             if answer is not None:
                 return answer.status < 300
         raise GatewayUnavailable
+
+    async def _expire(self, invoice_id: str) -> _Answer | None:
+        return await self._call("POST", f"/invoices/{invoice_id}/expire!")
 
 
 def make_gateway(settings: Settings) -> Gateway | None:

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from core.base.actor import Actor
 from core.base.pages import Page
 from core.flows import (
     customer_edit,
@@ -22,17 +23,18 @@ from tests.flows.conftest import WISH, Stage
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
 
 
+async def _a_chat_before_the_account(stage: Stage, *, name: str) -> tuple[Actor, Actor, Actor, str]:
+    """An account of that name, a customer who is not joined to it yet, and her mitra, who is online; and their session."""
+    account, before, mitra = await stage.customer(), await stage.customer(), await stage.mitra()
+    await customer_edit.set_display_name(stage.runtime, account, display_name=name)
+    await mitra_status.go_online(stage.runtime, mitra)
+    return account, before, mitra, await stage.begun(before, mitra)
+
+
 def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_it(quiet: Stage) -> None:
     async def play() -> None:
-        runtime, account, before, mitra = (
-            quiet.runtime,
-            await quiet.customer(),
-            await quiet.customer(),
-            await quiet.mitra(),
-        )
-        await customer_edit.set_display_name(runtime, account, display_name="Sari")
-        await mitra_status.go_online(runtime, mitra)
-        session_id = await quiet.begun(before, mitra)
+        runtime = quiet.runtime
+        account, _, mitra, session_id = await _a_chat_before_the_account(quiet, name="Sari")
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         left = await payment_request.request_payment(runtime, await quiet.customer(), WISH)
         await quiet.told(left.payment_request_id, left.amount)
@@ -58,15 +60,8 @@ def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_
     quiet: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
-        runtime, account, before, mitra = (
-            quiet.runtime,
-            await quiet.customer(),
-            await quiet.customer(),
-            await quiet.mitra(),
-        )
-        await customer_edit.set_display_name(runtime, account, display_name="Kencana")
-        await mitra_status.go_online(runtime, mitra)
-        session_id = await quiet.begun(before, mitra)
+        runtime = quiet.runtime
+        account, before, _, session_id = await _a_chat_before_the_account(quiet, name="Kencana")
         everything, nothing = [session_id], list[str]()
         for joined, expected in ((False, nothing), (True, everything)):
             if joined:

@@ -11,23 +11,10 @@ from rich.table import Table
 
 from core.base.process import end_as_by_hand
 from tools import environment, migrate
+from tools.arguments import between
 from tools.bench.names import NAMES
 
 console = Console(highlight=False)
-
-
-def _few(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 100:
-        raise argparse.ArgumentTypeError("from 1 to 100")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0.5 <= number <= 3600:
-        raise argparse.ArgumentTypeError("from 0.5 to 3600")
-    return number
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -96,8 +83,10 @@ def add_commands(add: Callable[..., Any]) -> None:
     """Add `bench` and `grow` to the command line."""
     made = add("bench", _bench, "measure the hot paths on this machine, several runs each, peers beside us")
     made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
-    made.add_argument("--runs", type=_few, metavar="N", help="runs of each (3 to 5)")
-    made.add_argument("--seconds", type=_seconds, metavar="S", help="how long each load is measured (6)")
+    made.add_argument("--runs", type=between(int, 1, 100), metavar="N", help="runs of each (3 to 5)")
+    made.add_argument(
+        "--seconds", type=between(float, 0.5, 3600.0), metavar="S", help="how long each load is measured (6)"
+    )
     made.add_argument(
         "--template",
         type=pathlib.Path,

@@ -1,0 +1,19 @@
+"""Numbers of a command line, within bounds."""
+
+import argparse
+from collections.abc import Callable
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
+
+
+def between(read: Callable[[str], N], low: N, high: N) -> Callable[[str], N]:
+    """Return an argument's type: a number from `low` to `high`, which the message names."""
+
+    def checked(text: str) -> N:
+        number = read(text)
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"from {low:g} to {high:g}")
+        return number
+
+    return checked
