@@ -9,6 +9,12 @@ REQUESTS = Counter(
 )
 REQUEST_SECONDS = Histogram("sesi_http_request_seconds", "Time to answer.", ["listener"], registry=REGISTRY)
 REFUSALS = Counter("sesi_refusals_total", "Refusals by code.", ["code"], registry=REGISTRY)
+LIMITED = Counter(
+    "sesi_limited_total",
+    "Requests, frames, calls and connections that a limit refused or cut off, by the limit's name in docs/security.md.",
+    ["limit"],
+    registry=REGISTRY,
+)
 UNDOCUMENTED_ANSWERS = Counter(
     "sesi_undocumented_answers_total",
     "Refusals that the route's declaration, and so its interface document, does not know.",

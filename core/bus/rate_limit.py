@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from core.base import logs
+from core.base import logs, metrics
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Kind
 from core.base.settings import Settings
@@ -131,6 +131,7 @@ class RateLimit:
             key=key, limit=limit, now_us=now_us, answer=asyncio.get_running_loop().create_future()
         ))  # fmt: skip
         if answer < 0:
+            metrics.LIMITED.labels(limit.name).inc()
             raise RateLimited(retry_after_seconds=max(1, math.ceil(-answer / 1_000_000)))
 
     async def _ask(self, question: _Question) -> int:

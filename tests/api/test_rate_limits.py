@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -138,6 +139,15 @@ async def test_a_refusal_says_when_to_come_again_and_lets_browsers_read_it(
     assert "Access-Control-Allow-Origin" not in foreign.headers
     preflight = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
     assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # a browser's question is free
+
+
+async def test_refusal_by_general_limit_increments_its_metric(doors: Doors, http: aiohttp.ClientSession) -> None:
+    await Visitor(http).storm(BURST + 2, doors.first)
+    async with http.get(f"{doors.stack.addresses.internal}/metrics") as answer:
+        figures = await answer.text()
+    counted = re.search(r'^sesi_limited_total\{limit="general"\} ([0-9.]+)$', figures, re.MULTILINE)
+    assert counted is not None
+    assert float(counted[1]) >= 2
 
 
 async def test_a_user_has_one_bucket_wherever_she_is(doors: Doors, http: aiohttp.ClientSession) -> None:
