@@ -142,6 +142,8 @@ async def serve(settings: Settings) -> int:
     log.info("api listens", public=settings.public_port, internal=settings.internal_port)
     stopper = asyncio.create_task(stop.wait())
     await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)
+    if stop.is_set():
+        await runtime.drain(stop)
     for server in servers:
         server.should_exit = True
     await asyncio.wait(tasks)

@@ -19,6 +19,7 @@ import attrs
 from core.base import ids, logs, metrics
 from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
+from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.base.together import Together
 from core.bus.bus import SIGNALS, Bus, frames_of
@@ -80,6 +81,7 @@ class Runtime:
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
+    draining: bool = False  # stopping: no longer ready, still serving
     brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
     # Set by core.reactions: committed signal -> flow that follows in this process.
     react: Reaction | None = None
@@ -244,7 +246,12 @@ class Runtime:
         self.config.values = effective(values, cadence_seconds=self.settings.mitra_heartbeat_cadence_seconds)
 
     async def ready(self) -> tuple[bool, bool, str | None]:
-        """Return (ready, degraded, why not): the database answers and is migrated; the bus answers (contract 1)."""
+        """Return (ready, degraded, why not).
+
+        Ready: not stopping, the database answers and is migrated. Degraded: the bus does not answer.
+        """
+        if self.draining:
+            return False, False, "the process is stopping"
         try:
             async with asyncio.timeout(3):
                 names = {row["name"] for row in await self.db.fetch("SELECT name FROM migration")}
@@ -254,6 +261,15 @@ class Runtime:
         if missing:
             return False, False, "the database is not migrated: run `sesi migrate`"
         return True, not await self.bus.ping(), None
+
+    async def drain(self, stop: asyncio.Event) -> None:
+        """Stop being ready and keep serving for DRAIN_SECONDS, so that load balancers send new clients elsewhere first.
+
+        `stop` is the event of the process's signals: a second signal ends the wait.
+        """
+        self.draining = True
+        log.info("draining", seconds=self.settings.drain_seconds)
+        await wait_for_second_signal(stop, self.settings.drain_seconds)
 
     async def close(self) -> None:
         """Finish what follows from commits, send the last signals, close all connections."""

@@ -36,6 +36,7 @@ async def serve(settings: Settings) -> int:
     settle_memory()
     log.info("jobs run", port=settings.jobs_port)
     await stop.wait()
+    await runtime.drain(stop)
     timers.stop()
     await timers.ended(settings.shutdown_grace_seconds / 2)
     await runner.cleanup()

@@ -75,6 +75,7 @@ async def serve(settings: Settings) -> int:
     settle_memory()
     log.info("realtime listens", port=settings.realtime_port)
     await stop.wait()
+    await runtime.drain(stop)
     for sockets in paths:
         sockets.open = False
     await site.stop()

@@ -75,6 +75,7 @@ class Service:
             "SESI_DATA_DIR": str(self.root),
             "SESI_TIME_SCALE": str(scale),
             "JWT_SECRETS": "test:" + secrets.token_hex(32),
+            "DRAIN_SECONDS": "0",  # no load balancer is in front
             "SHUTDOWN_GRACE_SECONDS": "5",
             "PASSWORD_ROUNDS": "4",  # nobody guesses here
             # Everybody here comes from one address; whoever looks at the limit sets it.

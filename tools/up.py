@@ -155,6 +155,8 @@ def show(settings: Settings) -> None:
 async def up(settings: Settings) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
+    if not os.environ.get("DRAIN_SECONDS"):  # no load balancer is in front of it
+        settings = attrs.evolve(settings, drain_seconds=0)
     mine = hold(settings)
     if mine is not None:
         end_orphans(settings)
@@ -187,7 +189,12 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
         return
     logs = settings.sesi_data_dir / "log"
     logs.mkdir(parents=True, exist_ok=True)
-    env = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+    env = {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "DRAIN_SECONDS": str(settings.drain_seconds),
+    }
     children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
 
     def note() -> None:
@@ -208,7 +215,7 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
         stopping.set()
         async with asyncio.TaskGroup() as group:
             for child in children:
-                group.create_task(child.stop(settings.shutdown_grace_seconds))
+                group.create_task(child.stop(settings.drain_seconds + settings.shutdown_grace_seconds))
         for keeper in keepers:
             keeper.cancel()
 
@@ -260,7 +267,7 @@ def end_orphans(settings: Settings) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
                 console.print(f"{name} was left behind by a `sesi up` that was killed; it is ended")
-        deadline = time.monotonic() + settings.shutdown_grace_seconds + KILL_AFTER_S
+        deadline = time.monotonic() + settings.drain_seconds + settings.shutdown_grace_seconds + KILL_AFTER_S
         while left and time.monotonic() < deadline:
             time.sleep(0.05)
             left = {name: one for name, one in left.items() if begun_at(one[0]) == one[1]}

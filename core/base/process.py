@@ -30,6 +30,16 @@ def stop_event() -> asyncio.Event:
     return stop
 
 
+async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> None:
+    """Wait `seconds` real seconds after a stop signal, or until another one comes; `stop` is set again at the end."""
+    stop.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        stop.set()
+
+
 def settle_memory() -> None:
     """Leave what was loaded for good out of the search for cycles, and search less often; call it when all is loaded."""
     gc.collect()

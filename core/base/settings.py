@@ -198,6 +198,7 @@ class Settings:
     ws_frames_per_second: int = _setting("30", _bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_frames_burst: int = _setting("200", _bounded(1, 1_000_000), "frames, 1 to 1000000")
     password_rounds: int = _setting("11", _bounded(4, 16), "a power of two, 4 to 16; 10 or more in production")
+    drain_seconds: int = _setting("5", _bounded(0, 300), "seconds, 0 to 300")
     shutdown_grace_seconds: int = _setting("10", _bounded(1, 300), "seconds, 1 to 300")
     sesi_time_scale: float = _setting("1", _scale, "a number from 0.01 to 10000")
     sesi_time_anchor: dt.datetime | None = _setting("", _moment, "an ISO 8601 time with a zone")

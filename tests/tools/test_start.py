@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +17,7 @@ from core.base import settings
 from tests.stack import Stack
 from tools import up
 from tools.processes import begun_at, command_of
-from tools.service import PROCESSES, Service
+from tools.service import PORT_OF, PROCESSES, Service
 from tools.throwaway import Throwaway
 
 DEADLINE_S = 30.0
@@ -28,6 +31,50 @@ def test_each_process_starts_by_its_command_and_ends_orderly(name: str) -> None:
         assert service.stop(name) == 0, service.log(name)
     finally:
         service.close()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A service whose processes are not started."""
+    made = Service(durable=False, template=Stack.template, prefix="sesi-test-")
+    yield made
+    made.close()
+
+
+def probe(service: Service, name: str, path: str) -> int:
+    """The status of one request over a new connection."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[PORT_OF[name]]}{path}", timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def wait_unready(service: Service, name: str) -> None:
+    """Wait until a process says that it is not ready. Raises OSError when it takes no connection."""
+    deadline = time.monotonic() + DEADLINE_S
+    while probe(service, name, "/readyz") != 503:
+        assert time.monotonic() < deadline, service.log(name)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_stopping_process_is_unready_first_and_serves_until_the_drain_ends(service: Service, name: str) -> None:
+    service.start(name, DRAIN_SECONDS="300")
+    service.processes[name].terminate()
+    wait_unready(service, name)
+    assert probe(service, name, "/healthz") == 200
+    assert service.processes[name].poll() is None
+    service.processes[name].terminate()  # a second signal ends the drain
+    assert service.processes[name].wait(DEADLINE_S) == 0, service.log(name)
+
+
+def test_drain_ends_after_its_seconds(service: Service) -> None:
+    service.start("api", DRAIN_SECONDS="2")
+    began = time.monotonic()
+    service.processes["api"].terminate()
+    assert service.processes["api"].wait(DEADLINE_S) == 0, service.log("api")
+    assert time.monotonic() - began >= 2
 
 
 def children(demo: Throwaway) -> dict[str, int]:
