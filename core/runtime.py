@@ -19,6 +19,7 @@ import attrs
 from core.base import ids, logs, metrics
 from core.base.clock import Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
+from core.base.keys import Keys
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.base.together import Together
@@ -67,6 +68,7 @@ class Runtime:
     bus: Bus
     config: Config
     tokens: AccessTokens
+    keys: Keys
     otp_sender: OtpSender
     webhook_sink: WebhookSink
     identity_providers: dict[str, IdentityProvider]
@@ -322,6 +324,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             bus=Bus(settings.redis_url),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
+            keys=Keys(secret for _, secret in settings.jwt_secrets),
             otp_sender=make_otp_sender(settings),
             webhook_sink=WebhookSink(settings),
             identity_providers=make_identity_providers(settings),

@@ -26,6 +26,20 @@ Made by `make pages` from `core/base/settings.py`; a test keeps it current. What
 | variable | default | takes |
 |---|---|---|
 """
+SETTINGS_TAIL = """
+## Changing a secret of `JWT_SECRETS`
+
+The first secret makes new values, all of them verify. Access tokens are signed with the secret itself. The seal of refresh
+tokens, the hashes of codes and identity tokens, and the account hashes in the log use keys derived from it, one for each purpose (HKDF).
+
+1. Add the new secret at the end, on every process: it only verifies.
+2. Put it first, on every process: it makes everything from now on.
+3. Take the old one out after `REFRESH_TOKEN_DAYS`.
+
+Taking a secret out earlier signs out every device whose refresh token it sealed last: the device has not refreshed since step 2.
+Access tokens and codes made with it stop working at once, and account hashes in the log change with step 2.
+Nothing else is lost, and putting the secret back restores all of it.
+"""
 
 
 def _bounds(key: Key) -> str:
@@ -63,7 +77,7 @@ def settings_page() -> str:
         takes = field.metadata["expected"] + (" (secret)" if field.metadata["secret"] else "")
         return f"| `{field.name.upper()}` | {shown} | {takes} |"
 
-    return SETTINGS_HEAD + "\n".join(map(row, variables())) + "\n"
+    return SETTINGS_HEAD + "\n".join(map(row, variables())) + "\n" + SETTINGS_TAIL
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ async def ask_code(runtime: Runtime, *, user_type: UserType, phone: str, ip_addr
 
 
 def _hash(runtime: Runtime, otp_request_id: str, code: str) -> str:
-    return otp.hash_code(key=runtime.settings.jwt_secrets[0][1], otp_request_id=otp_request_id, code=code)
+    return otp.hash_code(key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code)
 
 
 async def _deliver(runtime: Runtime, code: Code) -> None:
@@ -183,7 +183,7 @@ async def _judge(
     """Compare with the hash of the code that we made."""
     right = any(
         otp.same(otp.hash_code(key=key, otp_request_id=request.id, code=code), request.code_hash or "")
-        for _, key in runtime.settings.jwt_secrets
+        for key in runtime.keys.codes
     )
     signed_in = await sign_in(tx, request.phone) if right else None
     if signed_in is None:

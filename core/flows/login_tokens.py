@@ -28,7 +28,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
     `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
     Raises RefreshInvalid.
     """
-    keys = [key for _, key in runtime.settings.jwt_secrets]
+    keys = runtime.keys.refresh
     auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
     reused = False
     came_at = runtime.now()  # a retry that came in time is one, however long it waits for the lock

@@ -38,8 +38,9 @@ def with_access(
 async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]) -> Tokens:
     """Open an auth session for a device and return its tokens."""
     auth_session_id = ids.new_id()
-    key = runtime.settings.jwt_secrets[0][1]
-    token = refresh.make(key=key, auth_session_id=auth_session_id, generation=0, secret=ids.new_secret())
+    token = refresh.make(
+        key=runtime.keys.refresh[0], auth_session_id=auth_session_id, generation=0, secret=ids.new_secret()
+    )
     await logins.create_auth_session(
         tx,
         auth_session_id=auth_session_id,

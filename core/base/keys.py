@@ -1,0 +1,54 @@
+"""Keys made from the secrets in JWT_SECRETS, one for each purpose (HKDF, RFC 5869).
+
+Access tokens are signed with the secrets themselves. Everything else has a key of its own, so that a value made for one
+purpose means nothing for another one. The first secret makes; all of them verify.
+"""
+
+import enum
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+KEY_BYTES = 32
+SHOWN_DIGITS = 16  # 64 bits: enough to tell accounts apart in a log
+
+
+class Purpose(enum.StrEnum):
+    """What a key is for. The name is part of the key: never change one."""
+
+    REFRESH_SEAL = "sesi refresh seal"
+    CODE = "sesi code"
+    LOGGED_ACCOUNT = "sesi logged account"
+    IDENTITY_TOKEN = "sesi identity token"  # noqa: S105 - a name
+
+
+def derive(secret: bytes, purpose: Purpose) -> bytes:
+    """Return the key of a secret for one purpose, 32 bytes."""
+    return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=purpose.value.encode()).derive(secret)
+
+
+class Keys:
+    """The keys of this process.
+
+    `refresh` and `codes` end with the secrets themselves: earlier versions sealed refresh tokens and hashed codes with them.
+    """
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = list(secrets)
+        self.refresh = [*self._derived(Purpose.REFRESH_SEAL), *self._secrets]
+        self.codes = [*self._derived(Purpose.CODE), *self._secrets]
+        self.identity_tokens = self._derived(Purpose.IDENTITY_TOKEN)
+        self._accounts = derive(self._secrets[0], Purpose.LOGGED_ACCOUNT)
+
+    def _derived(self, purpose: Purpose) -> list[bytes]:
+        return [derive(secret, purpose) for secret in self._secrets]
+
+    def account_hash(self, account: str) -> str:
+        """Return a keyed hash that stands for a phone number, subject or e-mail in the log: 16 hex digits.
+
+        One account has one hash until the first secret changes. Without the secret no number can be tried against it.
+        """
+        return hmac.new(self._accounts, account.encode(errors="replace"), hashlib.sha256).hexdigest()[:SHOWN_DIGITS]
