@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 from litestar import Request, get, post
 
-from api.auth import INTERNAL, anyone, device_of, operators
+from api.auth import INTERNAL, anyone, client_ip, device_of, operators
 from api.bodies import Body, text
 from api.wire import OperatorTokens, operator_tokens
 from core.base.actor import Actor
@@ -61,9 +61,11 @@ async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Run
     return_dto=None,
     **anyone(RefreshInvalid, listeners=INTERNAL),
 )
-async def refresh(data: RefreshBody, runtime: Runtime) -> OperatorTokens:
+async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
     """New tokens for a refresh token."""
-    fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=True)
+    fresh = await login_tokens.refresh_tokens(
+        runtime, refresh_token=data.refresh_token, operators=True, ip_address=client_ip(request)
+    )
     return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
 
 

@@ -89,9 +89,11 @@ async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime)
 
 
 @post("/api/shared/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone(RefreshInvalid))
-async def refresh(data: RefreshBody, runtime: Runtime) -> CustomerTokens | MitraTokens:
+async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens | MitraTokens:
     """New tokens for a refresh token."""
-    fresh = await login_tokens.refresh_tokens(runtime, refresh_token=data.refresh_token, operators=False)
+    fresh = await login_tokens.refresh_tokens(
+        runtime, refresh_token=data.refresh_token, operators=False, ip_address=client_ip(request)
+    )
     if fresh.user_type is UserType.MITRA:
         return mitra_tokens(fresh.tokens, await people.mitra_me(runtime, fresh.user_id))
     return customer_tokens(fresh.tokens, await people.customer_me(runtime, fresh.user_id))
@@ -132,6 +134,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
         code=data.code,
         caller=await optional_actor(request),
         device=device_of(request),
+        ip_address=client_ip(request),
     )
     return customer_tokens(tokens, people.customer_view(customer))
 
@@ -140,7 +143,11 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
 async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
     """Sign a mitra in by code."""
     tokens, mitra = await login_otp.verify_mitra(
-        runtime, otp_request_id=data.otp_request_id, code=data.code, device=device_of(request)
+        runtime,
+        otp_request_id=data.otp_request_id,
+        code=data.code,
+        device=device_of(request),
+        ip_address=client_ip(request),
     )
     return mitra_tokens(tokens, await people.mitra_me(runtime, mitra.id))
 
@@ -155,6 +162,7 @@ async def _by_identity(
         nonce=data.nonce,
         caller=await optional_actor(request),
         device=device_of(request),
+        ip_address=client_ip(request),
     )
     return customer_tokens(tokens, people.customer_view(customer))
 

@@ -15,6 +15,9 @@ LIMITED = Counter(
     ["limit"],
     registry=REGISTRY,
 )
+FAILED_SIGN_INS = Counter(
+    "sesi_failed_sign_ins_total", "Refused sign-ins, by way and refusal.", ["way", "code"], registry=REGISTRY
+)
 UNDOCUMENTED_ANSWERS = Counter(
     "sesi_undocumented_answers_total",
     "Refusals that the route's declaration, and so its interface document, does not know.",

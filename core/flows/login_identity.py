@@ -9,10 +9,11 @@ from core.base.actor import Actor
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
 from core.logins import identity
-from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
+from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled
 from core.logins.issued import Tokens
+from core.outside.identity_keys import IdentityProvider
 from core.runtime import Runtime
-from core.steps import accounts
+from core.steps import accounts, failed_sign_ins
 
 KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 
@@ -25,6 +26,7 @@ async def sign_in_by_identity(
     nonce: str | None,
     caller: Actor | None,
     device: dict[str, Any],
+    ip_address: str,
 ) -> tuple[Tokens, Customer]:
     """Sign a customer in: upgraded, joined, created or recognised.
 
@@ -33,17 +35,22 @@ async def sign_in_by_identity(
     configured = runtime.identity_providers.get(provider)
     if configured is None:
         raise ProviderDisabled
-    key = await configured.keys.get(identity.key_id_of(identity_token))
-    if key is None:
-        raise IdentityTokenInvalid
-    claims = identity.verify(
-        identity_token,
-        key,
-        audiences=configured.audiences,
-        issuers=configured.issuers,
-        nonce=nonce,
-        now=runtime.clock.real_now(),
-    )
+    with failed_sign_ins.noted(runtime, way=f"identity {provider}", address=ip_address):
+        claims = await _verify(runtime, configured, identity_token, nonce)
     proven = Identity(kind=KINDS[provider], value=claims.subject, email=claims.email)
     async with runtime.transaction() as tx:
         return await accounts.sign_in(runtime, tx, identity=proven, caller=caller, device=device)
+
+
+async def _verify(runtime: Runtime, provider: IdentityProvider, identity_token: str, nonce: str | None) -> Claims:
+    key = await provider.keys.get(identity.key_id_of(identity_token))
+    if key is None:
+        raise IdentityTokenInvalid
+    return identity.verify(
+        identity_token,
+        key,
+        audiences=provider.audiences,
+        issuers=provider.issuers,
+        nonce=nonce,
+        now=runtime.clock.real_now(),
+    )

@@ -24,7 +24,8 @@ from core.mitras import store as mitras
 from core.mitras.store import Mitra
 from core.outside.otp_sender import Code, OtpVerifier, Verdict
 from core.runtime import Runtime
-from core.steps import accounts, tokens
+from core.steps import accounts, failed_sign_ins, tokens
+from core.steps.failed_sign_ins import Attempt
 from core.storage.database import Tx
 
 T = TypeVar("T")
@@ -111,7 +112,7 @@ async def _active_mitra(tx: Tx, phone: str) -> Mitra | None:
 
 
 async def verify_mitra(
-    runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any]
+    runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any], ip_address: str
 ) -> tuple[Tokens, Mitra]:
     """Sign a mitra in. Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable."""
 
@@ -126,11 +127,12 @@ async def verify_mitra(
             return None
         return await tokens.issue(runtime, tx, user_type=UserType.MITRA, user_id=mitra.id, device=device), mitra
 
-    return await _verify(runtime, UserType.MITRA, otp_request_id, code, sign_in)
+    with failed_sign_ins.noted(runtime, way="mitra code", address=ip_address) as attempt:
+        return await _verify(runtime, UserType.MITRA, otp_request_id, code, sign_in, attempt)
 
 
 async def verify_customer(
-    runtime: Runtime, *, otp_request_id: str, code: str, caller: Actor | None, device: dict[str, Any]
+    runtime: Runtime, *, otp_request_id: str, code: str, caller: Actor | None, device: dict[str, Any], ip_address: str
 ) -> tuple[Tokens, Customer]:
     """Sign a customer in: upgraded, joined, created or recognised.
 
@@ -141,13 +143,20 @@ async def verify_customer(
         identity = Identity(kind=IdentityKind.PHONE, value=phone)
         return await accounts.sign_in(runtime, tx, identity=identity, caller=caller, device=device)
 
-    return await _verify(runtime, UserType.CUSTOMER, otp_request_id, code, sign_in)
+    with failed_sign_ins.noted(runtime, way="customer code", address=ip_address) as attempt:
+        return await _verify(runtime, UserType.CUSTOMER, otp_request_id, code, sign_in, attempt)
 
 
-async def _verify(runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T]) -> T:
+async def _verify(
+    runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T], attempt: Attempt
+) -> T:
     """Judge a try, count it, and sign in. A wrong try is committed before it is refused."""
     async with runtime.transaction() as tx:
-        request = await _open_request(runtime, tx, user_type, otp_request_id)
+        request = await logins.lock_otp(tx, otp_request_id)
+        if request is None or request.user_type != user_type.value:
+            raise otp.OtpInvalid(details={"attempts_remaining": 0})
+        attempt.account = request.phone
+        _check_open(runtime, request, now=tx.now)
         asks_provider = request.code_hash is None and request.provider_reference is not None
         if asks_provider:
             await logins.count_attempt(tx, request.id)
@@ -161,15 +170,11 @@ async def _verify(runtime: Runtime, user_type: UserType, otp_request_id: str, co
     return signed_in
 
 
-async def _open_request(runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: str) -> OtpRequest:
-    request = await logins.lock_otp(tx, otp_request_id)
-    if request is None or request.user_type != user_type.value:
-        raise otp.OtpInvalid(details={"attempts_remaining": 0})
-    if request.used_at is not None or request.expires_at <= tx.now:
+def _check_open(runtime: Runtime, request: OtpRequest, *, now: dt.datetime) -> None:
+    if request.used_at is not None or request.expires_at <= now:
         raise otp.OtpExpired
     if request.attempts >= runtime.config.number("otp_verify_max_attempts"):
         raise otp.OtpAttemptsExceeded
-    return request
 
 
 def _wrong(runtime: Runtime, attempts: int) -> DomainError:

@@ -9,8 +9,9 @@ from core.logins import store as logins
 from core.logins.issued import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
 from core.runtime import Runtime
+from core.steps import failed_sign_ins, tokens
 from core.steps import logins as login_steps
-from core.steps import tokens
+from core.steps.failed_sign_ins import Attempt
 
 
 @attrs.frozen(kw_only=True)
@@ -22,19 +23,27 @@ class Refreshed:
     user_id: str
 
 
-async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: bool) -> Refreshed:
+async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: bool, ip_address: str) -> Refreshed:
     """Rotate a refresh token. A reused one revokes its auth session, which is committed before it is refused.
 
     `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
     Raises RefreshInvalid.
     """
+    with failed_sign_ins.noted(runtime, way="refresh", address=ip_address) as attempt:
+        return await _refresh(runtime, refresh_token, attempt, operators=operators)
+
+
+async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, operators: bool) -> Refreshed:
     keys = runtime.keys.refresh
-    auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
+    auth_session_id = attempt.auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
     reused = False
     came_at = runtime.now()  # a retry that came in time is one, however long it waits for the lock
     async with runtime.transaction() as tx:
         found = await logins.lock_auth_session(tx, auth_session_id)
-        if found is None or found.revoked_at is not None or found.expires_at <= came_at:
+        if found is None:
+            raise RefreshInvalid
+        attempt.account = found.user_id
+        if found.revoked_at is not None or found.expires_at <= came_at:
             raise RefreshInvalid
         user_type = UserType(found.user_type)
         if (user_type is UserType.OPERATOR) != operators:

@@ -282,7 +282,9 @@ def test_a_retry_of_a_refresh_that_came_in_time_gets_the_same_successor_however_
             )
 
         async def refreshed() -> str:
-            done = await login_tokens.refresh_tokens(runtime, refresh_token=first.refresh_token, operators=False)
+            done = await login_tokens.refresh_tokens(
+                runtime, refresh_token=first.refresh_token, operators=False, ip_address="192.0.2.1"
+            )
             return done.tokens.refresh_token
 
         second = await refreshed()
