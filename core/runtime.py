@@ -35,6 +35,7 @@ from core.events import signals
 from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
+from core.logins.passwords import PasswordHasher
 from core.outside.gateway import Gateway, make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.otp_sender import OtpSender, make_otp_sender
@@ -69,6 +70,7 @@ class Runtime:
     config: Config
     tokens: AccessTokens
     keys: Keys
+    passwords: PasswordHasher
     otp_sender: OtpSender
     webhook_sink: WebhookSink
     identity_providers: dict[str, IdentityProvider]
@@ -282,6 +284,7 @@ class Runtime:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
+        self.passwords.close()
         await self.rate_limit.close()
         await self.bus.close()
         await self.db.close()
@@ -325,6 +328,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
             keys=Keys(secret for _, secret in settings.jwt_secrets),
+            passwords=PasswordHasher(rounds=settings.password_rounds),
             otp_sender=make_otp_sender(settings),
             webhook_sink=WebhookSink(settings),
             identity_providers=make_identity_providers(settings),

@@ -9,7 +9,6 @@ from typing import Any
 
 from core.base.actor import UserType
 from core.base.errors import DomainError
-from core.logins import passwords
 from core.logins.issued import Tokens
 from core.operators import rules
 from core.operators import store as operators
@@ -31,7 +30,7 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
     async with runtime.transaction() as tx:
         before = await operators.lock_by_email(tx, email)
     stored = before.password_hash if before and not before.disabled else ""
-    right = await passwords.verify(password, stored, rounds=runtime.settings.password_rounds)
+    right = await runtime.passwords.verify(password, stored)
     refusal: DomainError | None = None
     issued: Tokens | None = None
     async with runtime.transaction() as tx:

@@ -95,11 +95,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
     email, name = _email(wanted.email), names.checked(wanted.display_name)
     if wanted.password is not None:
         passwords.check_new(wanted.password)
-    hashed = (
-        ""
-        if wanted.password is None
-        else await passwords.make_hash(wanted.password, rounds=runtime.settings.password_rounds)
-    )
+    hashed = "" if wanted.password is None else await runtime.passwords.make(wanted.password)
     async with runtime.transaction() as tx:
         rights = await _rights(tx, actor)
         role = await _role(tx, rights, wanted.role_id)
@@ -127,11 +123,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
     name = None if change.display_name is None else names.checked(change.display_name)
     if change.password is not None:
         passwords.check_new(change.password)
-    hashed = (
-        None
-        if change.password is None
-        else await passwords.make_hash(change.password, rounds=runtime.settings.password_rounds)
-    )
+    hashed = None if change.password is None else await runtime.passwords.make(change.password)
     async with runtime.transaction() as tx:
         rights = await _rights(tx, actor)
         await logins.lock_all(tx, operator_id)
@@ -219,9 +211,8 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
         before = await operators.lock(tx, actor.user_id)
     if before is None:
         raise Forbidden
-    rounds = runtime.settings.password_rounds
-    right = await passwords.verify(current, before.password_hash, rounds=rounds)
-    hashed = await passwords.make_hash(new, rounds=rounds) if right else ""
+    right = await runtime.passwords.verify(current, before.password_hash)
+    hashed = await runtime.passwords.make(new) if right else ""
     async with runtime.transaction() as tx:
         await logins.lock_all(tx, actor.user_id)
         operator = await operators.lock(tx, actor.user_id)

@@ -98,7 +98,7 @@ async def create_operator(runtime: Runtime, *, email: str, display_name: str, ro
     if not 1 <= len(display_name.strip()) <= 100:
         raise ValidationFailed.of("display_name", "has 1 to 100 characters")
     passwords.check_new(password)
-    hashed = await passwords.make_hash(password, rounds=runtime.settings.password_rounds)
+    hashed = await runtime.passwords.make(password)
     async with runtime.transaction() as tx:
         role_id = await operators.role_by_name(tx, role)
         if role_id is None:

@@ -1,11 +1,13 @@
 """Operators' passwords: 12 characters to 72 bytes, not among common ones (contract 8)."""
 
 import asyncio
+import threading
 
 import pytest
 
-from core.base.errors import ValidationFailed
+from core.base.errors import Unavailable, ValidationFailed
 from core.logins import passwords
+from core.logins.passwords import HASHES_AT_ONCE, MAX_HASHES, PasswordHasher
 
 GOOD = "correct horse battery"
 
@@ -30,7 +32,8 @@ def test_a_bad_password_is_refused_by_field(password: str):
 @pytest.mark.parametrize(
     "password",
     ["1q2w3e4r5t6y", "1qaz2wsx3edc", "password12345", "Administrator", "qwertyqwerty", "123456123456", "P@ssw0rd!2026!",
-     "adminadminadmin", "987654321098", "012345678901", "changeme-123", "iloveyouiloveyou", "Rahasia12345"],
+     "adminadminadmin", "987654321098", "012345678901", "changeme-123", "iloveyouiloveyou", "Rahasia12345",
+     "michael12345", "starwars1234", "Sunflower2026!", "liverpoolliverpool", "123qweasdzxc", "charlie-2026"],
 )  # fmt: skip
 def test_what_is_tried_first_is_too_common(password: str):
     with pytest.raises(ValidationFailed) as caught:
@@ -45,33 +48,72 @@ def test_a_known_word_among_others_is_no_common_password(password: str):
     passwords.check_new(password)
 
 
-def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
-    async def walk() -> None:
-        stored = await passwords.make_hash(GOOD, rounds=4)
-        assert len(stored) <= 60
-        assert GOOD not in stored
-        assert await passwords.verify(GOOD, stored, rounds=4)
-        for other in ("", GOOD + " ", GOOD.upper(), GOOD + "x" * 60, GOOD + "\0"):
-            assert not await passwords.verify(other, stored, rounds=4)
+async def hashed(password: str) -> str:
+    """The hash of a password."""
+    return await PasswordHasher(rounds=4).make(password)
 
-    asyncio.run(walk())
+
+def is_right(password: str, stored: str) -> bool:
+    """Whether a password has this hash."""
+    return asyncio.run(PasswordHasher(rounds=4).verify(password, stored))
+
+
+def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
+    stored = asyncio.run(hashed(GOOD))
+    assert len(stored) <= 60
+    assert GOOD not in stored
+    assert is_right(GOOD, stored)
+    for other in ("", GOOD + " ", GOOD.upper(), GOOD + "x" * 60, GOOD + "\0"):
+        assert not is_right(other, stored)
 
 
 def test_two_hashes_of_one_password_differ():
-    async def walk() -> set[str]:
-        return {await passwords.make_hash(GOOD, rounds=4), await passwords.make_hash(GOOD, rounds=4)}
-
-    assert len(asyncio.run(walk())) == 2
+    assert asyncio.run(hashed(GOOD)) != asyncio.run(hashed(GOOD))
 
 
 def test_where_there_is_no_hash_no_password_is_right():
     for password in ("", GOOD, "too long", "nobody has this password, and nobody is nobody", "x" * 100):
-        assert not asyncio.run(passwords.verify(password, "", rounds=4))
+        assert not is_right(password, "")
 
 
 def test_a_long_password_is_not_cut_to_one_that_fits():
     """Bcrypt reads 72 bytes: what is longer must not pass for its beginning."""
     full = "x1y2" * 18
-    stored = asyncio.run(passwords.make_hash(full, rounds=4))
-    assert asyncio.run(passwords.verify(full, stored, rounds=4))
-    assert not asyncio.run(passwords.verify(full + "z", stored, rounds=4))
+    stored = asyncio.run(hashed(full))
+    assert is_right(full, stored)
+    assert not is_right(full + "z", stored)
+
+
+def test_hashes_above_the_bound_are_refused_and_two_run_at_once():
+    async def ask(hasher: PasswordHasher, count: int) -> list[Exception | str]:
+        asked = [asyncio.create_task(hasher.make(GOOD)) for _ in range(count)]
+        await asyncio.sleep(0)  # all have asked, and none has its answer
+        threads = [thread for thread in threading.enumerate() if thread.name.startswith("password")]
+        assert len(threads) == HASHES_AT_ONCE
+        return list(await asyncio.gather(*asked, return_exceptions=True))  # type: ignore[arg-type]
+
+    async def walk() -> None:
+        hasher = PasswordHasher(rounds=9)
+        for _ in range(2):  # the places are free again afterwards
+            answers = await ask(hasher, MAX_HASHES + 7)
+            refused = [one for one in answers if isinstance(one, Unavailable)]
+            assert len(refused) == 7
+            assert all(one.retry_after_seconds for one in refused)
+            assert all(isinstance(one, str) for one in answers if one not in refused)
+        hasher.close()
+
+    asyncio.run(walk())
+
+
+def test_a_caller_who_leaves_gives_up_the_place():
+    async def walk() -> None:
+        hasher = PasswordHasher(rounds=10)
+        waiting = [asyncio.create_task(hasher.make(GOOD)) for _ in range(MAX_HASHES)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        assert await hasher.verify(GOOD, await hasher.make(GOOD))
+        hasher.close()
+
+    asyncio.run(walk())
