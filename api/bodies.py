@@ -1,20 +1,22 @@
-"""Strict request bodies: attrs classes structured by cattrs, unknown fields refused, every error with its field.
+"""Strict request bodies: attrs classes structured by cattrs, unknown fields refused, errors with their fields.
 
 A body is `dto=Body[X]` on the handler; validators on X say its bounds.
+
+What a refusal costs must not grow with the body. So lists and maps are counted before their elements are read, and
+structuring a list or a map stops after as many errors as an answer names.
 """
 
 import datetime as dt
 import enum
-import json
 import re
-from collections.abc import Iterator
-from typing import Any, Generic, NewType, TypeVar, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Generic, NewType, TypeVar, get_args, get_origin
 
 import attrs
 import cattrs
 import msgspec
 from attrs import validators
-from cattrs.cols import list_structure_factory, mapping_structure_factory
 from cattrs.preconf.json import make_converter
 from litestar.dto import AbstractDTO, DTOConfig
 from litestar.typing import FieldDefinition
@@ -24,6 +26,10 @@ from core.base.ids import parse_id
 
 T = TypeVar("T")
 MAX_INT = 2**31 - 1
+MAX_VALUES = 4_096  # in all lists and maps of a body together; the longest one that is taken has about 1,500
+MAX_DEPTH = 64  # of lists and maps in each other: deeper than anything that is taken, far from where recursion ends
+MAX_ITEMS = 1_000  # of a list or map whose field has no bound of its own
+MAX_ERRORS = 20  # bad fields that an answer names; after as many, reading a list or map stops
 
 
 # A UUID, in its canonical form.
@@ -57,37 +63,66 @@ def _id(value: Any, _: type) -> Id:
 converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
 
 
-def _exact_container(kind: type, factory: Any) -> Any:
-    """A list is a list: by itself cattrs takes whatever can be walked, a string's letters too."""
+def _read_each(items: Iterable[tuple[Any, Any, Any]], target: Any, read: Callable[[Any, Any], Any]) -> list[Any]:
+    """Structure (place, value, type) triples. Raises IterableValidationError after MAX_ERRORS bad ones, or at the end."""
+    found: list[Any] = []
+    errors: list[Exception] = []
+    for place, item, kind in items:
+        try:
+            found.append(read(item, kind))
+        except Exception as error:
+            error.add_note(cattrs.IterableValidationNote(f"in {target} at {place!r}", place, kind))
+            errors.append(error)
+            if len(errors) == MAX_ERRORS:
+                break
+    if errors:
+        raise cattrs.IterableValidationError("", errors, target)  # type: ignore[call-arg]
+    return found
 
-    def make(target: Any, structurer: Any) -> Any:
-        inner = factory(target, structurer)
 
-        def hook(value: Any, into: Any) -> Any:
-            if type(value) is not kind:
-                raise TypeError(f"must be a {'list' if kind is list else 'JSON object'}")
-            return inner(value, into)
+def _list_factory(target: Any, structurer: Any) -> Any:
+    (kind,) = get_args(target)
+    read = structurer.get_structure_hook(kind)
 
-        return hook
+    def hook(value: Any, _: Any) -> list[Any]:
+        if type(value) is not list:
+            raise TypeError("must be a list")
+        _check_size(value, MAX_ITEMS)
+        return _read_each(((place, item, kind) for place, item in enumerate(value)), target, read)
 
-    return make
+    return hook
 
 
-converter.register_structure_hook_factory(
-    lambda t: get_origin(t) is list, _exact_container(list, list_structure_factory)
-)
-converter.register_structure_hook_factory(
-    lambda t: get_origin(t) is dict, _exact_container(dict, mapping_structure_factory)
-)
+def _map_factory(target: Any, structurer: Any) -> Any:
+    _, kind = get_args(target)
+    read = structurer.get_structure_hook(kind)
+
+    def hook(value: Any, _: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise TypeError("must be a JSON object")
+        _check_size(value, MAX_ITEMS)
+        _read_each(((name, name, str) for name in value), target, _text)
+        items = _read_each(((name, item, kind) for name, item in value.items()), target, read)
+        return dict(zip(value, items, strict=True))
+
+    return hook
+
+
+def _check_size(value: "list[Any] | dict[str, Any]", most: int) -> None:
+    """Raise ValueError unless a list or map has at most so many elements."""
+    if len(value) > most:
+        raise ValueError(f"must have at most {most} {'items' if isinstance(value, list) else 'fields'}")
+
+
+converter.register_structure_hook_factory(lambda t: get_origin(t) is list, _list_factory)
+converter.register_structure_hook_factory(lambda t: get_origin(t) is dict, _map_factory)
 converter.register_structure_hook(str, _text)
 converter.register_structure_hook(int, _exact(int))
 converter.register_structure_hook(bool, _exact(bool))
 converter.register_structure_hook_func(lambda kind: kind is Id, _id)
 
 
-def _reason(error: BaseException, _: type | None) -> str:
-    if isinstance(error, cattrs.ForbiddenExtraKeysError):
-        return "unknown fields: " + json.dumps(sorted(map(str, error.extra_fields)))
+def _reason(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return "is required"
     if isinstance(error, ValueError | TypeError):
@@ -95,17 +130,25 @@ def _reason(error: BaseException, _: type | None) -> str:
     return "is not valid"
 
 
-def _fields(error: BaseException) -> list[dict[str, str]]:
-    found = []
-    for line in cattrs.transform_error(error, path="$", format_exception=_reason):
-        message, _, path = line.rpartition(" @ ")
-        name = path.removeprefix("$").removeprefix(".")
-        if message.startswith("unknown fields: "):
-            names = json.loads(message.removeprefix("unknown fields: "))
-            found += [{"field": unknown, "message": "is unknown"} for unknown in names]
-        else:
-            found.append({"field": name, "message": message})
-    return found
+def _fields(error: BaseException, path: str = "") -> Iterator[dict[str, str]]:
+    """Name each bad field of a body that could not be structured."""
+    if isinstance(error, cattrs.ForbiddenExtraKeysError):
+        yield from _unknown(error.extra_fields)
+    elif isinstance(error, cattrs.IterableValidationError):
+        for inner, note in error.group_exceptions()[0]:
+            yield from _fields(inner, f"{path}[{note.index!r}]")
+    elif isinstance(error, cattrs.ClassValidationError):
+        named, others = error.group_exceptions()
+        for inner, note in named:
+            yield from _fields(inner, f"{path}.{note.name}")
+        for inner in others:
+            yield from _fields(inner, path)
+    else:
+        yield {"field": path.removeprefix("."), "message": _reason(error)}
+
+
+def _unknown(names: Iterable[str]) -> list[dict[str, str]]:
+    return [{"field": name, "message": "is unknown"} for name in sorted(names)]
 
 
 def _out_of_bounds(body: Any) -> Iterator[dict[str, str]]:
@@ -115,19 +158,54 @@ def _out_of_bounds(body: Any) -> Iterator[dict[str, str]]:
         try:
             field.validator(body, field, getattr(body, field.name))
         except (ValueError, TypeError) as error:
-            yield {"field": field.name, "message": _reason(error, None)}
+            yield {"field": field.name, "message": _reason(error)}
+
+
+@cache
+def _bounds_of(cls: Any) -> Mapping[str, int]:
+    """Return the greatest length of each field that has one."""
+    found = {field.name: _longest(field.validator) for field in attrs.fields(cls)}
+    return {name: longest for name, longest in found.items() if longest is not None}
+
+
+def _longest(validator: Any) -> int | None:
+    match type(validator).__name__:
+        case "_MaxLengthValidator":
+            return validator.max_length
+        case "_OptionalValidator":
+            inner = validator.validator
+            return next(filter(None, map(_longest, inner if isinstance(inner, list | tuple) else [inner])), None)
+        case "_AndValidator":
+            return next(filter(None, map(_longest, validator._validators)), None)
+        case _:
+            return None
+
+
+def _too_long(value: dict[str, Any], cls: Any) -> Iterator[dict[str, str]]:
+    """Name the lists and maps that have more elements than their fields take."""
+    for name, most in _bounds_of(cls).items():
+        if isinstance(found := value.get(name), list | dict):
+            try:
+                _check_size(found, most)
+            except ValueError as error:
+                yield {"field": name, "message": str(error)}
 
 
 def structure(value: Any, cls: type[T]) -> T:
-    """Turn decoded JSON into a body. Raises ValidationFailed that names every bad field."""
+    """Turn decoded JSON into a body. Raises ValidationFailed that names the bad fields."""
     if not isinstance(value, dict):
         raise ValidationFailed.of("", "must be a JSON object")
+    unknown = value.keys() - {field.name for field in attrs.fields(cls)}
+    if len(unknown) > MAX_ERRORS:
+        raise ValidationFailed(details={"fields": _unknown(unknown)})
+    if bad := list(_too_long(value, cls)):
+        raise ValidationFailed(details={"fields": bad})
     try:
         # Bounds are checked below, field by field: an error out of __init__ would not say whose it is.
         with validators.disabled():
             body = converter.structure(value, cls)
     except cattrs.BaseValidationError as error:
-        raise ValidationFailed(details={"fields": _fields(error)}) from error
+        raise ValidationFailed(details={"fields": list(_fields(error))}) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValidationFailed.of("", str(error)[:200]) from error
     if bad := list(_out_of_bounds(body)):
@@ -163,7 +241,7 @@ class Body(AbstractDTO[T], Generic[T]):
 
     def decode_bytes(self, value: bytes) -> Any:
         """Read JSON, then structure it."""
-        return self.decode_builtins(_decode(value))
+        return self.decode_builtins(decode(value))
 
     def decode_builtins(self, value: Any) -> Any:
         """Structure what is decoded already."""
@@ -180,11 +258,32 @@ class JsonObject(Body[dict[str, Any]]):
         return value
 
 
-def _decode(value: bytes) -> Any:
+def decode(value: bytes) -> Any:
+    """Read the JSON of a body. Raises ValidationFailed for what is none, and for too many or too deep values."""
     try:
-        return msgspec.json.decode(value)
+        read = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise ValidationFailed.of("", "is not JSON") from error
+    measure(read)
+    return read
+
+
+def measure(value: Any) -> None:
+    """Count the values in lists and maps, each before its elements are looked at.
+
+    Raises ValidationFailed above MAX_VALUES and MAX_DEPTH.
+    """
+    left = MAX_VALUES
+    waiting = [(value, 1)] if isinstance(value, list | dict) else []
+    while waiting:
+        part, depth = waiting.pop()
+        left -= len(part)
+        if left < 0:
+            raise ValidationFailed.of("", f"must have at most {MAX_VALUES} values")
+        if depth > MAX_DEPTH:
+            raise ValidationFailed.of("", f"must be nested at most {MAX_DEPTH} deep")
+        inner = part.values() if isinstance(part, dict) else part
+        waiting += [(item, depth + 1) for item in inner if isinstance(item, list | dict)]
 
 
 def text(low: int, high: int, **more: Any) -> Any:

@@ -7,6 +7,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from api.answers import INTERNAL_ERROR, STATUS, check
+from api.bodies import MAX_ERRORS
 from core.base import logs, metrics
 from core.base.errors import DomainError, Unavailable
 from core.runtime import AWAY
@@ -23,19 +24,41 @@ FRAMEWORK = {
     422: ("VALIDATION_ERROR", "Some fields are not valid."),
 }
 
+MAX_NAME, MAX_REASON = 100, 200  # characters of a field's name and of what is wrong with it
+MAX_BODY = 8_192  # bytes of an error body
+
 log = logs.get("api")
 
 
 def body(
     code: str, message: str, *, details: dict[str, Any] | None = None, retry_after_seconds: int | None = None
 ) -> dict[str, Any]:
-    """Return the one error body."""
-    error: dict[str, Any] = {"code": code, "message": message}
+    """Return the one error body, of at most MAX_BODY bytes.
+
+    `details.fields` has at most MAX_ERRORS entries; `details.more` is the number of those left out.
+    """
+    error: dict[str, Any] = {"code": code, "message": message[:MAX_REASON]}
     if details is not None:
-        error["details"] = details
+        error["details"] = _with_few_fields(details) if "fields" in details else details
     if retry_after_seconds is not None:
         error["retry_after_seconds"] = retry_after_seconds
+    if details and len(msgspec.json.encode(error)) > MAX_BODY - len('{"error":}'):
+        del error["details"]
     return {"error": error}
+
+
+def _with_few_fields(details: dict[str, Any]) -> dict[str, Any]:
+    """Cut the list of bad fields, and the client's own words in it."""
+    room = MAX_BODY - 1024  # the rest is for the other parts of the body
+    kept: list[dict[str, str]] = []
+    for one in details["fields"][:MAX_ERRORS]:
+        short = {"field": one["field"][:MAX_NAME], "message": one["message"][:MAX_REASON]}
+        room -= len(msgspec.json.encode(short)) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    left_out = len(details["fields"]) - len(kept)
+    return {**details, "fields": kept, **({"more": left_out} if left_out else {})}
 
 
 def raw(error: DomainError) -> tuple[int, bytes]:

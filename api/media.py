@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import msgspec
 from litestar import Request
 from litestar.exceptions import HTTPException
 
 from api.auth import Access, guard
+from api.bodies import decode
 from api.signatures import signature_of
 from core.base.errors import ValidationFailed
 
@@ -45,12 +45,9 @@ async def _check_media(request: Request[Any, Any, Any], handler: Any) -> None:
     if not is_json(request.headers.get("content-type", "")):
         raise HTTPException(status_code=415)
     if signature_of(handler).body is None:
-        try:
-            body = msgspec.json.decode(await request.body())
-        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            raise ValidationFailed.of("", "is not JSON") from error
+        body = decode(await request.body())
         if not isinstance(body, dict):
             raise ValidationFailed.of("", "must be a JSON object")
         if body:
-            fields = [{"field": name, "message": "is unknown"} for name in sorted(body)[:20]]
+            fields = [{"field": name, "message": "is unknown"} for name in sorted(body)]
             raise ValidationFailed(details={"fields": fields})

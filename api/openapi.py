@@ -59,7 +59,8 @@ ERROR: Schema = {
                 "message": {"type": "string"},
                 "details": {
                     "type": "object",
-                    "description": "For VALIDATION_ERROR `fields`, each with `field` and `message`.",
+                    "description": "For VALIDATION_ERROR `fields`: at most 20, each with `field` and `message`; `more`: how many"
+                    " others there are.",
                     "additionalProperties": True,
                 },
                 "retry_after_seconds": {"type": "integer", "minimum": 0},

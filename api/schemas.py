@@ -23,6 +23,7 @@ PLAIN: dict[Any, Schema] = {
     Id: {"type": "string", "format": "uuid"},
     Any: {},
 }
+LONGEST = {"array": "maxItems", "object": "maxProperties"}  # where it is not maxLength
 
 
 class Schemas:
@@ -178,7 +179,8 @@ def _bound(schema: Schema, validator: Any) -> None:
         case "_MinLengthValidator":
             schema["minLength"] = validator.min_length
         case "_MaxLengthValidator":
-            schema["maxLength"] = validator.max_length
+            bound = next((LONGEST[kind] for kind in _types(schema) if kind in LONGEST), "maxLength")
+            schema[bound] = validator.max_length
         case "_NumberValidator":
             schema[{">=": "minimum", "<=": "maximum"}[validator.compare_op]] = validator.bound
         case "_InValidator":

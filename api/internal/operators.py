@@ -3,6 +3,7 @@
 from typing import Any
 
 import attrs
+from attrs.validators import max_len, optional
 from litestar import get, patch, post
 
 from api.auth import operators
@@ -11,9 +12,11 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_accounts
 from core.flows.operator_accounts import OperatorChange, RoleChange
-from core.operators.rules import EmailTaken, LastAdministrator, RoleNameTaken
+from core.operators.rules import AREAS, EmailTaken, LastAdministrator, RoleNameTaken
 from core.reads import operators as reads
 from core.runtime import Runtime
+
+MAX_PERMISSIONS = len(AREAS) + 1  # each area, and "*"
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +46,7 @@ class RoleBody:
     """A new role: area to read or write; `{"*": "write"}` is the administrator."""
 
     name: str = text(1, 400)
-    permissions: dict[str, str]
+    permissions: dict[str, str] = attrs.field(validator=max_len(MAX_PERMISSIONS))
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +54,7 @@ class RolePatch:
     """What changes of a role, for everybody who has it; what is absent stays."""
 
     name: str | None = None
-    permissions: dict[str, str] | None = None
+    permissions: dict[str, str] | None = attrs.field(default=None, validator=optional(max_len(MAX_PERMISSIONS)))
 
 
 @get("/internal/operators", **operators("operators"))

@@ -92,7 +92,11 @@ class PromotionPatch:
     price_idr: int = integer(0, default=0)
     gimmick_price_idr: int = integer(0, default=0)
     duration_minutes: int = integer(1, MAX_MINUTES, default=1)
-    modes: list[str] = attrs.field(factory=list, validator=_check_modes, metadata={"schema": {"uniqueItems": True}})
+    modes: list[str] = attrs.field(
+        factory=list,
+        validator=[validators.max_len(len(MODES)), _check_modes],
+        metadata={"schema": {"uniqueItems": True}},
+    )
 
 
 def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -27,19 +27,16 @@ PAYING = (
 )  # fmt: skip
 
 
-def _check_topics(_: object, __: object, value: list[str] | None) -> None:
-    if value is None:
-        return
-    if len(value) > 12:
-        raise ValueError("has at most 12 topics")
+def _check_topics(_: object, __: object, value: list[str]) -> None:
     if any(not 1 <= len(topic) <= 64 for topic in value):
         raise ValueError("has topics of 1 to 64 characters")
 
 
 def topics_field() -> Any:
     """What the customer wants to talk about: at most 12 topics of 1 to 64 characters."""
-    schema = {"maxItems": 12, "items": {"type": "string", "minLength": 1, "maxLength": 64}}
-    return attrs.field(default=None, validator=_check_topics, metadata={"schema": schema})
+    bounds = attrs.validators.optional([attrs.validators.max_len(12), _check_topics])
+    schema = {"items": {"type": "string", "minLength": 1, "maxLength": 64}}
+    return attrs.field(default=None, validator=bounds, metadata={"schema": schema})
 
 
 @attrs.frozen(kw_only=True)

@@ -59,6 +59,7 @@ def check_headers(answer: Answer) -> None:
 def check_error(answer: Answer) -> None:
     """The one error body, and nothing beside it."""
     assert answer.status >= 400, answer
+    assert len(answer.raw) <= 8_192, answer
     assert answer.headers["Content-Type"].split(";")[0] == "application/json", answer
     body = answer.body
     assert set(body) == {"error"}, answer
@@ -75,6 +76,7 @@ def check_error(answer: Answer) -> None:
     ), answer
     if answer.status == 422:
         assert error["details"]["fields"], answer
+        assert len(error["details"]["fields"]) <= 20, answer
         assert all(set(field) == {"field", "message"} for field in error["details"]["fields"]), answer
 
 

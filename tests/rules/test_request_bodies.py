@@ -1,16 +1,18 @@
 """Request bodies: strict, every refusal a VALIDATION_ERROR that names the fields (contract 2)."""
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 import msgspec
 import pytest
+from attrs import validators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import bodies
+from api import bodies, errors
 from api.bodies import Body, Id, path_id, query_time, structure
 from api.internal import failed_pairings, mitras
 from api.internal import logins as operator_logins
@@ -152,6 +154,108 @@ def test_every_bad_field_is_named_at_once():
 
 def test_every_field_out_of_bounds_is_named_at_once():
     assert fields({"name": "", "count": 9, "mode": "video"}) == ["count", "mode", "name"]
+
+
+class Element(str):
+    """An element that counts how often one is read."""
+
+    reads = 0
+
+
+@attrs.frozen(kw_only=True)
+class Long:
+    """Lists and maps with a bound of their own and without."""
+
+    bounded: list[Element] = attrs.field(factory=list, validator=validators.max_len(12))
+    maybe: list[Element] | None = attrs.field(default=None, validator=validators.optional(validators.max_len(12)))
+    named: dict[str, Element] = attrs.field(factory=dict, validator=[validators.max_len(12)])
+    ceiling: list[Element] = attrs.field(factory=list)
+
+
+@pytest.fixture
+def reads() -> Callable[[], int]:
+    """How many elements were read."""
+
+    def count(value: Any, _: type) -> Element:
+        Element.reads += 1
+        return Element(bodies._text(value, str))
+
+    bodies.converter.register_structure_hook(Element, count)
+    Element.reads = 0
+    return lambda: Element.reads
+
+
+@pytest.mark.parametrize("field", ["bounded", "maybe", "named", "ceiling"])
+@pytest.mark.parametrize("element", ["x", 1])
+def test_too_long_list_or_map_is_refused_before_an_element_is_read(
+    reads: Callable[[], int], field: str, element: Any
+) -> None:
+    many = 13 if field != "ceiling" else bodies.MAX_ITEMS + 1
+    value: Any = {f"k{n}": element for n in range(many)} if field == "named" else [element] * many
+    assert fields({field: value}, Long) == [field]
+    assert reads() == 0
+
+
+def test_reading_stops_after_as_many_errors_as_an_answer_names(reads: Callable[[], int]) -> None:
+    assert len(fields({"ceiling": [1] * bodies.MAX_ITEMS}, Long)) == bodies.MAX_ERRORS
+    assert reads() == bodies.MAX_ERRORS
+
+
+def test_list_and_map_at_their_bounds_are_read(reads: Callable[[], int]) -> None:
+    body = structure({"bounded": ["x"] * 12, "named": {str(n): "x" for n in range(12)}}, Long)
+    assert (len(body.bounded), len(body.named), reads()) == (12, 12, 24)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"display_name":[' + b"1," * 30_000 + b"1]}",
+        b'{"display_name":{' + b",".join(b'"%d":1' % n for n in range(6_000)) + b"}}",
+        b"{" + b",".join(b'"%d":1' % n for n in range(7_000)) + b"}",
+        b'{"display_name":[' + b"[]," * 15_000 + b"[]]}",
+        b'{"display_name":' + b"[" * 65 + b"]" * 65 + b"}",
+        b'{"display_name":' + b'{"a":' * 800 + b"1" + b"}" * 800 + b"}",
+    ],
+    ids=lambda v: repr(v)[:30],
+)
+def test_large_or_deep_json_is_refused_whole(value: bytes) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        decode(value)
+    assert caught.value.details is not None
+    [field] = caught.value.details["fields"]
+    assert field["field"] == ""
+    assert "at most" in field["message"]
+
+
+HOSTILE = [
+    {"extra": 1} | {"x" * 900 + str(n): 1 for n in range(60)},
+    {"name": "a", "words": [1] * 900},
+    {"name": "a", "more": {"\0" * 50 + str(n): 1 for n in range(900)}},
+    {"name": "a", "\U0001f600" * 15_000: 1},
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda v: repr(v)[:30])
+def test_refusal_names_20_fields_and_the_number_of_others_in_8_kib(value: Any) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        structure(value, Every)
+    _, content = errors.raw(caught.value)
+    details = json.loads(content)["error"]["details"]
+    assert len(content) <= 8_192
+    assert 1 <= len(details["fields"]) <= 20
+    assert caught.value.details is not None
+    assert len(details["fields"]) + details.get("more", 0) == len(caught.value.details["fields"])
+
+
+def test_every_kind_of_error_body_stays_below_8_kib() -> None:
+    for text in ("x" * 60_000, "\0" * 60_000, "\U0001f600" * 15_000):
+        found = errors.body(
+            "CODE", text, details={"fields": [{"field": text, "message": text}] * 50}, retry_after_seconds=1
+        )
+        assert len(json.dumps(found, ensure_ascii=False).encode()) <= 8_192
+        assert found["error"]["details"]["more"] >= 30
+        other = errors.body("CODE", text, details={"name": text})
+        assert len(json.dumps(other, ensure_ascii=False).encode()) <= 8_192
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 7, True, [{"name": "a"}]], ids=repr)
