@@ -23,6 +23,22 @@ What the environment says; a process reads it once, when it starts, and a wrong 
 Made by `make pages` from `core/base/settings.py`; a test keeps it current. What operators change while the service runs is in
 [configuration.md](configuration.md).
 
+A secret may be in a file instead: `JWT_SECRETS_FILE=/run/secrets/jwt` names the file of `JWT_SECRETS`, and so for each
+variable that is marked *secret*. Its trailing newline is not part of the secret. Setting both is an error.
+
+## What a start refuses
+
+- **Development secrets on the network.** While `JWT_SECRETS` or `GATEWAY_CALLBACK_TOKEN` is the development one, every listener
+  must be on loopback, whatever `ENVIRONMENT` says. The development routes (`/dev`, `/internal/_test`) on another address need
+  secrets of your own and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
+  set `ENVIRONMENT=production` there.
+- **Plain text in production.** `http://` for identity keys, codes, the gateway or pushes; `redis://` without a password; PostgreSQL with an
+  `sslmode` of `disable`, `allow`, `prefer`, or none, because the last three fall back to plain text. Each host of
+  `DATABASE_URL` is judged. `sslmode=require` starts, but proves nothing about the server: use `sslmode=verify-full` with `sslrootcert`.
+  Loopback and Unix sockets pass. `ALLOW_PLAINTEXT_BACKENDS=true` turns these checks off, for a network that encrypts all traffic.
+
+## All settings
+
 | variable | default | takes |
 |---|---|---|
 """

@@ -35,7 +35,7 @@ def read(*, servers: bool = True) -> Settings:
 
 def without_settings() -> dict[str, str]:
     """Return the environment for a service of one's own: with a setting of another, it would ask that one's gateway."""
-    ours = settings_module.names()
+    ours = settings_module.names() | settings_module.file_names()
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 

@@ -189,12 +189,7 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
         return
     logs = settings.sesi_data_dir / "log"
     logs.mkdir(parents=True, exist_ok=True)
-    env = {
-        **os.environ,
-        "DATABASE_URL": settings.database_url,
-        "REDIS_URL": settings.redis_url,
-        "DRAIN_SECONDS": str(settings.drain_seconds),
-    }
+    env = child_environment(settings, os.environ)
     children = [Child(name, env, logs / f"{name}.log") for name in PROCESSES]
 
     def note() -> None:
@@ -218,6 +213,19 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
                 group.create_task(child.stop(settings.drain_seconds + settings.shutdown_grace_seconds))
         for keeper in keepers:
             keeper.cancel()
+
+
+def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the processes: ours, with the URLs that were found and the drain of `sesi up`.
+
+    A file that named a URL is left out, because both together would be refused.
+    """
+    known = {
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "DRAIN_SECONDS": str(settings.drain_seconds),
+    }
+    return {name: value for name, value in environ.items() if name.removesuffix("_FILE") not in known} | known
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:

@@ -9,12 +9,15 @@ from typing import Any
 
 import attrs
 
+from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback, redis_without_password
+
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
 ENVIRONMENTS = ("development", "test", "production")
 
 
 LONGEST_CADENCE_S = 3600
+LONGEST_SECRET_FILE = 65_536  # in bytes; a larger one is not a secret, and may have no end
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
@@ -116,7 +119,9 @@ def _url(*schemes: str) -> Callable[[str], str]:
 
 
 PORT = _bounded(1, 65535)
-SECRET = {"secret": True}
+HTTP_BACKENDS = (
+    "identity_a_jwks_url", "identity_b_jwks_url", "otp_http_url", "twilio_verify_base_url", "gateway_base_url", "fcm_base_url",
+)  # fmt: skip
 
 
 def _setting(
@@ -136,6 +141,8 @@ class Settings:
     """Every variable of contract 1; the field's name is the variable's in lower case."""
 
     environment: str = _setting("development", _one_of(*ENVIRONMENTS), "development, test or production")
+    allow_exposed_development: bool = _setting("false", _flag, "true or false")
+    allow_plaintext_backends: bool = _setting("false", _flag, "true or false")
     database_url: str = _setting(
         None, _url("postgresql", "postgres"), "postgresql://user:password@host:port/name", secret=True
     )
@@ -229,8 +236,13 @@ def names() -> frozenset[str]:
     return frozenset(field.name.upper() for field in variables())
 
 
+def file_names() -> frozenset[str]:
+    """Return the names of the variables that say in which file a secret is."""
+    return frozenset(f"{field.name.upper()}_FILE" for field in variables() if field.metadata["secret"])
+
+
 def read(environ: Mapping[str, str]) -> Settings:
-    """Read and check all settings.
+    """Read and check all settings; a secret may be in a file that NAME_FILE names.
 
     Raises SettingsError with one line for the first variable that is wrong.
     """
@@ -238,7 +250,13 @@ def read(environ: Mapping[str, str]) -> Settings:
     for field in variables():
         name = field.name.upper()
         text = environ.get(name)
-        if text is None or (text == "" and not field.metadata["blank"]):
+        if text == "" and not field.metadata["blank"]:
+            text = None
+        if field.metadata["secret"] and (path := environ.get(f"{name}_FILE")):
+            if text is not None:
+                raise SettingsError(f"{name} and {name}_FILE: expected one of them, got both")
+            text = _secret_of_file(f"{name}_FILE", path)
+        if text is None:
             text = field.metadata["default"] or ""
         try:
             values[field.name] = field.metadata["read"](text)
@@ -250,8 +268,28 @@ def read(environ: Mapping[str, str]) -> Settings:
     return settings
 
 
+def _secret_of_file(name: str, path: str) -> str:
+    """Return a file's text without its trailing newline. Raises SettingsError that names the variable, never the text.
+
+    An empty file is refused: a secret that was not written must not become a development default.
+    """
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            content = file.read(LONGEST_SECRET_FILE + 1)
+        text = content.decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(f"{name}: expected a readable file, got {path!r}: {reason}") from error
+    if len(content) > LONGEST_SECRET_FILE:
+        raise SettingsError(f"{name}: expected a file of at most {LONGEST_SECRET_FILE} bytes, got {path!r}")
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text:
+        raise SettingsError(f"{name}: expected a file that holds the secret, got {path!r}, which is empty")
+    return text
+
+
 def _check_together(s: Settings) -> None:
-    """What no single variable can tell."""
+    """Raise SettingsError for variables that do not fit together."""
     if ":" in s.gateway_secret_key:  # it is sent as a user name, which ends there
         raise SettingsError("GATEWAY_SECRET_KEY: expected a key without a colon")
     if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
@@ -270,6 +308,8 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected two ports")
     if s.production:
         _check_production(s)
+        _check_encrypted(s)
+    _check_exposed(s)
 
 
 def _check_identity(letter: str, *values: Any) -> None:
@@ -279,17 +319,57 @@ def _check_identity(letter: str, *values: Any) -> None:
 
 
 def _check_production(s: Settings) -> None:
-    """What only a laptop may do."""
-    if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
-        raise SettingsError("JWT_SECRETS: expected secrets of your own in production, got the development one")
-    if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
-        raise SettingsError(
-            "GATEWAY_CALLBACK_TOKEN: expected a token of your own in production, got the development one"
-        )
+    """Raise SettingsError for what only a laptop may do."""
+    for name in _development_secrets(s):
+        raise SettingsError(f"{name}: expected a secret of your own in production, got the development one")
     if s.password_rounds < 10:
         raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:
         raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
+
+
+def _development_secrets(s: Settings) -> list[str]:
+    """Return the variables that hold a secret published in this file."""
+    found = []
+    if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
+        found.append("JWT_SECRETS")
+    if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
+        found.append("GATEWAY_CALLBACK_TOKEN")
+    return found
+
+
+def _check_exposed(s: Settings) -> None:
+    """Raise SettingsError for a listener that others reach with a development secret, or with the development routes.
+
+    The routes are on the public and the internal listener. One forgotten ENVIRONMENT would offer them to the world.
+    """
+    exposed = [
+        name for name in ("public", "internal", "realtime", "jobs") if not is_loopback(getattr(s, f"{name}_host"))
+    ]
+    for secret in _development_secrets(s) if exposed else ():
+        raise SettingsError(
+            f"{exposed[0].upper()}_HOST: expected a loopback address, because {secret} is the development one: "
+            f"set a secret of your own"
+        )
+    if s.development_routes and not s.allow_exposed_development and {"public", "internal"} & {*exposed}:
+        raise SettingsError(
+            f"{exposed[0].upper()}_HOST: expected a loopback address, because it would offer the development routes: "
+            "set ENVIRONMENT=production, or ALLOW_EXPOSED_DEVELOPMENT=true"
+        )
+
+
+def _check_encrypted(s: Settings) -> None:
+    """Raise SettingsError for a connection that others could read or answer; loopback and Unix sockets pass."""
+    if s.allow_plaintext_backends:
+        return
+    unless = "in production, unless it is on loopback; a network that is trusted needs ALLOW_PLAINTEXT_BACKENDS=true"
+    for name in HTTP_BACKENDS:
+        if http_in_plaintext(getattr(s, name)):
+            raise SettingsError(f"{name.upper()}: expected https:// {unless}")
+    if s.redis_url and redis_without_password(s.redis_url):
+        raise SettingsError(f"REDIS_URL: expected rediss://, or redis:// with a password, {unless}")
+    if s.database_url and database_in_plaintext(s.database_url):
+        raise SettingsError(f"DATABASE_URL: expected sslmode=verify-full, or at least sslmode=require, {unless}")
 
 
 def shown(s: Settings) -> list[tuple[str, str, str]]:

@@ -15,6 +15,7 @@ import jwt
 
 from core.base import logs
 from core.base.clock import Clock, monotonic
+from core.base.plaintext import http_in_plaintext
 from core.base.settings import Settings, SettingsError
 from core.outside.answers import read_json
 
@@ -244,4 +245,6 @@ def make_push_sender(settings: Settings, clock: Clock) -> PushSender:
         raise SettingsError(
             "FCM_CREDENTIALS_FILE: expected a service account's JSON with client_email, private_key and token_uri"
         ) from error
+    if settings.production and not settings.allow_plaintext_backends and http_in_plaintext(credentials["token_uri"]):
+        raise SettingsError("FCM_CREDENTIALS_FILE: expected a token_uri with https:// in production")
     return Fcm(base_url=settings.fcm_base_url, project_id=settings.fcm_project_id, credentials=credentials, clock=clock)

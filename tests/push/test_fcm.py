@@ -332,3 +332,20 @@ def test_credentials_that_are_no_file_are_named(tmp_path: Any) -> None:
     for unset in ("FCM_PROJECT_ID", "FCM_CREDENTIALS_FILE"):
         with pytest.raises(SettingsError, match=unset):
             read({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": "p", "FCM_CREDENTIALS_FILE": "f", unset: ""})
+
+
+def test_fcm_tokens_over_plain_http_are_refused_in_production(inbox: PushInbox, tmp_path: pathlib.Path) -> None:
+    account = json.loads(pathlib.Path(inbox.environment["FCM_CREDENTIALS_FILE"]).read_text())
+    path = tmp_path / "account.json"
+    path.write_text(json.dumps({**account, "token_uri": "http://tokens.example/token"}))
+    production = {
+        "ENVIRONMENT": "production",
+        "JWT_SECRETS": "k1:" + "s" * 32,
+        "GATEWAY_CALLBACK_TOKEN": "a-token-of-our-own-of-thirty-two",
+        "PUSH_SENDER": "fcm",
+        "FCM_PROJECT_ID": PROJECT,
+        "FCM_CREDENTIALS_FILE": str(path),
+    }
+    with pytest.raises(SettingsError, match=r"^FCM_CREDENTIALS_FILE: expected a token_uri with https://"):
+        make_push_sender(read(production), clock())
+    make_push_sender(read({**production, "ALLOW_PLAINTEXT_BACKENDS": "true"}), clock())

@@ -22,7 +22,8 @@ DEFAULTS = {
     "WEBHOOK_FALLBACK_NAME": "gateway-webhook-fallback", "OTP_SENDER": "log", "OTP_CHANNEL": "sms",
     "PUSH_SENDER": "log", "PUSH_ACK_SECONDS": 5, "RATE_LIMIT_PER_MINUTE": 120, "RATE_LIMIT_BURST": 60,
     "WS_FRAMES_PER_SECOND": 30, "WS_FRAMES_BURST": 200, "DRAIN_SECONDS": 5, "SHUTDOWN_GRACE_SECONDS": 10, "SESI_TIME_SCALE": 1,
-    "SESI_TIME_ANCHOR": None, "INTERNAL_CORS_ORIGINS": (), "PUBLIC_CORS_ORIGINS": (),
+    "SESI_TIME_ANCHOR": None, "INTERNAL_CORS_ORIGINS": (), "PUBLIC_CORS_ORIGINS": (), "ALLOW_EXPOSED_DEVELOPMENT": False,
+    "ALLOW_PLAINTEXT_BACKENDS": False,
 }  # fmt: skip
 WRONG = {
     "ENVIRONMENT": "staging", "DATABASE_URL": "mysql://x", "REDIS_URL": "localhost:6379", "PUBLIC_PORT": "0",
@@ -165,3 +166,205 @@ def test_the_list_of_settings_shows_every_variable_and_no_secret():
     everything = repr(rows)
     for secret in ("hunter2", "s" * 32, "a token of our own", settings.DEVELOPMENT_CALLBACK_TOKEN, "development-only"):
         assert secret not in everything
+
+
+OWN_SECRETS = {"JWT_SECRETS": SECRET, "GATEWAY_CALLBACK_TOKEN": PRODUCTION["GATEWAY_CALLBACK_TOKEN"]}
+HOSTS = ["PUBLIC_HOST", "INTERNAL_HOST", "REALTIME_HOST", "JOBS_HOST"]
+ELSEWHERE = ["0.0.0.0", "::", "10.0.0.5", "sesi.internal", "0", "2001:db8::1"]
+HERE = ["127.0.0.1", "127.8.8.8", "::1", "localhost", "::ffff:127.0.0.1"]
+
+
+@pytest.mark.parametrize("environment", ["development", "test"])
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("secret", [*OWN_SECRETS])
+def test_listener_off_loopback_with_a_development_secret_is_refused(environment: str, host: str, secret: str):
+    own = {name: value for name, value in OWN_SECRETS.items() if name != secret}
+    environ = {"ENVIRONMENT": environment, host: "0.0.0.0", "ALLOW_EXPOSED_DEVELOPMENT": "true", **own}
+    message = error_of(environ)
+    assert message.startswith(f"{host}: expected a loopback address, because {secret} is the development one: set ")
+    assert "\n" not in message
+    assert read({**environ, **OWN_SECRETS}).public_port == 8000
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+@pytest.mark.parametrize("host", ["PUBLIC_HOST", "INTERNAL_HOST"])
+def test_development_routes_off_loopback_need_to_be_allowed(host: str, address: str):
+    environ = {**OWN_SECRETS, host: address}
+    assert error_of(environ).startswith(f"{host}: expected a loopback address, because it would offer the development")
+    assert read({**environ, "ALLOW_EXPOSED_DEVELOPMENT": "true"}).development_routes
+    assert not read({**environ, "ENVIRONMENT": "production"}).development_routes
+
+
+@pytest.mark.parametrize("address", HERE)
+def test_listeners_on_loopback_start_with_the_development_secrets(address: str):
+    assert read(dict.fromkeys(HOSTS, address)).development_routes
+
+
+REMOTE_HTTP = {
+    "IDENTITY_A_JWKS_URL": {"IDENTITY_A_AUDIENCES": "a", "IDENTITY_A_ISSUERS": "i"},
+    "IDENTITY_B_JWKS_URL": {"IDENTITY_B_AUDIENCES": "a", "IDENTITY_B_ISSUERS": "i"},
+    "OTP_HTTP_URL": {},
+    "TWILIO_VERIFY_BASE_URL": {},
+    "GATEWAY_BASE_URL": {},
+    "FCM_BASE_URL": {},
+}
+
+
+@pytest.mark.parametrize("name", REMOTE_HTTP)
+def test_http_to_another_machine_in_production_is_refused(name: str):
+    environ = {**PRODUCTION, **REMOTE_HTTP[name], name: "http://provider.example/keys"}
+    assert error_of(environ).startswith(f"{name}: expected https:// in production")
+    assert "\n" not in error_of(environ)
+    for allowed in (
+        {name: "https://provider.example/keys"},
+        {name: "http://127.0.0.1:9000/keys"},
+        {name: "http://[::1]:9000/keys"},
+        {"ALLOW_PLAINTEXT_BACKENDS": "true"},
+        {"ENVIRONMENT": "development"},
+    ):
+        read({**environ, **allowed})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost.example", "http://127.0.0.1@provider.example", "http://127.0.0.1.example", "http://"]
+)
+def test_http_to_a_name_that_looks_like_loopback_is_refused(url: str):
+    assert error_of({**PRODUCTION, "OTP_HTTP_URL": url}).startswith("OTP_HTTP_URL: ")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://redis:6379/0",
+        "redis://user@redis/0",
+        "redis://:@redis/0",
+        "redis://redis?password=",
+        "redis:///0?host=redis",
+        "redis://10.0.0.7",
+    ],
+)
+def test_redis_of_another_machine_without_a_password_is_refused_in_production(url: str):
+    assert error_of({**PRODUCTION, "REDIS_URL": url}).startswith(
+        "REDIS_URL: expected rediss://, or redis:// with a pass"
+    )
+    read({**PRODUCTION, "REDIS_URL": url, "ALLOW_PLAINTEXT_BACKENDS": "true"})
+    read({**OWN_SECRETS, "REDIS_URL": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2@redis:6379/0",
+        "redis://redis?password=hunter2",
+        "rediss://redis",
+        "redis://localhost",
+        "redis://[::1]:6379",
+        "redis://",
+        "unix:///run/redis.sock",
+    ],
+)
+def test_redis_with_a_password_encrypted_or_on_this_machine_is_taken_in_production(url: str):
+    assert read({**PRODUCTION, "REDIS_URL": url}).redis_url == url
+
+
+REMOTE_DATABASES = [
+    "postgresql://u:p@db/sesi",
+    "postgresql://u:p@db/sesi?sslmode=disable",
+    "postgresql://u:p@db/sesi?sslmode=allow",
+    "postgresql://u:p@db/sesi?sslmode=prefer",
+    "postgresql://u:p@db/sesi?sslmode=require&sslmode=prefer",  # the last one counts
+    "postgresql://u:p@127.0.0.1,db/sesi",
+    "postgresql://u:p@127.0.0.1:5432,10.0.0.9:5432/sesi",
+    "postgresql://u:p@[::1]:5432,[2001:db8::1]:5432/sesi",
+    "postgresql://u:p@%2Frun%2Fpostgresql,db/sesi",
+    "postgresql:///sesi?host=/run/postgresql,db",
+    "postgresql:///sesi?host=db",
+    "postgresql:///sesi",
+    "postgresql://u:p@db?sslmode=prefer&host=localhost",
+]
+
+
+@pytest.mark.parametrize("url", REMOTE_DATABASES)
+def test_a_database_that_may_be_reached_in_plain_text_is_refused_in_production(url: str):
+    message = error_of({**PRODUCTION, "DATABASE_URL": url})
+    assert message.startswith("DATABASE_URL: expected sslmode=verify-full")
+    assert "u:p" not in message
+    read({**PRODUCTION, "DATABASE_URL": url, "ALLOW_PLAINTEXT_BACKENDS": "true"})
+    read({**OWN_SECRETS, "DATABASE_URL": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p@db/sesi?sslmode=require",
+        "postgresql://u:p@db1,db2:5433/sesi?sslmode=verify-ca",
+        "postgres://u:p@db/sesi?sslmode=verify-full&sslrootcert=/etc/sesi/ca.pem",
+        "postgresql://u:p@localhost/sesi",
+        "postgresql://u:p@127.0.0.1:5432,[::1]:5433/sesi",
+        "postgresql://u@%2Frun%2Fpostgresql/sesi",
+        "postgresql:///sesi?host=/run/postgresql",
+        "postgresql:///sesi?sslmode=require",
+    ],
+)
+def test_a_database_with_tls_or_on_this_machine_is_taken_in_production(url: str):
+    assert read({**PRODUCTION, "DATABASE_URL": url}).database_url == url
+
+
+SECRETS = [field.name.upper() for field in variables() if field.metadata["secret"]]
+GOOD_SECRETS = {
+    "DATABASE_URL": "postgresql://u:p@localhost/sesi",
+    "REDIS_URL": "redis://localhost",
+    "JWT_SECRETS": SECRET,
+    "GATEWAY_SECRET_KEY": "key",
+}
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_may_be_in_a_file(name: str, ending: str, tmp_path: pathlib.Path):
+    value = GOOD_SECRETS.get(name, "a-token-of-our-own-for-the-file")
+    path = tmp_path / "secret"
+    path.write_bytes(value.encode() + ending.encode())
+    assert read({f"{name}_FILE": str(path)}) == read({name: value})
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_the_environment_and_in_a_file_is_refused(name: str, tmp_path: pathlib.Path):
+    path = tmp_path / "secret"
+    path.write_text("hunter2")
+    assert error_of({name: "other", f"{name}_FILE": str(path)}) == (
+        f"{name} and {name}_FILE: expected one of them, got both"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file or directory"),
+        (b"", "which is empty"),
+        (b"\n", "which is empty"),
+        (b"\xff\xfe hunter2", "it is not text"),
+        (b"hunter2" * 10_000, "at most 65536 bytes"),
+    ],
+)
+def test_a_secret_file_that_cannot_be_used_is_named_and_not_shown(
+    content: bytes | None, said: str, tmp_path: pathlib.Path
+):
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content)
+    message = error_of({"JWT_SECRETS_FILE": str(path)})
+    assert message.startswith("JWT_SECRETS_FILE: expected ")
+    assert said in message
+    assert "hunter2" not in message
+    assert "\n" not in message
+
+
+def test_a_folder_as_a_secret_file_is_refused(tmp_path: pathlib.Path):
+    assert error_of({"GATEWAY_SECRET_KEY_FILE": str(tmp_path)}).startswith(
+        "GATEWAY_SECRET_KEY_FILE: expected a readable"
+    )
+
+
+def test_a_file_of_a_setting_that_is_not_secret_counts_for_nothing(tmp_path: pathlib.Path):
+    assert read({"PUBLIC_PORT_FILE": str(tmp_path / "port")}).public_port == 8000

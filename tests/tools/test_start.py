@@ -136,3 +136,13 @@ def test_a_closed_terminal_ends_what_nohup_has_not_kept() -> None:
         finally:
             signal.signal(signal.SIGHUP, before)
         assert done.stdout.strip() == str(not ignored)
+
+
+def test_processes_of_up_get_the_urls_of_secret_files_once(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "redis"
+    path.write_text("redis://localhost:1\n")
+    environ = {"REDIS_URL_FILE": str(path), "SESI_DATA_DIR": str(tmp_path), "PATH": "/bin"}
+    found = settings.read(environ)
+    passed_on = up.child_environment(found, environ)
+    assert passed_on["PATH"] == "/bin"
+    assert settings.read(passed_on) == found
