@@ -18,6 +18,7 @@ from core.base.addresses import who_has
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
 from core.bus.rate_limit import Limit
+from core.flows import webhook_receive
 from core.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
@@ -26,7 +27,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 65_536
-MAX_READ = 8 * 1024 * 1024  # a webhook's body is read so far, and kept up to MAX_BODY and one byte
+# How much is read of the body of a webhook call with a valid token; MAX_BODY and one byte are kept. Without a valid token
+# no more is read than is kept.
+MAX_READ = 8 * 1024 * 1024
 BODY_S = 20.0  # real: how long a body may take to arrive
 AVAILABILITY = "/api/client/mitras/availability"
 SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -93,7 +96,7 @@ class Gatekeeper:
 
         try:
             await self._admit(scope, headers)
-            body = await _read_in_time(scope, receive, headers)
+            body = await _read_in_time(scope, receive, headers, most=self._most(scope, headers))
             if body is None:
                 return
             if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
@@ -119,6 +122,11 @@ class Gatekeeper:
         limit = self._availability if path == AVAILABILITY else self._general
         now = self._runtime.now()
         await self._runtime.rate_limit.take(limit, self._who(scope, headers), now_us=int(now.timestamp() * 1_000_000))
+
+    def _most(self, scope: Scope, headers: dict[str, str]) -> int:
+        """Return how many bytes of a body are read."""
+        genuine = scope["path"].rstrip("/") == WEBHOOK and webhook_receive.is_genuine(self._runtime, headers)
+        return MAX_READ if genuine else MAX_BODY
 
     def _who(self, scope: Scope, headers: dict[str, str]) -> str:
         """The user, or the address of whoever has no valid token."""
@@ -168,16 +176,16 @@ class Malformed(DomainError):
     code, message = errors.FRAMEWORK[400]
 
 
-async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str]) -> bytes | None:
-    """Read the whole body; None when the client has gone. Raises TooLarge, Malformed when it does not arrive."""
+async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str], *, most: int) -> bytes | None:
+    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge, Malformed when it does not arrive."""
     announced = headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY and not _is_webhook(scope):
         raise TooLarge
     if not announced and "transfer-encoding" not in headers:
-        return await _read(scope, receive)  # there is nothing to wait for
+        return await _read(scope, receive, most)  # there is nothing to wait for
     try:
         async with asyncio.timeout(BODY_S):
-            return await _read(scope, receive)
+            return await _read(scope, receive, most)
     except TimeoutError as error:
         raise Malformed("The body did not arrive.") from error
 
@@ -186,8 +194,8 @@ def _is_webhook(scope: Scope) -> bool:
     return scope["path"].rstrip("/") == WEBHOOK
 
 
-async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """Read the whole body; None when the client has gone. Raises TooLarge."""
+async def _read(scope: Scope, receive: Receive, most: int) -> bytes | None:
+    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge."""
     webhook = _is_webhook(scope)
     parts: list[bytes] = []
     size = 0
@@ -199,10 +207,10 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
         size += len(part)
         if size > MAX_BODY and not webhook:
             raise TooLarge
-        if size > MAX_READ:
-            break  # nobody reads on; the call is recorded, cut, and refused
         if size - len(part) <= MAX_BODY:
             parts.append(part)
+        if size > most:
+            break  # the rest is not read; the call is recorded, cut, and refused
         if not message.get("more_body"):
             break
     body = b"".join(parts)

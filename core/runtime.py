@@ -42,10 +42,12 @@ from core.outside.otp_sender import OtpSender, make_otp_sender
 from core.outside.push_sender import PushSender, make_push_sender
 from core.outside.webhook_sink import WebhookSink
 from core.storage.database import AWAY, Database, Tx
+from core.webhooks.flood_counts import FloodCounts
 
 LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
 CLOCK_EVERY_S = 60.0
 ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
+UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid token may use
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -80,6 +82,8 @@ class Runtime:
     turns: asyncio.Semaphore  # of what follows a commit with work in the database
     errands: asyncio.Semaphore  # questions to the gateway that no customer waits for
     voids: asyncio.Semaphore  # of invoices: apart, because they must not hold up the questions
+    unproven_calls: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(UNPROVEN_CALLS))
+    flood_counts: FloodCounts = attrs.field(init=False)
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
@@ -97,6 +101,7 @@ class Runtime:
     _followers: set[asyncio.Task[Any]] = attrs.field(factory=set)
 
     def __attrs_post_init__(self) -> None:
+        self.flood_counts = FloodCounts(self.db)
         self.callers_ids = Together(functools.partial(customers.ids_of_all, self.db), nothing=())
 
     # -- time and transactions
@@ -135,7 +140,7 @@ class Runtime:
         if self.react is not None:
             follow = self.react(self, signal)
             if follow is not None:
-                self._follow(follow)
+                self.follow(follow)
 
     def _take_to_heart(self, signal: Signal) -> None:
         """What this process itself must know, whoever told it."""
@@ -144,10 +149,12 @@ class Runtime:
         if isinstance(signal, signals.AccountJoined):
             self.accounts.forget(signal.customer_id)
 
-    def _follow(self, work: Coroutine[Any, Any, None]) -> None:
+    def follow(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start work that goes on when its caller is gone; a process that stops waits shortly for it."""
         task = asyncio.create_task(self._quietly(work))
         self._followers.add(task)
         task.add_done_callback(self._followers.discard)
+        return task
 
     async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
         """Run what follows a commit. If it fails or dies here, the sweeps find the same work in the database."""
@@ -285,6 +292,7 @@ class Runtime:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
         self.passwords.close()
+        await self.flood_counts.close()
         await self.rate_limit.close()
         await self.bus.close()
         await self.db.close()

@@ -232,10 +232,14 @@ class World:
         """The gateway calls about a payment; returns its status and answer."""
         return await self.raw_webhook(payment_call(payment, **more), token=token)
 
-    async def raw_webhook(self, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, Any]:
-        """Any call to the webhook: bytes as they are, everything else as JSON."""
+    async def raw_webhook(
+        self, body: Any, *, token: str | None = CALLBACK_TOKEN, address: str | None = None
+    ) -> tuple[int, Any]:
+        """Any call to the webhook: bytes as they are, everything else as JSON. `address`: as a trusted proxy names it."""
         client = self.client()
         headers = {} if token is None else {"X-Callback-Token": token}
+        if address is not None:
+            headers["X-Forwarded-For"] = address
         payload = {"data": body} if isinstance(body, bytes) else {"json": body}
         url = self.stack.addresses.public + "/api/shared/payment/webhooks/gateway"
         async with client._http.post(url, headers=headers, **payload) as answer:

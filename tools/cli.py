@@ -205,7 +205,7 @@ def _webhooks_import(args: argparse.Namespace) -> int:
 
     async def work(runtime: Runtime) -> int:
         runtime.react = react
-        return await webhooks.bring_in(runtime, path, console)
+        return await webhooks.bring_in(runtime, path, console, trust_unsealed=args.trust_unsealed)
 
     return _with_runtime(work)
 
@@ -324,6 +324,11 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("webhooks", help="calls of the gateway").add_subparsers(required=True, metavar="WHAT"),
     )
     bring_in.add_argument("file", metavar="FILE")
+    bring_in.add_argument(
+        "--trust-unsealed",
+        action="store_true",
+        help="believe lines without the service's seal: files from before lines were sealed, or after their secret was taken out",
+    )
     demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
     demo.add_argument(
         "--scale",

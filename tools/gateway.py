@@ -40,6 +40,6 @@ def post(settings: Settings, call: dict[str, object]) -> httpx.Response:
     return httpx.post(
         f"http://{place(settings.public_host, settings.public_port)}/api/shared/payment/webhooks/gateway",
         json=call,
-        headers={"X-Callback-Token": settings.gateway_callback_token},
+        headers={"X-Callback-Token": (*settings.gateway_callback_token, "")[0]},
         timeout=30,
     )

@@ -9,9 +9,10 @@ from core.flows import webhook_receive
 from core.runtime import Runtime
 
 
-async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console) -> int:
+async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console, *, trust_unsealed: bool) -> int:
     """Take every line through the handler that the gateway's calls go through; again changes nothing.
 
+    Lines without the service's seal count as calls without a valid token, unless `trust_unsealed`.
     Returns the exit code: 1 when a line could not be read or was not taken. Raises OSError for an unreadable file.
     """
     results: Counter[str] = Counter()
@@ -21,7 +22,7 @@ async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console) -> in
             if not line.strip():
                 continue
             try:
-                answer = await webhook_receive.bring_in(runtime, line)
+                answer = await webhook_receive.bring_in(runtime, line, trust_unsealed=trust_unsealed)
             except ValueError as error:
                 console.print(f"line {number}: {error}")
                 bad += 1

@@ -54,7 +54,7 @@ async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime
         "payment_method": "QR_CODE",
         "metadata": {"app": settings.gateway_app_tag},
     }
-    headers = {"content-type": "application/json", "x-callback-token": settings.gateway_callback_token}
+    headers = {"content-type": "application/json", "x-callback-token": (*settings.gateway_callback_token, "")[0]}
     incoming = Incoming(body=msgspec.json.encode(call), headers=headers, source_ip=client_ip(request))
     await webhook_receive.receive(runtime, incoming)
     return _page(await payments.for_development_page(runtime, view.payment_request_id))

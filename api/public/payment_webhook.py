@@ -51,7 +51,8 @@ async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> 
     incoming = Incoming(body=await request.body(), headers=headers, source_ip=client_ip(request))
     answer = await webhook_receive.receive(runtime, incoming)
     content = WebhookAnswer(processing_result=answer.processing_result)
-    return Response(content, status_code=answer.http_status)
+    wait = {} if answer.retry_after_seconds is None else {"Retry-After": str(answer.retry_after_seconds)}
+    return Response(content, status_code=answer.http_status, headers=wait)
 
 
 ROUTES = [gateway_webhook]

@@ -4,6 +4,8 @@ Ids are UUIDs of version 7 (RFC 9562): they begin with the time, so that new row
 id is its canonical text: lower case, with dashes.
 """
 
+import datetime as dt
+import hashlib
 import os
 import re
 import secrets
@@ -39,7 +41,16 @@ os.register_at_fork(after_in_child=_POOL.forget)
 
 def new_id() -> str:
     """Make a UUIDv7. Its time is the machine's: it orders rows, it is no fact. For one thread at a time."""
-    raw = bytearray((time.time_ns() // 1_000_000).to_bytes(6, "big") + _POOL.take(10))
+    return _version_7(time.time_ns() // 1_000_000, _POOL.take(10))
+
+
+def id_of(moment: dt.datetime, name: bytes) -> str:
+    """Return the UUIDv7 that stands for a name at a moment: the same for all who ask for the same two."""
+    return _version_7(int(moment.timestamp() * 1000), hashlib.sha256(name).digest()[:10])
+
+
+def _version_7(milliseconds: int, more: bytes) -> str:
+    raw = bytearray(milliseconds.to_bytes(6, "big") + more)
     raw[6] = 0x70 | raw[6] & 0x0F
     raw[8] = 0x80 | raw[8] & 0x3F
     h = raw.hex()

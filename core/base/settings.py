@@ -13,6 +13,7 @@ from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loo
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
+CALLBACK_TOKEN_LENGTH = 24  # in production: guesses of the token are not limited, so it must not be guessable
 ENVIRONMENTS = ("development", "test", "production")
 
 
@@ -172,8 +173,12 @@ class Settings:
     gateway_enabled: bool = _setting("false", _flag, "true or false")
     gateway_base_url: str = _setting("", _url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
-    gateway_callback_token: str = _setting(
-        DEVELOPMENT_CALLBACK_TOKEN, str, "the shared callback token", secret=True, blank=True
+    gateway_callback_token: tuple[str, ...] = _setting(
+        DEVELOPMENT_CALLBACK_TOKEN,
+        _words,
+        f"callback tokens, comma separated; each of at least {CALLBACK_TOKEN_LENGTH} characters in production",
+        secret=True,
+        blank=True,
     )
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
@@ -322,6 +327,10 @@ def _check_production(s: Settings) -> None:
     """Raise SettingsError for what only a laptop may do."""
     for name in _development_secrets(s):
         raise SettingsError(f"{name}: expected a secret of your own in production, got the development one")
+    if any(len(token) < CALLBACK_TOKEN_LENGTH for token in s.gateway_callback_token):
+        raise SettingsError(
+            f"GATEWAY_CALLBACK_TOKEN: expected tokens of at least {CALLBACK_TOKEN_LENGTH} characters in production"
+        )
     if s.password_rounds < 10:
         raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:
@@ -333,7 +342,7 @@ def _development_secrets(s: Settings) -> list[str]:
     found = []
     if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
         found.append("JWT_SECRETS")
-    if s.gateway_callback_token == DEVELOPMENT_CALLBACK_TOKEN:
+    if DEVELOPMENT_CALLBACK_TOKEN in s.gateway_callback_token:
         found.append("GATEWAY_CALLBACK_TOKEN")
     return found
 

@@ -1,12 +1,18 @@
 """The gateway calls (specification, Gateway webhook; contract 4).
 
-Two transactions: the first keeps the call, before anything is judged; the second holds the effect together with the
-log row's stamp. A row without a stamp had no effect, and the gateway, which got no answer, calls again.
+A call with a valid token takes two transactions: the first keeps the call, before anything is judged; the second holds the
+effect together with the log row's stamp. A row without a stamp had no effect, and the gateway, which got no answer, calls
+again.
+
+Anyone may send calls without a valid token, so they are kept apart: they can't be genuine, have no effect, and must not
+delay those that are. UNPROVEN of them a minute and address are stored in full, in one statement each and on few
+connections; the others are counted.
 """
 
 import asyncio
 import datetime as dt
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,9 +20,11 @@ import msgspec
 
 from core.base import ids, logs
 from core.base.actor import Actor
+from core.base.addresses import who_has
 from core.base.clock import monotonic
 from core.base.errors import NotFound, Unavailable
 from core.base.plain_json import plain_text
+from core.bus.rate_limit import Limit, RateLimited
 from core.customers import store as customers
 from core.operators import store as operators
 from core.payments import rules, store
@@ -33,6 +41,13 @@ log = logs.get("webhook")
 RECORD_S = 0.8
 ANSWER_S = 1.6
 LAST_STEP_S = 0.3
+# How many calls without a valid token are stored in full for each address: enough to see what a misconfigured caller sends.
+UNPROVEN = Limit(name="webhook_unproven", per_minute=60, burst=60)
+# Lines of such calls in the fallback file, of all addresses together: at most 5 MiB a minute of a disk that real calls need.
+UNPROVEN_LINES = Limit(name="webhook_unproven_lines", per_minute=60, burst=60)
+TOKEN = "x-callback-token"  # noqa: S105 - the name of a header
+HEADERS_KEPT = 40
+HEADERS_SIZE = 8_192  # characters of names and values
 
 
 @attrs.frozen(kw_only=True)
@@ -50,16 +65,72 @@ class Answer:
 
     http_status: int
     processing_result: str
+    retry_after_seconds: int | None = None
+
+
+def is_genuine(runtime: Runtime, headers: Mapping[str, str]) -> bool:
+    """Whether a call carries a valid callback token. `headers` have lower-case names."""
+    return rules.is_callback_token(headers.get(TOKEN), runtime.settings.gateway_callback_token)
 
 
 async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     """Record, judge, act, stamp; then answer once."""
     answer_by = monotonic() + ANSWER_S
-    token = incoming.headers.get("x-callback-token")
+    if not is_genuine(runtime, incoming.headers):
+        return await _turn_away(runtime, incoming)
     body = _parse(incoming.body)
-    call = _received(runtime, incoming, body, token)
+    call = _received(runtime, incoming, body, token_valid=True)
     recorded = await _record(runtime, call)
     return await _handle(runtime, call, body, answer_by, recorded=recorded)
+
+
+async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
+    """Answer 401 to a call without a valid token; store it in full or count it. It never raises."""
+    now = runtime.now()
+    address = who_has(incoming.source_ip)
+    try:
+        await runtime.rate_limit.take(UNPROVEN, address, now_us=int(now.timestamp() * 1_000_000))
+    except RateLimited as error:
+        await runtime.flood_counts.add(address=address, body=incoming.body, received_at=now)
+        return Answer(
+            http_status=Case.FLOOD.http_status,
+            processing_result=Case.FLOOD.result,
+            retry_after_seconds=error.retry_after_seconds,
+        )
+    call = _received(runtime, incoming, _parse(incoming.body), token_valid=False)
+    await asyncio.wait({runtime.follow(_keep_unproven(runtime, call))}, timeout=RECORD_S)
+    log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
+    return Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
+
+
+async def _keep_unproven(runtime: Runtime, call: Received) -> None:
+    """Keep a call without a valid token: in the log, else in the fallback file, else as a count.
+
+    A statement that is slow is not cancelled: the server would go on with it, and the next one would be one more.
+    """
+    try:
+        async with asyncio.timeout(RECORD_S):
+            await runtime.unproven_calls.acquire()
+        try:
+            await webhooks.record_unauthorized(runtime.db, call)
+        finally:
+            runtime.unproven_calls.release()
+    except Exception as error:
+        log.warning("the webhook log did not take a call without a valid token", error=type(error).__name__)
+    else:
+        return
+    if not await _unproven_to_file(runtime, call):
+        await runtime.flood_counts.add(
+            address=who_has(call.source_ip), body=call.raw_body, received_at=call.received_at
+        )
+
+
+async def _unproven_to_file(runtime: Runtime, call: Received) -> bool:
+    try:
+        await runtime.rate_limit.take(UNPROVEN_LINES, "all", now_us=int(call.received_at.timestamp() * 1_000_000))
+    except RateLimited:
+        return False
+    return await _to_file(runtime, call)
 
 
 async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
@@ -91,14 +162,18 @@ async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
     return call.id
 
 
-async def bring_in(runtime: Runtime, line: bytes) -> Answer | None:
+async def bring_in(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:
     """Take a line of the fallback file through the same handler; None when the log has that call, answered, already.
 
-    A call that ended in an exception, be it in an import before this one, is taken up again: it had no effect.
+    A call that ended in an exception, be it in an import before this one, is taken up again: it had no effect. A line
+    without our seal counts as a call without a valid token, unless `trust_unsealed`: anyone who can write to the file
+    could have made it.
 
     Raises ValueError for what is no such line, Unavailable when the database is away.
     """
     call = _from_line(line)
+    if not trust_unsealed and not runtime.webhook_sink.is_sealed(line):
+        call = attrs.evolve(call, token_valid=False)
     async with runtime.transaction() as tx:
         if not await webhooks.record(tx, call) and not await webhooks.take_up(tx, call.id):
             return None
@@ -153,19 +228,30 @@ def _parse(raw: bytes) -> Any:
         return None
 
 
-def _received(runtime: Runtime, incoming: Incoming, body: Any, token: str | None) -> Received:
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that the log keeps: no secrets, at most HEADERS_KEPT and HEADERS_SIZE characters."""
+    kept: dict[str, str] = {}
+    room = HEADERS_SIZE
+    for name, value in headers.items():
+        if name in (TOKEN, "authorization", "cookie"):
+            continue
+        text = plain_text(value, 1000) or ""
+        room -= len(name) + len(text)
+        if room < 0 or len(kept) == HEADERS_KEPT:
+            break
+        kept[name] = text
+    return kept
+
+
+def _received(runtime: Runtime, incoming: Incoming, body: Any, *, token_valid: bool) -> Received:
     fields = body if isinstance(body, dict) else {}
     metadata = fields.get("metadata")
     return Received(
         id=ids.new_id(),
         received_at=runtime.now(),
         source_ip=incoming.source_ip[:45],
-        headers={
-            name: plain_text(value, 1000) or ""
-            for name, value in incoming.headers.items()
-            if name not in ("x-callback-token", "authorization", "cookie")
-        },
-        token_valid=rules.same_token(token, runtime.settings.gateway_callback_token),
+        headers=_kept(incoming.headers),
+        token_valid=token_valid,
         external_id=plain_text(fields.get("external_id")),
         gateway_invoice_id=plain_text(fields.get("id")),
         status=plain_text(fields.get("status")),
@@ -183,9 +269,13 @@ async def _record(runtime: Runtime, call: Received) -> bool:
             await webhooks.record(tx, call)
     except Exception as error:
         log.warning("the webhook log did not take a call", error=type(error).__name__)
-        await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
+        await _to_file(runtime, call)
         return False
     return True
+
+
+async def _to_file(runtime: Runtime, call: Received) -> bool:
+    return await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
 
 
 async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.datetime) -> tuple[Case, str | None]:
@@ -227,8 +317,9 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
 
 async def stamp_orphans(runtime: Runtime) -> dt.datetime | None:
     """Sweep: calls whose process died before it answered."""
-    async with runtime.transaction() as tx:
-        await webhooks.stamp_orphans(
-            tx, before=tx.now - dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
-        )
-    return None
+    age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
+    while True:
+        async with runtime.transaction() as tx:
+            stamped = await webhooks.stamp_orphans(tx, before=tx.now - age)
+        if stamped < webhooks.ORPHANS_AT_ONCE:
+            return None

@@ -1,9 +1,14 @@
-"""The rolling file for webhook calls that the database could not take (specification, Limits: fallback variables)."""
+"""The rolling file for webhook calls that the database could not take (specification, Limits: fallback variables).
+
+Each line ends with a seal, an HMAC of the rest of the line under a key of the service: a line that says that its call had a
+valid token must be one that the service has written.
+"""
 
 import asyncio
 import base64
 import datetime as dt
 import errno
+import hmac
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +19,14 @@ from core.base import logs
 from core.base.settings import Settings
 
 WAIT_S = 0.5  # for the disk: one that hangs must not hold the reply, which is out in under 2 s (contract 4)
+SEAL = b',"seal":"'
+PURPOSE = b"sesi webhook fallback file"
 log = logs.get("webhook_sink")
+
+
+def _seal(key: bytes, line: bytes) -> bytes:
+    """Return the end of a sealed line: the seal, the closing quote and the closing brace."""
+    return hmac.new(key, line, "sha256").hexdigest().encode() + b'"}'
 
 
 class WebhookSink:
@@ -24,6 +36,8 @@ class WebhookSink:
         self._enabled = settings.webhook_fallback_enabled
         self._dir = settings.webhook_fallback_dir
         self._name = settings.webhook_fallback_name
+        # The first secret seals, as it signs; the others verify lines from before a rotation.
+        self._keys = [hmac.digest(secret, PURPOSE, "sha256") for _, secret in settings.jwt_secrets]
         # A thread of its own: what hangs on the disk must not take those that check passwords.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="webhook-sink")
 
@@ -32,7 +46,7 @@ class WebhookSink:
         if not self._enabled:
             return False
         fields = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
-        line = msgspec.json.encode(fields) + b"\n"
+        line = self._sealed(msgspec.json.encode(fields)) + b"\n"
         try:
             async with asyncio.timeout(WAIT_S):
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
@@ -40,6 +54,14 @@ class WebhookSink:
             log.warning("the fallback file could not be written", error=error.strerror or type(error).__name__)
             return False
         return True
+
+    def _sealed(self, line: bytes) -> bytes:
+        return line[:-1] + SEAL + _seal(self._keys[0], line)
+
+    def is_sealed(self, line: bytes) -> bool:
+        """Whether the service wrote a line of the file, and nothing changed it since."""
+        content, _, seal = line.strip().rpartition(SEAL)
+        return any(hmac.compare_digest(_seal(key, content + b"}"), seal) for key in self._keys)
 
     def _append(self, received_at: dt.datetime, line: bytes) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,7 @@ class Case(enum.Enum):
     """What a call of the gateway is (contract 4, the webhook's table)."""
 
     UNAUTHORIZED = ("unauthorized", 401)
+    FLOOD = ("flood", 401)  # without a valid token, and above the limit of such calls: counted, not stored
     INVALID_PAYLOAD = ("invalid_payload", 400)
     TOO_LARGE = ("invalid_payload", 413)
     NON_UUID = ("ignored_non_uuid_external_id", 200)
@@ -128,9 +129,10 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     if not isinstance(body, dict):
         return Case.INVALID_PAYLOAD
     external = body.get("external_id")
-    if not isinstance(external, str) or not external:
+    if isinstance(external, bool) or not isinstance(external, str | int | float):
         return Case.INVALID_PAYLOAD
     # Whose call it is comes first: what is not ours need not be written as we want it (Gateway webhook, rule 3).
+    # Other systems behind the same gateway use numbers, or leave the id empty.
     external_id = parse_id(external)
     if external_id is None:
         return Case.NON_UUID
@@ -203,8 +205,15 @@ def overpaid_by(call: Call, issued: Issued) -> int:
     return max(0, (paid or 0) - issued.amount)
 
 
-def same_token(given: str | None, expected: str) -> bool:
-    """Compare the callback token in constant time, as bytes; with none configured nothing is right."""
-    if not expected or given is None:
+def is_callback_token(given: str | None, expected: tuple[str, ...]) -> bool:
+    """Whether a call carries one of the callback tokens; without configured tokens it never does.
+
+    Compares bytes, and all tokens, in constant time.
+    """
+    if given is None:
         return False
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+    sent = given.encode("utf-8", "surrogateescape")
+    valid = False
+    for token in expected:  # all of them, always: the time must not tell which one is near
+        valid |= hmac.compare_digest(sent, token.encode())
+    return valid

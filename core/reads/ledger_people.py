@@ -67,6 +67,13 @@ PEOPLE: tuple[Rule, ...] = (
              OR NOT token_valid AND (http_status NOT IN (401, 500) OR replay_of IS NOT NULL)""",
     ),
     Rule(
+        name="a counted call is one of a flood",
+        proves="I10",
+        sql="""SELECT id::text, format('%s calls, %s', calls, processing_result) FROM webhook_logs
+           WHERE calls < 1 OR (processing_result IS NOT DISTINCT FROM 'flood') <> (body_sha256 IS NOT NULL AND bytes IS NOT NULL)
+             OR processing_result = 'flood' AND token_valid OR calls > 1 AND processing_result IS DISTINCT FROM 'flood'""",
+    ),
+    Rule(
         name="money is taken by one call, and the call that says so has taken it",
         proves="I10 I4",
         sql="""SELECT p.id::text, format('%s calls, request %s', w.n, p.status) FROM payment_requests p

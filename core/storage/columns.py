@@ -6,6 +6,7 @@ from piccolo.columns import (
     JSONB,
     UUID,
     Array,
+    BigInt,
     Boolean,
     Bytea,
     ForeignKey,
@@ -66,6 +67,11 @@ def text(*, null: bool = False, default: str | None = None) -> Text:
 def number(*, null: bool = False, default: int | None = None) -> Integer:
     """A 32-bit integer."""
     return Integer(default=default, null=null)
+
+
+def big_number(*, null: bool = False, default: int | None = None) -> BigInt:
+    """A 64-bit integer."""
+    return BigInt(default=default, null=null)
 
 
 def flag(*, default: bool | None = False) -> Boolean:

@@ -1,4 +1,4 @@
-"""Writes of webhook_logs: each call first, stamped once."""
+"""Writes of webhook_logs: each call first, stamped once; a call without a valid token in one statement."""
 
 import datetime as dt
 from typing import Any
@@ -6,9 +6,11 @@ from typing import Any
 import attrs
 
 from core.storage.database import Tx
+from core.storage.reads import Reader
 from core.storage.records import one
 
 MAX_BODY = 65_536
+ORPHANS_AT_ONCE = 500  # rows a statement
 ORPHANED = "the process ended before it answered"
 
 
@@ -47,6 +49,20 @@ async def record(tx: Tx, call: Received) -> bool:
     return bool(added)
 
 
+async def record_unauthorized(reader: Reader, call: Received) -> None:
+    """Store a call without a valid token together with its answer: it has no effect, so one statement is enough.
+
+    The statement may be repeated: the call's id is unique.
+    """
+    await reader.fetch(
+        """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
+             status, amount, app_tag, raw_body, truncated, http_status, processing_result)
+           VALUES ($1, $2, $3, $4, false, $5, $6, $7, $8, $9, $10, $11, 401, 'unauthorized') ON CONFLICT (id) DO NOTHING""",
+        call.id, call.received_at, call.source_ip, call.headers, call.external_id, call.gateway_invoice_id, call.status,
+        call.amount, call.app_tag, call.raw_body, call.truncated,
+    )  # fmt: skip
+
+
 async def get(tx: Tx, log_id: str) -> Received | None:
     """Read a call as it came in."""
     return one(
@@ -80,10 +96,14 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
 
 
 async def stamp_orphans(tx: Tx, *, before: dt.datetime) -> int:
-    """Stamp calls whose process died before it answered. Effects are stamped with their own commit: these had none."""
+    """Stamp up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
+
+    Effects are stamped with their own commit: these calls had none. Rows that a handler holds are left for the next time.
+    """
     return await tx.execute(
-        """UPDATE webhook_logs SET http_status = 500, processing_result = 'error',
-             processing_error = $2
-           WHERE http_status IS NULL AND received_at <= $1""",
+        f"""UPDATE webhook_logs SET http_status = 500, processing_result = 'error', processing_error = $2
+            WHERE http_status IS NULL AND id = ANY (ARRAY(
+              SELECT id FROM webhook_logs WHERE http_status IS NULL AND received_at <= $1
+              ORDER BY received_at LIMIT {ORPHANS_AT_ONCE} FOR UPDATE SKIP LOCKED))""",
         before, ORPHANED,
     )  # fmt: skip

@@ -24,3 +24,7 @@ class WebhookLog(Table, tablename="webhook_logs"):
     processing_result = columns.string(60, null=True)
     processing_error = columns.text(null=True)
     replay_of = columns.plain_id()
+    # How many calls the row stands for. More than one only for counted calls without a valid token.
+    calls = columns.number(default=1)
+    bytes = columns.big_number(null=True)  # counted calls only: of all their bodies
+    body_sha256 = columns.string(64, null=True)  # counted calls only: hex, of the newest body

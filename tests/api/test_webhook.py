@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 PATH = "/api/shared/payment/webhooks/gateway"
 LOG_FIELDS = {
     "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
-    "http_status", "processing_result", "processing_error", "replay_of",
+    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256",
 }  # fmt: skip
 
 
@@ -240,9 +240,8 @@ async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str
         {"id": {}},
         {"status": 1},
         {"status": []},
-        {"external_id": 5},
+        {"external_id": True},
         {"external_id": {}},
-        {"external_id": ""},
     ],
 )
 async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
@@ -254,6 +253,10 @@ async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: Worl
 @pytest.mark.parametrize(
     "external_id",
     [
+        "",
+        17,
+        -1.5,
+        int("9" * 400),
         "order-17",
         "0",
         "x" * 5000,
@@ -264,7 +267,7 @@ async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: Worl
         "💸",
     ],
 )
-async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, external_id: str) -> None:
+async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, external_id: Any) -> None:
     status, result, _ = await call(world, {"id": "i", "external_id": external_id, "status": "PAID", "amount": 1})
     assert (status, result) == (200, "ignored_non_uuid_external_id")
 

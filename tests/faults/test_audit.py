@@ -412,6 +412,10 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "UPDATE webhook_logs SET processing_result = NULL WHERE processing_result = 'duplicate'",
     ),
     (
+        "a counted call is one of a flood",
+        "UPDATE webhook_logs SET calls = 2 WHERE processing_result = 'duplicate'",
+    ),
+    (
         "money is taken by one call, and the call that says so has taken it",
         "UPDATE webhook_logs SET processing_result = 'confirmed' WHERE processing_result = 'duplicate'",
     ),

@@ -14,7 +14,7 @@ import pytest
 from core.base.settings import read
 from core.outside.webhook_sink import WebhookSink
 from tests.clock import HandClock
-from tests.stack import Stack, World
+from tests.stack import Stack, World, new_id, payment_call
 
 pytestmark = pytest.mark.anyio
 
@@ -69,9 +69,9 @@ def lines_of(stack: Stack, *external_ids: str) -> list[bytes]:
     return [line for line in lines if line.strip() and json.loads(line)["external_id"] in external_ids]
 
 
-def bring_in(stack: Stack, path: pathlib.Path | str) -> tuple[int, str]:
+def bring_in(stack: Stack, path: pathlib.Path | str, *options: str, **env: str) -> tuple[int, str]:
     """Import a file; return the exit code and all that was printed."""
-    done = stack.command("webhooks", "import", str(path), check=False, COLUMNS="200")
+    done = stack.command("webhooks", "import", str(path), *options, check=False, COLUMNS="200", **env)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -182,7 +182,7 @@ async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
     odd = {"amount": "x" * 300, "status": "nul \0 here", "source_ip": "1" * 60, "headers": {"a\0": "\0b"}, "newer": 1}
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps({**json.loads(line), **odd}))
-    code, text = bring_in(sink_stack, path)
+    code, text = bring_in(sink_stack, path, "--trust-unsealed")
     assert (code, "1 confirmed" in text) == (0, True), text
 
 
@@ -198,6 +198,57 @@ async def test_a_call_without_the_right_token_comes_in_without_effect(
     assert (code, "line 1: 401 unauthorized" in text) == (1, True)
     assert await results(sink_stack, payment["payment_request_id"]) == ["unauthorized"]
     assert await state(sink_stack, payment) == "pending"
+
+
+async def test_a_line_that_the_service_did_not_write_moves_no_money(
+    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+) -> None:
+    payment, other = [await people.request(await people.customer()) for _ in range(2)]
+    external_id = payment["payment_request_id"]
+    async with without(sink_stack, "webhook_logs", "payment_requests"):
+        await people.webhook(other)
+    (line,) = lines_of(sink_stack, other["payment_request_id"])
+    body = base64.b64encode(json.dumps(payment_call(payment)).encode()).decode()
+    forged = {**json.loads(line), "id": new_id(), "external_id": external_id, "raw_body": body}  # with the other's seal
+    path = tmp_path / "kept.jsonl"
+    path.write_text(json.dumps(forged, separators=(",", ":")))
+    code, text = bring_in(sink_stack, path)
+    assert (code, "line 1: 401 unauthorized" in text) == (1, True), text
+    assert await results(sink_stack, external_id) == ["unauthorized"]
+    assert await state(sink_stack, payment) == "pending"
+    path.write_text(json.dumps({**forged, "id": new_id()}))
+    code, text = bring_in(sink_stack, path, "--trust-unsealed")  # as files from before lines were sealed come in
+    assert (code, "1 confirmed" in text) == (0, True), text
+    path.write_bytes(line)
+    old = sink_stack.env["JWT_SECRETS"]
+    code, text = bring_in(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated meanwhile
+    assert (code, "1 confirmed" in text) == (0, True), text
+
+
+async def test_calls_without_a_token_neither_fail_nor_fill_the_file_while_the_log_is_away(
+    people: World, sink_stack: Stack
+) -> None:
+    marks = [new_id() for _ in range(100)]
+    async with without(sink_stack, "webhook_logs"):
+        await people.raw_webhook({})  # the file is there
+    lines = len(file_of(sink_stack).read_bytes().splitlines())
+    async with without(sink_stack, "webhook_logs"):
+        async with asyncio.TaskGroup() as group:
+            calls = [
+                group.create_task(people.raw_webhook({"mark": mark}, token="wrong", address=f"198.51.100.{n}"))
+                for n, mark in enumerate(marks)
+            ]
+        assert {call.result()[0] for call in calls} == {401}
+        in_file = len(file_of(sink_stack).read_bytes().splitlines()) - lines
+        assert 0 < in_file <= 60 + 10  # what comes back to the bucket while this runs is one a second
+
+    async def counted() -> int:
+        (row,) = await sink_stack.sql(
+            "SELECT coalesce(sum(calls), 0) AS n FROM webhook_logs WHERE processing_result = 'flood' AND source_ip LIKE '198.51.100.%'"
+        )
+        return row["n"]
+
+    assert await people.until(counted, lambda n: n >= len(marks) - in_file) == len(marks) - in_file
 
 
 async def test_a_call_that_could_not_be_handled_is_taken_up_by_the_next_import(

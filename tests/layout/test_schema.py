@@ -15,7 +15,7 @@ COLUMNS = """SELECT column_name, udt_name, character_maximum_length, is_nullable
   FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1"""
 TYPES = {
     "UUID": "uuid", "INTEGER": "int4", "BOOLEAN": "bool", "TEXT": "text", "TIMESTAMPTZ": "timestamptz",
-    "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
+    "BIGINT": "int8", "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
 }  # fmt: skip
 
 

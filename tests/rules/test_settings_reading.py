@@ -10,7 +10,11 @@ from core.base import settings
 from core.base.settings import SettingsError, read, shown, variables
 
 SECRET = "k1:" + "s" * 32
-PRODUCTION = {"ENVIRONMENT": "production", "JWT_SECRETS": SECRET, "GATEWAY_CALLBACK_TOKEN": "a token of our own"}
+PRODUCTION = {
+    "ENVIRONMENT": "production",
+    "JWT_SECRETS": SECRET,
+    "GATEWAY_CALLBACK_TOKEN": "a callback token of our own",
+}
 NAMES = [field.name.upper() for field in variables()]
 DEFAULTS = {
     "ENVIRONMENT": "development", "DATABASE_URL": "", "REDIS_URL": "", "SESI_DATA_DIR": pathlib.Path(".sesi"),
@@ -134,6 +138,8 @@ def test_production_starts_with_secrets_of_its_own():
         ({"JWT_SECRETS": ""}, "JWT_SECRETS"),
         ({"JWT_SECRETS": f"{SECRET},{settings.DEVELOPMENT_JWT_SECRETS}"}, "JWT_SECRETS"),
         ({"GATEWAY_CALLBACK_TOKEN": settings.DEVELOPMENT_CALLBACK_TOKEN}, "GATEWAY_CALLBACK_TOKEN"),
+        ({"GATEWAY_CALLBACK_TOKEN": f"{'t' * 24},{settings.DEVELOPMENT_CALLBACK_TOKEN}"}, "GATEWAY_CALLBACK_TOKEN"),
+        ({"GATEWAY_CALLBACK_TOKEN": f"{'t' * 24},{'u' * 23}"}, "GATEWAY_CALLBACK_TOKEN"),
         ({"PASSWORD_ROUNDS": "9"}, "PASSWORD_ROUNDS"),
         ({"SESI_TIME_SCALE": "60"}, "SESI_TIME_SCALE"),
         ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
@@ -152,7 +158,11 @@ def test_outside_production_development_routes_exist_and_time_may_be_scaled(envi
 
 def test_a_blank_callback_token_is_no_token():
     """Contract 4: with no callback token configured every call is 401; so it must be possible to have none."""
-    assert read({"GATEWAY_CALLBACK_TOKEN": ""}).gateway_callback_token == ""
+    assert read({"GATEWAY_CALLBACK_TOKEN": ""}).gateway_callback_token == ()
+
+
+def test_several_callback_tokens_are_separated_by_commas():
+    assert read({"GATEWAY_CALLBACK_TOKEN": "one, two"}).gateway_callback_token == ("one", "two")
 
 
 def test_the_list_of_settings_shows_every_variable_and_no_secret():
@@ -164,7 +174,13 @@ def test_the_list_of_settings_shows_every_variable_and_no_secret():
     assert rows["GATEWAY_ENABLED"] == ("false", "false")
     assert rows["GATEWAY_SECRET_KEY"][1] == "****"
     everything = repr(rows)
-    for secret in ("hunter2", "s" * 32, "a token of our own", settings.DEVELOPMENT_CALLBACK_TOKEN, "development-only"):
+    for secret in (
+        "hunter2",
+        "s" * 32,
+        "a callback token of our own",
+        settings.DEVELOPMENT_CALLBACK_TOKEN,
+        "development-only",
+    ):
         assert secret not in everything
 
 

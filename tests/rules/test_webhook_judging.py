@@ -15,10 +15,10 @@ from core.payments.rules import (
     Call,
     Case,
     Issued,
+    is_callback_token,
     judge,
     overpaid_by,
     read_call,
-    same_token,
     whole_idr,
 )
 from core.payments.states import EDGES, PAID, PaymentStatus
@@ -115,8 +115,13 @@ def test_a_paid_call_without_one_of_its_fields_is_an_invalid_payload(field: str)
     assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
-@pytest.mark.parametrize("field", ["id", "external_id", "status", "amount"])
-@pytest.mark.parametrize("value", [None, "", [], {}, True, 1.5])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *itertools.product(["id", "status", "amount"], [None, "", [], {}, True, 1.5]),
+        *itertools.product(["external_id"], [None, [], {}, True]),
+    ],
+)
 def test_a_field_of_the_wrong_kind_counts_as_missing(field: str, value: Any):
     assert read_call(BODY | {field: value}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
@@ -138,8 +143,10 @@ def test_an_invoice_id_that_no_column_can_hold_is_an_invalid_payload():
         assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
-@pytest.mark.parametrize("value", ["order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000])
-def test_an_external_id_that_is_no_uuid_is_not_ours(value: str):
+@pytest.mark.parametrize(
+    "value", ["", 0, 17, -1.5, 10**400, "order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000]
+)
+def test_an_external_id_that_is_no_uuid_is_not_ours(value: Any):
     assert read_call(BODY | {"external_id": value}, app_tag="sesi") is Case.NON_UUID
 
 
@@ -322,7 +329,7 @@ def test_a_free_request_is_confirmed_by_nothing_paid():
 
 def test_the_answers_are_the_contracts():
     assert {(case.result, case.http_status) for case in Case} == {
-        ("unauthorized", 401), ("invalid_payload", 400), ("invalid_payload", 413), ("ignored_non_uuid_external_id", 200),
+        ("unauthorized", 401), ("flood", 401), ("invalid_payload", 400), ("invalid_payload", 413), ("ignored_non_uuid_external_id", 200),
         ("ignored_foreign_app", 200), ("unknown_external_id", 404), ("confirmed", 200), ("duplicate", 200),
         ("late_payment_recorded", 200), ("paid_not_pairable", 200), ("conflict", 409), ("expired", 200),
         ("ignored_status", 200), ("error", 500),
@@ -334,18 +341,24 @@ def test_the_answers_are_the_contracts():
 
 @pytest.mark.parametrize("given_token", [None, "", "x", "token ", " token", "TOKEN", "tökën", "token\0"])
 def test_only_the_token_itself_is_right(given_token: str | None):
-    assert same_token("token", "token")
-    assert not same_token(given_token, "token")
+    assert is_callback_token("token", ("token",))
+    assert not is_callback_token(given_token, ("token",))
 
 
 @pytest.mark.parametrize("given_token", [None, "", "x"])
 def test_with_no_token_configured_nothing_is_right(given_token: str | None):
-    assert not same_token(given_token, "")
+    assert not is_callback_token(given_token, ())
+
+
+def test_each_of_several_tokens_is_right():
+    assert is_callback_token("new", ("new", "old"))
+    assert is_callback_token("old", ("new", "old"))
+    assert not is_callback_token("new,old", ("new", "old"))
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(min_size=1))
 def test_any_header_is_compared_without_an_error(given_token: str, expected: str):
-    assert same_token(given_token, expected) is (given_token == expected)
+    assert is_callback_token(given_token, (expected,)) is (given_token == expected)
 
 
 @given(JSON)

@@ -1,0 +1,114 @@
+"""Counts of calls without a valid token that are not stored in full: one row of webhook_logs a minute and address.
+
+How this works: counts gather in memory while one statement commits those that gathered before it. A call is answered when
+its count is committed, so a flood uses one connection, however large it is. While the database is away the counts stay in
+memory and are committed when it is back; only these are lost when the process dies.
+"""
+
+import asyncio
+import datetime as dt
+import hashlib
+from typing import Any
+
+import attrs
+
+from core.base import ids, logs
+from core.base.clock import real_sleep
+from core.storage.database import Database
+
+WAIT_S = 0.5  # real; a call is answered after this time although the database has not taken its count
+RETRY_S = 1.0
+ROWS_AT_ONCE = 200
+# Rows in memory. Above it all further addresses share one row a minute: a flood from many addresses must not fill memory.
+MOST_ROWS = 5_000
+OTHER_ADDRESSES = ""
+log = logs.get("webhook")
+
+# Rows are in the order of their ids, so that two processes that count the same addresses do not block each other.
+ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result, calls, bytes, body_sha256)
+  SELECT id, received_at, source_ip, false, ''::bytea, 401, 'flood', calls, bytes, body_sha256
+  FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::int[], $5::bigint[], $6::text[])
+    AS f (id, received_at, source_ip, calls, bytes, body_sha256) ORDER BY id
+  ON CONFLICT (id) DO UPDATE SET calls = webhook_logs.calls + EXCLUDED.calls, bytes = webhook_logs.bytes + EXCLUDED.bytes,
+    body_sha256 = EXCLUDED.body_sha256"""
+
+
+@attrs.define
+class _Count:
+    """What is not committed yet of one row; `body_sha256` (hex) is of the newest body."""
+
+    received_at: dt.datetime
+    source_ip: str
+    calls: int
+    bytes: int
+    body_sha256: str
+
+
+class FloodCounts:
+    """Counts calls for one process."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._counts: dict[str, _Count] = {}
+        self._committed = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def add(self, *, address: str, body: bytes, received_at: dt.datetime) -> None:
+        """Count a call of `address` in the minute of `received_at`; return when that is committed, or after WAIT_S."""
+        self._gather(address, _Count(received_at, address, 1, len(body), hashlib.sha256(body).hexdigest()))
+        committed = self._committed
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await committed.wait()
+        except TimeoutError:
+            log.warning("a count of webhook calls waits for the database")
+
+    def _gather(self, address: str, count: _Count) -> None:
+        minute = count.received_at.replace(second=0, microsecond=0)
+        row_id = ids.id_of(minute, address.encode())
+        if row_id not in self._counts and len(self._counts) >= MOST_ROWS:
+            row_id, count.source_ip = ids.id_of(minute, OTHER_ADDRESSES.encode()), OTHER_ADDRESSES
+        known = self._counts.get(row_id)
+        if known is None:
+            self._counts[row_id] = count
+            return
+        known.calls += count.calls
+        known.bytes += count.bytes
+        known.body_sha256 = count.body_sha256
+
+    async def _write(self) -> None:
+        """Commit counts until there are none."""
+        try:
+            while self._counts:
+                counts, self._counts = self._counts, {}
+                committed, self._committed = self._committed, asyncio.Event()
+                try:
+                    await self._commit(counts)
+                except Exception as error:
+                    log.warning("the webhook log did not take counts", error=type(error).__name__)
+                    for count in counts.values():
+                        self._gather(count.source_ip, count)
+                    await real_sleep(RETRY_S)
+                finally:
+                    committed.set()  # after a failure too: the callers have waited long enough
+        finally:
+            self._writer = None
+
+    async def _commit(self, counts: dict[str, _Count]) -> None:
+        rows = sorted(counts.items())
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[start : start + ROWS_AT_ONCE]
+            columns: list[Any] = [[row_id for row_id, _ in part]]
+            columns += (list(values) for values in zip(*(attrs.astuple(c) for _, c in part), strict=True))
+            async with self._db.connection() as connection:
+                await connection.execute(ADD, *columns)
+            for row_id, _ in part:
+                del counts[row_id]
+
+    async def close(self) -> None:
+        """Wait shortly for the last counts."""
+        if self._writer is not None:
+            await asyncio.wait({self._writer}, timeout=WAIT_S)
+            self._writer.cancel()

@@ -1,0 +1,171 @@
+"""Calls of the webhook without a valid token: some are stored in full, the others are counted, and none delays a genuine one."""
+
+import asyncio
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, World, new_id, payment_call
+from tools.throwaway import free_port
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/api/shared/payment/webhooks/gateway"
+A_MINUTE = 60
+
+
+async def rows_of(stack: Stack, address: str) -> tuple[int, list[Any]]:
+    """How many calls of an address are stored in full, and the rows that count others."""
+    rows = await stack.sql(
+        """SELECT processing_result, http_status, token_valid, calls, bytes, body_sha256, octet_length(raw_body) AS kept, headers::text
+           FROM webhook_logs WHERE source_ip = $1""",
+        address,
+    )
+    return (
+        sum(row["processing_result"] == "unauthorized" for row in rows),
+        [row for row in rows if row["processing_result"] == "flood"],
+    )
+
+
+async def test_calls_without_a_token_above_the_limit_are_counted_in_one_row_a_minute(world: World) -> None:
+    address, body = "203.0.113.7", json.dumps({"filler": "x" * 1000}).encode()
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(world.raw_webhook(body, token="wrong", address=address)) for _ in range(200)]
+    took = time.monotonic() - began
+    answers = [task.result() for task in tasks]
+    assert {status for status, _ in answers} == {401}
+    full, floods = await rows_of(world.stack, address)
+    assert A_MINUTE <= full <= A_MINUTE + 1 + took  # one a second comes back
+    assert 1 <= len(floods) <= 2  # two when a minute began meanwhile
+    assert full + sum(row["calls"] for row in floods) == 200
+    assert sum(row["bytes"] for row in floods) == len(body) * (200 - full)
+    for row in floods:
+        assert (row["http_status"], row["token_valid"], row["kept"], row["headers"]) == (401, False, 0, "{}")
+        assert row["body_sha256"] == hashlib.sha256(body).hexdigest()
+    results = [answer["processing_result"] for _, answer in answers]
+    assert (results.count("unauthorized"), results.count("flood")) == (full, 200 - full)
+    assert (await world.audit())["violations"] == []
+
+
+async def test_a_counted_call_says_when_to_come_back_and_operators_see_the_count(world: World) -> None:
+    address, client = "203.0.113.8", world.client()
+    url = world.stack.addresses.public + PATH
+    seen: list[str | None] = []
+    for _ in range(3 * A_MINUTE):
+        async with client._http.post(url, data=b"{}", headers={"X-Forwarded-For": address}) as answer:
+            assert answer.status == 401
+            seen.append(answer.headers.get("Retry-After"))
+        if seen[-1] is not None:
+            break
+    assert seen[:A_MINUTE] == [None] * A_MINUTE
+    assert int(seen[-1] or 0) >= 1
+    operator = await world.operator()
+    rows = (await operator.get("/internal/webhook-logs", processing_result="flood", limit=50))["items"]
+    (row,) = [row for row in rows if row["source_ip"] == address]
+    assert (row["calls"], row["bytes"], row["raw_body"]) == (1, 2, "")
+
+
+async def test_an_ipv6_network_is_one_address_and_another_address_has_its_own_limit(world: World) -> None:
+    for n in range(A_MINUTE + 20):
+        await world.raw_webhook({"n": n}, token=None, address=f"2001:db8:77::{n:x}")
+    _, floods = await rows_of(world.stack, "2001:db8:77::/64")
+    assert floods
+    status, answer = await world.raw_webhook({"n": 0}, token=None, address="2001:db8:78::1")
+    assert (status, answer["processing_result"]) == (401, "unauthorized")
+
+
+async def test_a_call_with_the_token_is_never_limited(world: World) -> None:
+    address = "203.0.113.9"
+    for _ in range(A_MINUTE + 20):
+        await world.raw_webhook({}, token="wrong", address=address)
+    customer = await world.customer()
+    payment = await world.request(customer)
+    answers = [await world.raw_webhook(payment_call(payment), address=address) for _ in range(2 * A_MINUTE)]
+    assert {status for status, _ in answers} == {200}
+
+
+async def test_a_flood_that_waits_for_the_log_uses_three_connections(world: World) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE webhook_logs IN ACCESS EXCLUSIVE MODE")
+        async with asyncio.TaskGroup() as group:
+            calls = [
+                group.create_task(world.raw_webhook({}, token="wrong", address=f"203.0.113.{100 + n % 3}"))
+                for n in range(250)
+            ]
+            seen = 0
+            for _ in range(20):
+                (row,) = await world.stack.sql(
+                    "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_logs%'"
+                )
+                seen = max(seen, row["n"])
+                await asyncio.sleep(0.05)
+            assert 1 <= seen <= 3  # two that store calls in full, one that counts
+    assert {task.result()[0] for task in calls} == {401}
+
+
+async def test_the_body_of_a_call_without_a_token_is_not_read_beyond_what_is_kept(world: World) -> None:
+    host, port = world.stack.addresses.public.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.50\r\nContent-Length: 7000000\r\n\r\n"
+    writer.write(head.encode() + b"x" * 80_000)
+    await writer.drain()
+    async with asyncio.timeout(5):  # the rest is never sent
+        assert (await reader.readline()).split()[1] == b"401"
+    writer.close()
+
+
+async def test_headers_are_kept_up_to_a_number_and_a_size(world: World) -> None:
+    url = world.stack.addresses.public + PATH
+    for address, headers in (
+        ("203.0.113.60", {f"X-Filler-{n}": "1" for n in range(90)}),
+        ("203.0.113.61", {f"X-Filler-{n}": "y" * 900 for n in range(40)}),
+    ):
+        async with world.client()._http.post(url, headers={"X-Forwarded-For": address, **headers}) as answer:
+            assert answer.status == 401
+        (row,) = await world.stack.sql("SELECT headers::text FROM webhook_logs WHERE source_ip = $1", address)
+        assert len(json.loads(row["headers"])) <= 40
+        assert len(row["headers"]) <= 10_000
+
+
+async def test_each_of_several_callback_tokens_is_right(world: World) -> None:
+    stack, public, internal = world.stack, free_port(), free_port()
+    stack.start(
+        "api", key="api-two-tokens", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal),
+        GATEWAY_CALLBACK_TOKEN="the-new-token,the-old-token",
+    )  # fmt: skip
+    try:
+        stack.wait_ready("api", port=internal)
+        for token, status in (("the-new-token", 404), ("the-old-token", 404), ("the-new-token,the-old-token", 401)):
+            body = payment_call({"payment_request_id": new_id(), "amount": 1})
+            async with world.client()._http.post(
+                f"http://127.0.0.1:{public}{PATH}", json=body, headers={"X-Callback-Token": token}
+            ) as answer:
+                assert answer.status == status
+    finally:
+        assert stack.stop("api-two-tokens") == 0
+
+
+async def test_calls_that_nobody_stamped_are_stamped_in_parts_and_a_held_one_is_left(world: World) -> None:
+    await world.stack.sql(
+        """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body)
+           SELECT gen_random_uuid(), now() - interval '1 hour', 'orphan', true, '' FROM generate_series(1, 1200)"""
+    )
+    left = "SELECT count(*) AS n FROM webhook_logs WHERE source_ip = 'orphan' AND http_status IS NULL"
+    async with world.stack.transaction() as holder:
+        await holder.execute(
+            "SELECT 1 FROM webhook_logs WHERE id = (SELECT id FROM webhook_logs WHERE source_ip = 'orphan' LIMIT 1) FOR UPDATE"
+        )
+        world.stack.stop("jobs")
+        world.stack.start("jobs")  # every sweep runs at the start
+
+        async def unstamped() -> int:
+            return (await world.stack.sql(left))[0]["n"]
+
+        assert await world.until(unstamped, lambda n: n <= 1) == 1
+    await world.stack.sql(
+        "UPDATE webhook_logs SET http_status = 500, processing_result = 'error' WHERE http_status IS NULL"
+    )
