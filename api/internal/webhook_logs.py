@@ -11,39 +11,40 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import webhook_receive
 from core.payments.rules import NotReplayable
-from core.reads import payments
-from core.reads.payments import WebhookFilter
+from core.reads import webhook_calls
+from core.reads.webhook_calls import WebhookCall, WebhookFilter
 from core.runtime import Runtime
 
 
 @get("/internal/webhook-logs", **operators("webhooks"))
 async def webhook_logs(
     runtime: Runtime,
+    actor: Actor,
     q: str | None = None,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
     processing_result: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[payments.WebhookCall]:
-    """List the gateway's calls, newest first."""
+) -> Items[WebhookCall]:
+    """List the gateway's calls, newest first; personal fields in bodies are masked without `customers.pii`."""
     which = WebhookFilter(
         q=q, since=query_time("from", since), until=query_time("to", to), processing_result=processing_result
     )
-    return await payments.webhook_calls(runtime, read_page(cursor, limit), which)
+    return await webhook_calls.webhook_calls(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/webhook-logs/{log_id:str}", **operators("webhooks"))
-async def webhook_log(log_id: str, runtime: Runtime) -> payments.WebhookCall:
-    """One call of the gateway's."""
-    return await payments.webhook_call(runtime, path_id(log_id))
+async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
+    """One call of the gateway's; personal fields in its body are masked without `customers.pii`."""
+    return await webhook_calls.webhook_call(runtime, actor, path_id(log_id))
 
 
 @post("/internal/webhook-logs/{log_id:str}/replay", status_code=200, **operators("webhooks", "write", NotReplayable))
-async def replay(log_id: str, runtime: Runtime, actor: Actor) -> payments.WebhookCall:
+async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
     """Run a stored call through the same handler again; the answer is its new row."""
     new_id = await webhook_receive.replay(runtime, actor, webhook_log_id=path_id(log_id))
-    return await payments.webhook_call(runtime, new_id)
+    return await webhook_calls.webhook_call(runtime, actor, new_id)
 
 
 ROUTES = [webhook_logs, webhook_log, replay]

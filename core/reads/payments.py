@@ -1,4 +1,4 @@
-"""Payment requests and failed pairings, webhook calls (contract 4 and 8)."""
+"""Payment requests and failed pairings (contract 4 and 8)."""
 
 import datetime as dt
 from typing import Any
@@ -8,7 +8,6 @@ import attrs
 from core.base.actor import Actor
 from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
-from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.payments import views
 from core.payments.views import PaymentView
@@ -122,71 +121,3 @@ async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
     if row is None:
         raise NotFound
     return _failed_pairing(row)
-
-
-@attrs.frozen(kw_only=True)
-class WebhookCall:
-    """The webhook log of contract 8; the body is shown as text."""
-
-    id: str
-    received_at: dt.datetime
-    source_ip: str
-    external_id: str | None
-    gateway_invoice_id: str | None
-    status: str | None
-    amount: str | None
-    app_tag: str | None
-    raw_body: str
-    http_status: int | None
-    processing_result: str | None
-    processing_error: str | None
-    replay_of: str | None
-
-
-@attrs.frozen(kw_only=True)
-class WebhookFilter:
-    """Which calls to list; `q` is an external id or an invoice id."""
-
-    q: str | None = None
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    processing_result: str | None = None
-
-
-CALLS = """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
-    processing_result, processing_error, replay_of FROM webhook_logs"""
-
-
-def _call(row: Any) -> WebhookCall:
-    return WebhookCall(**{**as_dict(row), "raw_body": row["raw_body"].decode("utf-8", "replace")})
-
-
-async def webhook_call(runtime: Runtime, log_id: str) -> WebhookCall:
-    """Read one call. Raises NotFound."""
-    with away_is_unavailable():
-        row = await runtime.db.fetchrow(f"{CALLS} WHERE id = $1", log_id)
-    if row is None:
-        raise NotFound
-    return _call(row)
-
-
-async def webhook_calls(runtime: Runtime, page: Page, which: WebhookFilter) -> Items:
-    """List the gateway's calls, newest first."""
-    where = Conditions()
-    if which.q is not None:
-        said, one = where.arg(which.q), where.arg(parse_id(which.q))
-        # An id is written in either case.
-        where.plain(
-            f"(external_id = {said} OR gateway_invoice_id = {said} OR id = {one}::uuid"
-            f" OR external_id IN ({one}::uuid::text, upper({one}::uuid::text)))"
-        )
-    where.add("received_at >= {0}", which.since)
-    where.add("received_at < {0}", which.until)
-    where.add("processing_result = {0}", which.processing_result)
-    where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
-    limit = where.arg(page.limit + 1)
-    with away_is_unavailable():
-        rows = await runtime.db.fetch(
-            f"{CALLS} WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}", *where.args
-        )
-    return cut([_call(row) for row in rows], page, at="received_at")

@@ -1,12 +1,13 @@
 """Look-ups for support: customers, sessions, payment requests, webhook calls; confirming by hand, and calling back."""
 
 import datetime as dt
+import json
 
 import pytest
 
 from core.base.phones import like_numbers
 from tests.desk.steps import an_operator, answer, at_once, audits, every, found, unique
-from tests.stack import World, new_id, refused
+from tests.stack import World, new_id, payment_call, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.anyio
 SESSIONS, PAYMENTS, CALLS = "/internal/sessions", "/internal/payment-requests", "/internal/webhook-logs"
 CALL_FIELDS = {
     "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
-    "http_status", "processing_result", "processing_error", "replay_of",
+    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256",
 }  # fmt: skip
 
 
@@ -56,6 +57,22 @@ async def test_phone_and_email_are_for_operators_with_the_permission(world: Worl
     only_pii = (await an_operator(world, {"customers.pii": "read"})).client
     await refused(only_pii.get(path), 403, "FORBIDDEN")
     assert mine in await found(trusted, path, q="", limit=200)
+
+
+async def test_payers_in_a_webhook_body_are_for_operators_with_the_permission(world: World) -> None:
+    payment = await world.request(await world.customer())
+    payer = {"payer_email": "melati@example.test", "customer": {"given_names": "Melati"}, "account_number": "880123"}
+    await world.raw_webhook(payment_call(payment, **payer))
+    plain = (await an_operator(world, {"webhooks": "write"})).client
+    trusted = (await an_operator(world, {"webhooks": "read", "customers.pii": "read"})).client
+    (row,) = (await trusted.get(CALLS, q=payment["payment_request_id"]))["items"]
+    assert json.loads(row["raw_body"]) == payment_call(payment, **payer)
+    masked = {"payer_email": "***", "customer": {"given_names": "***"}, "account_number": "***"}
+    (listed,) = (await plain.get(CALLS, q=payment["payment_request_id"]))["items"]
+    replayed = await plain.post(f"{CALLS}/{row['id']}/replay")
+    for seen in (listed, await plain.get(f"{CALLS}/{row['id']}"), replayed):
+        assert json.loads(seen["raw_body"]) == payment_call(payment, **masked)
+    assert {**listed, "raw_body": row["raw_body"]} == row
 
 
 def test_what_has_letters_is_no_part_of_a_number() -> None:

@@ -27,8 +27,9 @@ from core.flows import payment_request
 from core.idempotency.rules import Once
 from core.messages.rules import Draft, Mark
 from core.reads.activity import ActivityFilter
-from core.reads.payments import FailureFilter, WebhookFilter
+from core.reads.payments import FailureFilter
 from core.reads.support import LookUp
+from core.reads.webhook_calls import WebhookFilter
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -169,7 +170,7 @@ class Caller:
 
     def forms(self) -> dict[str, list[Call]]:
         """Return what more than the usual form is worth watching: filters, searches, the next page, another side."""
-        from core.reads import activity, chats, payments, people, support
+        from core.reads import activity, chats, payments, people, support, webhook_calls
         from core.sessions import views
 
         since, until = self.now - dt.timedelta(days=60), self.now - dt.timedelta(days=30)
@@ -201,7 +202,7 @@ class Caller:
         add(support.sessions, "before all", which=LookUp(until=long_ago))
         add(support.sessions, "a mitra", which=LookUp(q=self.text["mitra_id"]))
         add(support.sessions, "a name of a state", which=LookUp(q="Indra", status="closing"))
-        add(payments.webhook_calls, "unknown", which=WebhookFilter(q=ids.new_id()))
+        add(webhook_calls.webhook_calls, "unknown", which=WebhookFilter(q=ids.new_id()))
         for look, states in ((support.sessions, ("completed", "closing")), (support.payments, ("consumed", "pending"))):
             for state in states:
                 add(look, state, which=LookUp(status=state))
@@ -215,9 +216,9 @@ class Caller:
         add(payments.failed_pairings, "superseded", which=FailureFilter(superseded=True))
         add(payments.failed_pairings, "deep", page=deep)
         for result in ("confirmed", "late_payment_recorded", "error"):
-            add(payments.webhook_calls, result, which=WebhookFilter(processing_result=result))
-        add(payments.webhook_calls, "of one request", which=WebhookFilter(q=self.text["payment_request_id"]))
-        add(payments.webhook_calls, "a month", which=WebhookFilter(since=since, until=until))
+            add(webhook_calls.webhook_calls, result, which=WebhookFilter(processing_result=result))
+        add(webhook_calls.webhook_calls, "of one request", which=WebhookFilter(q=self.text["payment_request_id"]))
+        add(webhook_calls.webhook_calls, "a month", which=WebhookFilter(since=since, until=until))
         add(activity.log, "a mitra", which=ActivityFilter(mitra_id=self.text["mitra_id"]))
         add(activity.log, "a month", which=ActivityFilter(since=since, until=until))
         add(activity.log, "deep", page=deep)

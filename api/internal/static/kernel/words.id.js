@@ -378,6 +378,9 @@ export const INDONESIAN = {
   "As it came": "Seperti datangnya",
   App: "Aplikasi",
   Error: "Galat",
+  "Calls in this minute": "Panggilan dalam menit ini",
+  "Bytes in all": "Jumlah bita",
+  "SHA-256 of the newest body": "SHA-256 isi terbaru",
   "Replay of": "Ulangan dari",
   "Replay…": "Ulangi…",
   "The stored body goes through the same handler again. What was done already is not done twice.":
@@ -471,6 +474,7 @@ export const INDONESIAN = {
   "unknown payment": "pembayaran tidak dikenal",
   conflict: "bentrok",
   "without a valid token": "tanpa token yang sah",
+  "many without a valid token": "banyak tanpa token yang sah",
   unreadable: "tidak terbaca",
   "Asked to pay": "Diminta membayar",
   "Time to pay over": "Waktu bayar habis",

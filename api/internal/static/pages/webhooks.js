@@ -14,7 +14,9 @@ import { time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/webhook-logs";
+const FLOOD = "flood"; // one row for many calls of an address in a minute, without their bodies
 const became = (one) => (one.processing_result ? result.chip(one.processing_result) : chip(t("not answered"), "warn"));
+const counted = (one) => (one.calls > 1 ? [became(one), ` × ${one.calls}`] : became(one));
 
 class WebhooksPage extends ListPage {
   path = PATH;
@@ -38,7 +40,7 @@ class WebhooksPage extends ListPage {
       { label: t("Status"), cell: (one) => one.status },
       { label: t("Amount"), cell: (one) => one.amount, number: true },
       { label: t("Payment"), cell: (one) => one.external_id && h("span", { class: "id" }, one.external_id) },
-      { label: t("Result"), cell: became },
+      { label: t("Result"), cell: counted },
       { label: t("Answer"), cell: (one) => one.http_status, number: true },
     ];
   }
@@ -70,21 +72,21 @@ class WebhookPage extends Page {
   }
 
   render(one) {
+    const body = one.processing_result !== FLOOD && this.#body(one);
+    return h("div", { class: "work" }, this.#facts(one), body);
+  }
+
+  #body(one) {
     const indented = readable(one.raw_body);
     return h(
-      "div",
-      { class: "work" },
-      this.#facts(one),
+      "section",
+      { class: "card" },
+      indented && [h("h2", {}, t("Body")), h("pre", { tabindex: "0", "aria-label": t("Body") }, indented)],
       h(
-        "section",
-        { class: "card" },
-        indented && [h("h2", {}, t("Body")), h("pre", { tabindex: "0", "aria-label": t("Body") }, indented)],
-        h(
-          "details",
-          { open: indented === null },
-          h("summary", {}, t("As it came")),
-          h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body),
-        ),
+        "details",
+        { open: indented === null },
+        h("summary", {}, t("As it came")),
+        h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body),
       ),
     );
   }
@@ -115,10 +117,21 @@ class WebhookPage extends Page {
           h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of),
         ],
         [t("Id"), h("span", { class: "id" }, one.id)],
+        ...this.#count(one),
       ]),
       session.may("webhooks", "write") &&
+        one.processing_result !== FLOOD &&
         h("div", { class: "row" }, h("button", { type: "button", onclick: () => this.#replay(one) }, t("Replay…"))),
     );
+  }
+
+  #count(one) {
+    if (one.processing_result !== FLOOD) return [];
+    return [
+      [t("Calls in this minute"), one.calls],
+      [t("Bytes in all"), one.bytes],
+      [t("SHA-256 of the newest body"), h("span", { class: "id" }, one.body_sha256)],
+    ];
   }
 
   async #replay(one) {

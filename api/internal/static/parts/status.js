@@ -56,6 +56,7 @@ const RESULT = {
   unknown_external_id: ["unknown payment", "warn"],
   conflict: ["conflict", "bad"],
   unauthorized: ["without a valid token", "bad"],
+  flood: ["many without a valid token", "bad"],
   invalid_payload: ["unreadable", "bad"],
   error: ["error", "bad"],
 };

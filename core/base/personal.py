@@ -1,0 +1,52 @@
+"""Personal fields in JSON that others send us."""
+
+import json
+import re
+from typing import Any
+
+MASK = "***"
+# Names of fields that gateways use for people and their accounts, without case, dashes and underscores. A field that is
+# masked without need costs an operator nothing; the fields that tell what was paid are in no pattern.
+PERSONAL = re.compile(
+    r"email|phone|mobile|msisdn|whatsapp|surname|givennames?|firstname|lastname|middlename|fullname|displayname|"
+    r"(payer|customer|buyer|sender|holder|account|cardholder|beneficiary|owner|shopper|recipient)(name|holder)|^names?$|"
+    r"accountno|accountnumber|accountid$|accountdetails|cardnumber|maskedcard|cardtoken|iban|virtualaccount|vanumber|"
+    r"address|street|postalcode|zipcode|birth|gender|nationalid|identitynumber|passport|npwp|^nik$|ktp|"
+    r"^(customer|payer|buyer|shopper|sender)$|ipaddress|deviceid"
+)
+
+
+def _is_personal(name: str) -> bool:
+    return PERSONAL.search(re.sub(r"[^a-z]", "", name.lower())) is not None
+
+
+def _masked(value: Any) -> Any:
+    """Return a value with the same structure and no content; true, false and null say nothing and stay."""
+    if isinstance(value, dict):
+        return {name: _masked(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner) for inner in value]
+    return value if value is None or isinstance(value, bool) else MASK
+
+
+def without_personal_fields(text: str) -> str:
+    """Return a JSON text with its personal fields masked; MASK for a text that is not JSON.
+
+    A text without personal fields comes back as it is.
+    """
+    found = False
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # Each object is seen here, also one that a second field of the same name would hide.
+        nonlocal found
+        kept = {name: _masked(value) if _is_personal(name) else value for name, value in pairs}
+        found = found or len(kept) < len(pairs) or any(_is_personal(name) for name, _ in pairs)
+        return kept
+
+    try:
+        value = json.loads(text, object_pairs_hook=read)
+        if not found:
+            return text if isinstance(value, dict | list) else MASK
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return MASK

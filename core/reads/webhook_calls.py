@@ -1,0 +1,95 @@
+"""Webhook calls, as operators see them (contract 8)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.ids import parse_id
+from core.base.pages import Items, Page, cut
+from core.base.personal import without_personal_fields
+from core.operators.rules import allows
+from core.runtime import Runtime, away_is_unavailable
+from core.storage.conditions import Conditions
+from core.storage.records import as_dict
+
+
+@attrs.frozen(kw_only=True)
+class WebhookCall:
+    """The webhook log of contract 8; the body is shown as text.
+
+    A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
+    `bytes` is the size of their bodies, `body_sha256` (hex) is of the newest one.
+    """
+
+    id: str
+    received_at: dt.datetime
+    source_ip: str
+    external_id: str | None
+    gateway_invoice_id: str | None
+    status: str | None
+    amount: str | None
+    app_tag: str | None
+    raw_body: str
+    http_status: int | None
+    processing_result: str | None
+    processing_error: str | None
+    replay_of: str | None
+    calls: int
+    bytes: int | None
+    body_sha256: str | None
+
+
+@attrs.frozen(kw_only=True)
+class WebhookFilter:
+    """Which calls to list; `q` is an external id or an invoice id."""
+
+    q: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    processing_result: str | None = None
+
+
+CALLS = """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
+    processing_result, processing_error, replay_of, calls, bytes, body_sha256 FROM webhook_logs"""
+
+
+def _call(row: Any, actor: Actor) -> WebhookCall:
+    """Build a call as the operator may see it: personal fields are masked without `customers.pii`."""
+    body = row["raw_body"].decode("utf-8", "replace")
+    if body and not allows(actor.permissions, "customers.pii", "read"):
+        body = without_personal_fields(body)
+    return WebhookCall(**{**as_dict(row), "raw_body": body})
+
+
+async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+    """Read one call. Raises NotFound."""
+    with away_is_unavailable():
+        row = await runtime.db.fetchrow(f"{CALLS} WHERE id = $1", log_id)
+    if row is None:
+        raise NotFound
+    return _call(row, actor)
+
+
+async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: WebhookFilter) -> Items:
+    """List the gateway's calls, newest first."""
+    where = Conditions()
+    if which.q is not None:
+        said, one = where.arg(which.q), where.arg(parse_id(which.q))
+        # An id is written in either case.
+        where.plain(
+            f"(external_id = {said} OR gateway_invoice_id = {said} OR id = {one}::uuid"
+            f" OR external_id IN ({one}::uuid::text, upper({one}::uuid::text)))"
+        )
+    where.add("received_at >= {0}", which.since)
+    where.add("received_at < {0}", which.until)
+    where.add("processing_result = {0}", which.processing_result)
+    where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"{CALLS} WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}", *where.args
+        )
+    return cut([_call(row, actor) for row in rows], page, at="received_at")

@@ -1,0 +1,56 @@
+"""Personal fields in JSON that others send: masked for operators who may not see them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.personal import MASK, without_personal_fields
+
+PAYERS = {
+    "payer_email": "melati@example.test",
+    "customer": {"given_names": "Melati", "addresses": [{"city": "Bandung"}], "mobile_number": "+628111"},
+    "account_number": "8801234567",
+    "Account-Holder-Name": "MELATI",
+    "payment_details": {"receipt_id": "r-1", "payerName": "Melati", "masked_card_number": "4000-XXXX"},
+    "customerPhone": 628111,
+}
+MONEY = {
+    "id": "inv-1", "external_id": "e-1", "user_id": "u-1", "status": "PAID", "amount": 12000, "paid_amount": 12000,
+    "currency": "IDR", "bank_code": "BNI", "payment_method": "QR_CODE", "payment_channel": "QRIS",
+    "merchant_name": "Sesi", "paid_at": "2026-11-21T06:00:00Z", "metadata": {"app": "sesi"}, "is_high": True,
+}  # fmt: skip
+
+
+def test_payers_are_masked_and_money_is_not():
+    masked = json.loads(without_personal_fields(json.dumps({**MONEY, **PAYERS})))
+    assert {name: masked[name] for name in MONEY} == MONEY
+    text = json.dumps(masked)
+    for secret in ("melati", "Melati", "MELATI", "Bandung", "628111", "880123", "4000"):
+        assert secret not in text
+    assert masked["payment_details"]["receipt_id"] == "r-1"
+    assert masked["customer"] == {"given_names": MASK, "addresses": [{"city": MASK}], "mobile_number": MASK}
+
+
+def test_a_body_without_personal_fields_stays_as_it_came():
+    text = json.dumps(MONEY, indent=7) + "\r\n"
+    assert without_personal_fields(text) == text
+
+
+def test_a_field_that_a_second_one_hides_is_not_shown():
+    text = '{"note": {"payer_email": "melati@example.test"}, "note": 1}'
+    assert "melati" not in without_personal_fields(text)
+    assert "melati" not in without_personal_fields('{"note": "melati", "note": 1}')
+
+
+@pytest.mark.parametrize(
+    "text", ["", "payer_email=melati@example.test", '{"payer_email": "mel', '"melati"', "[" * 30_000]
+)
+def test_what_is_not_a_json_document_is_masked_whole(text: str):
+    assert without_personal_fields(text) == MASK
+
+
+@given(st.text())
+def test_any_text_can_be_masked(text: str):
+    assert isinstance(without_personal_fields(text), str)
