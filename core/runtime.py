@@ -236,7 +236,11 @@ class Runtime:
                 log.exception("looking for news failed")
 
     async def look(self, *, back_s: float = 10.0) -> None:
-        """Read what changed in the last `back_s` real seconds: configuration, revoked logins, joined accounts."""
+        """Read what changed in the last `back_s` real seconds: configuration, revoked logins, joined accounts.
+
+        A promotion of the server is noticed here too: `Database.on_new_epoch` says it.
+        """
+        await self.db.is_writable()
         row = await self.db.fetchrow(NEWS, back_s)
         fresh = [sid for sid in row["revoked"] if sid not in self.revoked]
         if fresh:
@@ -259,15 +263,18 @@ class Runtime:
     async def ready(self) -> tuple[bool, bool, str | None]:
         """Return (ready, degraded, why not).
 
-        Ready: not stopping, the database answers and is migrated. Degraded: the bus does not answer.
+        Ready: not stopping, the database answers, takes writes and is migrated. Degraded: the bus does not answer.
         """
         if self.draining:
             return False, False, "the process is stopping"
         try:
             async with asyncio.timeout(3):
+                writable = await self.db.is_writable()
                 names = {row["name"] for row in await self.db.fetch("SELECT name FROM migration")}
-        except (*AWAY, Exception) as error:
+        except Exception as error:
             return False, False, f"the database does not answer ({type(error).__name__})"
+        if not writable:
+            return False, False, "the database is read-only"
         missing = migration_ids() - names
         if missing:
             return False, False, "the database is not migrated: run `sesi migrate`"

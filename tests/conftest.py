@@ -19,6 +19,7 @@ LONG = (
     "tools",
     "faults",
     "outages",
+    "ha",
     "extensions",
     "api",
     "chaos",

@@ -229,7 +229,7 @@ class Embedded:
 
         def ready(pid: int) -> bool:
             lines = (cluster / "postmaster.pid").read_text().splitlines()
-            return len(lines) > 7 and lines[0] == str(pid) and lines[7].strip() == "ready"
+            return len(lines) > 7 and lines[0] == str(pid) and lines[7].strip() in ("ready", "standby")
 
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:

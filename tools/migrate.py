@@ -8,13 +8,14 @@ import sys
 import asyncpg
 
 from core.runtime import migration_ids
+from core.storage.servers import writable_url
 
 LOCK = 5_351_001  # one migration at a time, on a connection of its own
 
 
 async def pending(url: str) -> set[str]:
     """Return the ids of migrations that the database lacks."""
-    connection = await asyncpg.connect(url, timeout=5)
+    connection = await asyncpg.connect(await writable_url(url), timeout=5)
     try:
         if not await connection.fetchval("SELECT to_regclass('migration') IS NOT NULL"):
             return migration_ids()
@@ -26,6 +27,7 @@ async def pending(url: str) -> set[str]:
 
 async def migrate(url: str) -> int:
     """Run what is missing, under a lock; return how many migrations ran."""
+    url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)

@@ -1,6 +1,9 @@
-"""Addresses of clients, as limits count them."""
+"""Addresses of clients, as limits count them, and those of servers, as URLs name them."""
 
 import ipaddress
+import urllib.parse
+
+WRITABLE = ("read-write", "primary")  # values of target_session_attrs that ask for the server that takes writes
 
 
 def who_has(host: str) -> str:
@@ -22,3 +25,29 @@ def who_has(host: str) -> str:
 def place(host: str, port: int) -> str:
     """Return `host:port` as a URL has it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def database_urls(url: str) -> list[str]:
+    """Split the URL of a database into one URL for each host that it names; the URL of one host stays as it is.
+
+    Hosts are listed before the path or, as for Unix sockets, in the parameters `host` and `port`.
+    Raises ValueError for several hosts with a `target_session_attrs` that asks for a server without writes.
+    """
+    parts = urllib.parse.urlsplit(url)
+    user, at, places = parts.netloc.rpartition("@")
+    parameters = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+    found = dict(parameters)
+    hosts = (places or found.get("host", "")).split(",")
+    if len(hosts) < 2:
+        return [url]
+    if found.get("target_session_attrs", WRITABLE[0]) not in WRITABLE:
+        raise ValueError(url)
+    rest = [(name, value) for name, value in parameters if name not in ("host", "port", "target_session_attrs")]
+    if places:
+        query = urllib.parse.urlencode(rest)
+        return [parts._replace(netloc=user + at + host, query=query).geturl() for host in hosts]
+    ports = found.get("port", "5432").split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    own = [[("host", host), ("port", port), *rest] for host, port in zip(hosts, ports, strict=True)]
+    return [parts._replace(query=urllib.parse.urlencode(query, safe="/")).geturl() for query in own]

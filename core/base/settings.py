@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from core.base.addresses import database_urls
 from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback, redis_without_password
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
@@ -111,12 +112,17 @@ def _url(*schemes: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
             raise ValueError(text)
-        place = urllib.parse.urlsplit(text)
-        if "," not in place.netloc:  # PostgreSQL's may name several hosts
-            _ = place.port  # raises ValueError for what is none
+        _ = urllib.parse.urlsplit(text).port  # raises ValueError for what is none
         return text
 
     return read
+
+
+def _database_url(text: str) -> str:
+    """Read the URL of a database, which may name several hosts."""
+    for url in database_urls(text):
+        _url("postgresql", "postgres")(url)
+    return text
 
 
 PORT = _bounded(1, 65535)
@@ -145,7 +151,11 @@ class Settings:
     allow_exposed_development: bool = _setting("false", _flag, "true or false")
     allow_plaintext_backends: bool = _setting("false", _flag, "true or false")
     database_url: str = _setting(
-        None, _url("postgresql", "postgres"), "postgresql://user:password@host:port/name", secret=True
+        None,
+        _database_url,
+        "postgresql://user:password@host:port/name, or several host:port with commas between them, of which the service "
+        "finds the one that takes writes",
+        secret=True,
     )
     redis_url: str = _setting(None, _url("redis", "rediss", "unix"), "redis://host:port/number", secret=True)
     sesi_data_dir: pathlib.Path = _setting(".sesi", pathlib.Path, "a directory")

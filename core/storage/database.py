@@ -1,14 +1,15 @@
 """The pool, reads that survive a lost connection, and the one write transaction.
 
-Every connection carries its own time-outs, so that a frozen server, a held lock or a killed process can't hold anybody
-for long (reliability: a deadline on every await).
+Every connection carries its own timeouts, so that a frozen server, a held lock or a killed process holds nothing for
+long. A COMMIT whose answer is lost is unknown: the rows may be stored. So callers never answer "not stored" to one, and
+every write is safe to repeat.
 """
 
 import asyncio
 import contextlib
 import datetime as dt
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import asyncpg
@@ -17,10 +18,13 @@ import msgspec
 from core.base.clock import monotonic, real_sleep
 from core.events.notices import Notice
 from core.events.signals import Signal
+from core.storage.servers import Servers, ask
 
 ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a read as a whole: the caller answers within 5 s, whatever the server does
 ROLLBACK_S = 1.0
+GIVE_BACK_S = 1.0
+EXPIRE_EVERY_S = 1.0  # a server that stays read-only must not cost a new connection for each refused write
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
@@ -34,7 +38,6 @@ SERVER_SETTINGS = {
 LOST = (
     OSError,
     asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # the server said goodbye just as the statement was sent
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -52,6 +55,20 @@ AWAY = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
+# asyncpg.InterfaceError reports mistakes of the caller, a wrong number of arguments say, and, with these words, that the
+# connection was lost before the statement was sent.
+CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connection has been released back to the pool")
+
+
+@contextlib.contextmanager
+def lost_as_such() -> Iterator[None]:
+    """Raise ConnectionDoesNotExistError, which is in LOST, for the InterfaceError of a closed connection."""
+    try:
+        yield
+    except asyncpg.InterfaceError as error:
+        if any(words in str(error) for words in CLOSED):
+            raise asyncpg.ConnectionDoesNotExistError(str(error)) from error
+        raise
 
 
 def _encode_json(value: Any) -> str:
@@ -67,6 +84,12 @@ async def _reset(connection: asyncpg.Connection) -> None:
     """Give a connection back clean. We set nothing for a session, so only an open transaction could be left."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
+
+
+def _drop(connection: Any) -> None:
+    """End a connection at once; one that is gone already has nothing to end."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 class Tx:
@@ -113,36 +136,72 @@ class Tx:
 class Database:
     """The connections of one process."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
-        self.pool = pool
+    pool: asyncpg.Pool
+
+    def __init__(self, url: str) -> None:
+        self._servers = Servers(url, switched=self._switched, new_epoch=self._new_epoch)
+        self._expired_at = -EXPIRE_EVERY_S
+        self.on_new_epoch: list[Callable[[], None]] = []
 
     @classmethod
     async def connect(cls, url: str, *, size: int) -> "Database":
-        """Open a pool of at most `size` connections."""
-        pool = await asyncpg.create_pool(
-            url,
-            min_size=min(2, size),
-            max_size=size,
-            init=set_up,
-            reset=_reset,
-            timeout=5,
-            command_timeout=COMMAND_TIMEOUT_S,
-            server_settings=SERVER_SETTINGS,
-            max_inactive_connection_lifetime=60,
-        )
-        return cls(pool)
+        """Open a pool of at most `size` connections to the server of a URL, or to the one of several that takes writes.
+
+        Raises TimeoutError when there is none.
+        """
+        database = cls(url)
+        database._servers.start()
+        try:
+            with lost_as_such():
+                database.pool = await asyncpg.create_pool(
+                    connect=database._servers.connect,
+                    min_size=min(2, size),
+                    max_size=size,
+                    init=set_up,
+                    reset=_reset,
+                    command_timeout=COMMAND_TIMEOUT_S,
+                    server_settings=SERVER_SETTINGS,
+                    max_inactive_connection_lifetime=60,
+                )
+        except BaseException:
+            await database._servers.stop()
+            raise
+        return database
 
     async def close(self) -> None:
         """Close all connections; those that do not answer are dropped."""
+        await self._servers.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.pool.close(), 1.5)
             return
         self.pool.terminate()
 
+    @property
+    def epoch(self) -> str:
+        """An opaque name of the database's history: another one after a promotion or a restore."""
+        return self._servers.epoch
+
+    def _new_epoch(self) -> None:
+        for callback in self.on_new_epoch:
+            callback()
+
+    def _switched(self, connections: list[asyncpg.Connection]) -> None:
+        """Drop the connections to servers that are no longer used: their statements fail now, and not at their timeout."""
+        for connection in connections:
+            connection.terminate()
+
+    async def _leave_read_only(self, connection: Any) -> None:
+        """Leave a server that has refused a write: by this connection now, by each other one at its next use."""
+        _drop(connection)
+        self._servers.doubt_used()
+        if monotonic() >= self._expired_at + EXPIRE_EVERY_S:
+            self._expired_at = monotonic()
+            await self.pool.expire_connections()
+
     async def _give_back(self, connection: Any) -> None:
         """Return a connection to the pool. If it breaks at that moment, the pool replaces it; what was done on it stands."""
         with contextlib.suppress(Exception):
-            await asyncio.shield(self.pool.release(connection))
+            await asyncio.shield(self.pool.release(connection, timeout=GIVE_BACK_S))
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -151,15 +210,19 @@ class Database:
         A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for it
         to say that it has cancelled could take as long again.
         """
-        async with asyncio.timeout(DEADLINE_S):
-            connection = await self.pool.acquire()
-            try:
-                yield connection
-            except (TimeoutError, asyncio.CancelledError):
-                connection.terminate()
-                raise
-            finally:
-                await self._give_back(connection)
+        with lost_as_such():
+            async with asyncio.timeout(DEADLINE_S):
+                connection = await self.pool.acquire()
+                try:
+                    yield connection
+                except (TimeoutError, asyncio.CancelledError):
+                    _drop(connection)
+                    raise
+                except asyncpg.ReadOnlySQLTransactionError:
+                    await self._leave_read_only(connection)
+                    raise
+                finally:
+                    await self._give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Read rows; again on another connection when the first one was lost. Raises TimeoutError after the deadline."""
@@ -188,57 +251,75 @@ class Database:
     async def begin(self) -> Any:
         """Take a connection and open a transaction on it; a connection that was lost while idle is replaced."""
         for attempt in range(4):
-            connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
             try:
-                await connection.execute("BEGIN")
-            except (TimeoutError, asyncio.CancelledError):
-                connection.terminate()
-                await self._give_back(connection)
-                raise
+                return await self._begin()
+            except TimeoutError:
+                raise  # the server is frozen, or there is none that takes writes
             except LOST:
-                await self._give_back(connection)
                 if attempt == 3:
                     raise
                 await real_sleep(0.02 * 4**attempt)
-            except BaseException:
+        raise AssertionError("unreachable")
+
+    async def _begin(self) -> Any:
+        with lost_as_such():
+            connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
+            try:
+                await connection.execute("BEGIN")
+            except BaseException as error:
+                if isinstance(error, TimeoutError | asyncio.CancelledError):
+                    _drop(connection)
                 await self._give_back(connection)
                 raise
-            else:
-                return connection
-        raise AssertionError("unreachable")
+            return connection
 
     @contextlib.asynccontextmanager
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
-        """Open a transaction; commit when the block ends, roll back when it raises. `clock` tells service time."""
+        """Open a transaction; commit when the block ends, roll back when it raises. `clock` tells service time.
+
+        After an error of LOST or a TimeoutError the transaction may have been committed.
+        """
         connection = await self.begin()
         try:
-            tx = Tx(connection, clock)
-            try:
-                yield tx
-            except (TimeoutError, asyncio.CancelledError):
-                connection.terminate()  # the server rolls back; waiting for it to say so could take for ever
-                raise
-            except BaseException:
-                await self._roll_back(connection)
-                raise
-            try:
-                await connection.execute("COMMIT")
-            except (TimeoutError, asyncio.CancelledError):
-                connection.terminate()  # nobody knows whether it was committed: every write is safe to repeat
-                raise
+            with lost_as_such():
+                tx = Tx(connection, clock)
+                try:
+                    yield tx
+                except (TimeoutError, asyncio.CancelledError):
+                    _drop(connection)  # the server rolls back; its answer to that could take as long again
+                    raise
+                except asyncpg.ReadOnlySQLTransactionError:
+                    await self._leave_read_only(connection)
+                    raise
+                except BaseException:
+                    await self._roll_back(connection)
+                    raise
+                try:
+                    await connection.execute("COMMIT")
+                except (TimeoutError, asyncio.CancelledError):
+                    _drop(connection)  # whether it was committed is unknown
+                    raise
         finally:
             await self._give_back(connection)
 
     async def _roll_back(self, connection: Any) -> None:
         """Undo what was begun. A server that does not answer soon may be frozen: it undoes it when we hang up."""
         try:
-            await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
+            with lost_as_such():
+                await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
         except (TimeoutError, asyncio.CancelledError) as error:
-            connection.terminate()
+            _drop(connection)
             if isinstance(error, asyncio.CancelledError):
                 raise
         except AWAY:
             pass
+
+    async def is_writable(self) -> bool:
+        """Whether the server takes writes now; notes its epoch, which changes when a standby becomes the primary."""
+        async with self.connection() as connection:
+            server = await ask(connection)
+        self._servers.note(server)
+        return server.writable
 
     async def clock(self) -> tuple[dt.datetime, float]:
         """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""

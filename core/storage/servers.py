@@ -1,0 +1,272 @@
+"""Which server of the database to use, when DATABASE_URL names several hosts.
+
+How this works. One task a host keeps a connection of its own and asks every half second whether the server takes writes,
+and on which timeline it is. A promotion begins a new timeline, so of two servers that take writes the one on the higher
+timeline is right, and the other one is an old primary that does not know yet. New connections of the pool go straight to
+the server found so. When another server takes its place, `switched` is called with the connections to all others.
+
+With one host there are no tasks and no further connections: each new connection asks its server one question.
+
+What must stay true: the service never returns to a lower timeline than the highest one it has used.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import urllib.parse
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import attrs
+
+from core.base import logs
+from core.base.addresses import database_urls
+from core.base.clock import monotonic, real_sleep
+
+CONNECT_S = 5  # to the only host
+LOOK_S = 0.5  # from one question to the next
+ANSWER_S = 1.0  # for a connection and an answer; a silent host has failed after that
+FIND_S = 2.0  # for a new connection to wait until a server takes writes
+GRACE_S = 0.1  # for further hosts to answer after the first that takes writes
+# In recovery the timeline is that of the last checkpoint: nothing but the epoch of a standby depends on it.
+SERVER = """SELECT NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
+  (SELECT system_identifier FROM pg_control_system())::text AS system,
+  CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
+       ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline"""
+# What says that a host is dead, silent, starting or stopping. Anything else, a wrong password say, is an answer.
+UNREACHABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+
+log = logs.get("database")
+
+
+@attrs.frozen(kw_only=True)
+class Server:
+    """What a server says of itself. `timeline` has 8 hexadecimal digits, so texts compare as numbers do."""
+
+    primary: bool
+    writable: bool
+    system: str
+    timeline: str
+
+    @property
+    def epoch(self) -> str:
+        """An opaque name of this history of the database: it changes when a promotion or a restore begins a new one."""
+        return hashlib.sha256(f"{self.system}/{self.timeline}".encode()).hexdigest()[:16]
+
+
+async def ask(connection: Any) -> Server:
+    """Ask a server what it is."""
+    return Server(**dict(await connection.fetchrow(SERVER, timeout=ANSWER_S)))
+
+
+class Servers:
+    """The hosts of a URL. `switched` takes the connections of the pool to servers that are no longer used."""
+
+    def __init__(self, url: str, *, switched: Callable[[list[Any]], None], new_epoch: Callable[[], None]) -> None:
+        self._urls = database_urls(url)
+        self._switched = switched
+        self._new_epoch = new_epoch
+        self._said: dict[str, Server] = {}  # by host's URL: the last answer of those that answer
+        self._asked: set[str] = set()  # hosts that have answered or failed since the start
+        self._errors: dict[str, str] = {}
+        self._used: str | None = None
+        self._highest = ""
+        self._epoch: str | None = None
+        self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._news = asyncio.Event()
+        self._hurry = {url: asyncio.Event() for url in self._urls}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def several(self) -> bool:
+        """Whether the URL names several hosts."""
+        return len(self._urls) > 1
+
+    @property
+    def epoch(self) -> str:
+        """The epoch of the server in use (see `Server.epoch`); an empty text before the first connection."""
+        return self._epoch or ""
+
+    def start(self) -> None:
+        """Begin to ask, when there are several hosts."""
+        if self.several and not self._tasks:
+            self._tasks = [asyncio.create_task(self._watch(url)) for url in self._urls]
+
+    async def stop(self) -> None:
+        """Stop asking and drop the connections for that."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks.clear()
+
+    # -- connections
+
+    async def connect(self, _dsn: str | None = None, **options: Any) -> asyncpg.Connection:
+        """Connect to the server that takes writes; the pool's own way to connect.
+
+        A single host is connected to as it is. Raises TimeoutError when no host takes writes within FIND_S.
+        """
+        if not self.several:
+            connection = await asyncpg.connect(self._urls[0], timeout=CONNECT_S, **options)
+            await self._checked(connection, self._urls[0])
+            return connection
+        deadline = monotonic() + FIND_S
+        while True:
+            url = await self._found(deadline)
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    connection = await asyncpg.connect(url, **options)
+                if await self._checked(connection, url):
+                    return connection
+            except UNREACHABLE as error:
+                self._errors[url] = type(error).__name__
+            self.doubt(url)
+            if monotonic() >= deadline:  # it answers questions, and takes no new connections
+                raise TimeoutError(f"{host_of(url)} takes no connection ({self._errors.get(url, 'takes no writes')})")
+
+    async def _checked(self, connection: asyncpg.Connection, url: str) -> bool:
+        """Ask the server of a new connection what it is; a connection that is not to be used is closed.
+
+        Returns whether it may be used: of several servers, one that takes writes.
+        """
+        try:
+            server = await ask(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        if self.several and (not server.writable or server.timeline < self._highest):
+            connection.terminate()
+            return False
+        self._made[connection] = url
+        self.note(server)
+        return True
+
+    async def url(self) -> str:
+        """Return the URL of the host that takes writes, for tools with a connection of their own.
+
+        Raises TimeoutError when there is none.
+        """
+        return await self._found(monotonic() + FIND_S) if self.several else self._urls[0]
+
+    async def _found(self, deadline: float) -> str:
+        """Wait for a server that takes writes."""
+        while self._used is None or self._used not in self._said:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(max(0.0, deadline - monotonic())):
+                    await self._news.wait()
+            except TimeoutError:
+                said = ", ".join(f"{host_of(url)}: {self._errors.get(url, 'takes no writes')}" for url in self._urls)
+                raise TimeoutError(f"no host of DATABASE_URL takes writes ({said})") from None
+        return self._used
+
+    def doubt(self, url: str) -> None:
+        """Ask a host again at once, and use no new connection to it before it has answered."""
+        self._said.pop(url, None)
+        for hurry in self._hurry.values():
+            hurry.set()
+
+    def doubt_used(self) -> None:
+        """Doubt the server in use: it has refused a write."""
+        if self.several and self._used is not None:
+            self.doubt(self._used)
+
+    # -- what the servers say
+
+    async def _watch(self, url: str) -> None:
+        """Ask one host again and again, until cancelled."""
+        connection: asyncpg.Connection | None = None
+        try:
+            while True:
+                self._hurry[url].clear()
+                try:
+                    async with asyncio.timeout(ANSWER_S):
+                        if connection is None or connection.is_closed():
+                            connection = await asyncpg.connect(url, server_settings={"application_name": "sesi watch"})
+                        server = await ask(connection)
+                except Exception as error:
+                    if connection is not None:
+                        connection.terminate()
+                        connection = None
+                    self._errors[url] = type(error).__name__
+                    self._said.pop(url, None)
+                    if not isinstance(error, (*UNREACHABLE, asyncpg.PostgresError)):
+                        log.exception("a host of the database could not be asked", host=host_of(url))
+                else:
+                    self._errors.pop(url, None)
+                    self._said[url] = server
+                self._asked.add(url)
+                await self._choose()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._hurry[url].wait()
+        finally:
+            if connection is not None:
+                connection.terminate()
+
+    async def _choose(self) -> None:
+        """Use the server that takes writes on the highest timeline; the present one, where others are no higher."""
+        if self._used is None and len(self._asked) < len(self._urls) and self._best() is not None:
+            await real_sleep(GRACE_S)  # the first one to answer may be an old primary
+        best = self._best()
+        if best is None:
+            return
+        if best != self._used:
+            if self._used is not None:
+                log.warning("the database is another server now", host=host_of(best))
+            self._used = best
+            self._switched([connection for connection, url in list(self._made.items()) if url != best])
+        self.note(self._said[best])
+        self._news.set()
+
+    def _best(self) -> str | None:
+        able = [
+            (server.timeline, url == self._used, url)
+            for url, server in self._said.items()
+            if server.writable and server.timeline >= self._highest
+        ]
+        return max(able)[2] if able else None
+
+    def note(self, server: Server) -> None:
+        """Remember the epoch of the server in use. Of several, a standby says nothing of it."""
+        if self.several:
+            if not server.writable:
+                return
+            self._highest = max(self._highest, server.timeline)
+        if not server.primary and self._epoch is not None:
+            return
+        before, self._epoch = self._epoch, server.epoch
+        if before is not None and before != self._epoch:
+            log.warning("the database began a new history: what was committed last may be lost", epoch=self._epoch)
+            self._new_epoch()
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL, with its port if it names one, and without its password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or dict(urllib.parse.parse_qsl(parts.query)).get("host", "")
+
+
+async def writable_url(url: str) -> str:
+    """Return the URL of the host that takes writes, for a command with a connection of its own.
+
+    The URL of a single host is returned as it is. Raises TimeoutError when no host takes writes.
+    """
+    servers = Servers(url, switched=lambda _: None, new_epoch=lambda: None)
+    servers.start()
+    try:
+        return await servers.url()
+    finally:
+        await servers.stop()
