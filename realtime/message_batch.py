@@ -180,11 +180,17 @@ class MessageBatch:
         self._hub.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
-        """Tell the senders; marks are kept for another batch."""
+        """Answer the senders with an error; marks are kept for another batch.
+
+        A COMMIT whose answer was lost may have stored the messages, so the text does not deny it. Sent again with its
+        `client_message_id`, a message is stored once.
+        """
         for feed, moved in batch.marked:
             self._queue.mark(feed, moved, self._loop.time())
         for item in batch.items:
-            item.connection.error(code, "The message is not stored. Send it again.", item.ref)
+            item.connection.error(
+                code, "The message may not be stored. Send it again.", item.ref, retry_after_seconds=1
+            )
 
     def _announce(self, items: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
         stored = []

@@ -44,10 +44,13 @@ def database_urls(url: str) -> list[str]:
         raise ValueError(url)
     rest = [(name, value) for name, value in parameters if name not in ("host", "port", "target_session_attrs")]
     if places:
-        query = urllib.parse.urlencode(rest)
-        return [parts._replace(netloc=user + at + host, query=query).geturl() for host in hosts]
-    ports = found.get("port", "5432").split(",")
-    if len(ports) == 1:
-        ports *= len(hosts)
-    own = [[("host", host), ("port", port), *rest] for host, port in zip(hosts, ports, strict=True)]
-    return [parts._replace(query=urllib.parse.urlencode(query, safe="/")).geturl() for query in own]
+        one_each = [(user + at + host, rest) for host in hosts]
+    else:
+        ports = found.get("port", "5432").split(",")
+        if len(ports) == 1:
+            ports *= len(hosts)
+        both = zip(hosts, ports, strict=True)
+        one_each = [(user + at, [("host", host), ("port", port), *rest]) for host, port in both]
+    return [
+        f"{parts.scheme}://{netloc}{parts.path}?{urllib.parse.urlencode(query, safe='/')}" for netloc, query in one_each
+    ]

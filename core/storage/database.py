@@ -51,7 +51,7 @@ AWAY = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,  # full disk, no memory, too many connections, a limit of the configuration
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )

@@ -1,0 +1,209 @@
+"""A database that answers and can't: no disk, no memory, read-only. Callers get UNAVAILABLE; a mistake of ours stays one."""
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import secrets
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from core.storage.database import AWAY, LOST, Database
+from tests.stack import Stack, World, new_id
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+CREATE = "/api/client/payment/requests"
+REFUSE = """CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION 'refused by the test' USING ERRCODE = '{code}'; END $$"""
+TRIGGER = "CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
+CODES = {"disk full": "53100", "out of memory": "53200", "configuration limit": "53400", "read-only": "25006"}
+UNAVAILABLE = (503, "UNAVAILABLE", "1")
+TABLES = ("payment_requests", "chat_messages")
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Stack]:
+    """A service whose database is made to refuse."""
+    made = Stack()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def people(own: Stack) -> AsyncIterator[World]:
+    """The people of a test."""
+    made = World(own)
+    yield made
+    await made.close()
+
+
+@contextlib.asynccontextmanager
+async def refusing(stack: Stack, code: str) -> AsyncIterator[None]:
+    """Inserts of requests and messages fail with this SQLSTATE."""
+    await stack.sql(REFUSE.format(code=code))
+    for table in TABLES:
+        await stack.sql(TRIGGER.format(table=table))
+    try:
+        yield
+    finally:
+        await stack.sql("DROP FUNCTION refuse() CASCADE")
+
+
+async def answer(client: Client, path: str, body: Any) -> tuple[int, str | None, str | None]:
+    """Call and return (status, code of the error, Retry-After)."""
+    headers = {"Authorization": f"Bearer {client.access_token}"}
+    async with client._http.post(client._base + path, json=body, headers=headers) as found:
+        error = (await found.json()).get("error", {})
+        return found.status, error.get("code"), found.headers.get("Retry-After")
+
+
+def message(session_id: str) -> tuple[str, dict[str, str]]:
+    """Path and body of a message over REST, too long for what is left of a page, and not to be compressed."""
+    body = {"client_message_id": new_id(), "content": secrets.token_urlsafe(2900)}
+    return f"/api/shared/chat/sessions/{session_id}/messages", body
+
+
+async def every_write_is_unavailable(world: World, session_id: str, sender: Client) -> None:
+    """A request, a message over REST and one over a socket: each says that the service can't answer right now."""
+    assert await answer(world.clients[0], CREATE, {"duration_minutes": 12}) == UNAVAILABLE
+    assert await answer(sender, *message(session_id)) == UNAVAILABLE
+    socket = await sender.open("chat")
+    client_message_id = new_id()
+    frame = {"session_id": session_id, "client_message_id": client_message_id, "content": "x"}
+    await socket.send({"type": "send_message", "ref": "m", **frame})
+    refused = await socket.wait("error", where=lambda frame: "ref" in frame)
+    assert (refused["code"], refused.get("ref"), refused.get("retry_after_seconds")) == ("UNAVAILABLE", "m", 1)
+    assert "not stored" not in refused["message"]  # of a commit without an answer nobody knows that
+
+
+async def scene(world: World) -> tuple[str, Client]:
+    """An active session and its customer. The world's first client is another customer, with a name."""
+    await world.customer("Sari")
+    customer, mitra = await world.customer(), await world.mitra()
+    return await world.session(customer, mitra), customer
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+async def test_insufficient_resources_are_unavailable_and_pass(people: World, own: Stack, code: str) -> None:
+    session_id, customer = await scene(people)
+    async with refusing(own, code):
+        await every_write_is_unavailable(people, session_id, customer)
+    assert (await answer(customer, *message(session_id)))[0] == 201
+
+
+@contextlib.contextmanager
+def small_disk(size: str) -> Iterator[pathlib.Path]:
+    """A file system of this size. Skips where it can't be mounted: that takes root."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sesi-disk-"))
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
+    )  # fmt: skip
+    if not mounted or mounted.returncode:
+        folder.rmdir()
+        pytest.skip("a small file system can't be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+        folder.rmdir()
+
+
+async def test_real_full_disk_is_unavailable_and_passes(people: World, own: Stack) -> None:
+    session_id, customer = await scene(people)
+    with small_disk("2m") as disk:
+        os.chown(disk, (own.servers.postgres_dir / "cluster").stat().st_uid, -1)
+        await own.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
+        try:
+            await own.sql("ALTER TABLE chat_messages SET TABLESPACE small")
+            await own.sql("CREATE TABLE filler (bytes text) TABLESPACE small")
+            while not await full(own):
+                pass
+            answers = [await answer(customer, *message(session_id)) for _ in range(10)]  # free pages are used up first
+            assert answers[-1] == UNAVAILABLE
+            assert {status for status, _, _ in answers} <= {201, 503}
+            await own.sql("DROP TABLE filler")
+            assert (await answer(customer, *message(session_id)))[0] == 201
+        finally:
+            await own.sql("DROP TABLE IF EXISTS filler")
+            await own.sql("ALTER TABLE chat_messages SET TABLESPACE pg_default")
+            await own.sql("DROP TABLESPACE small")
+
+
+async def full(stack: Stack) -> bool:
+    """Write to the small disk; return whether it is full."""
+    try:
+        await stack.sql("INSERT INTO filler SELECT repeat('x', 900) FROM generate_series(1, 64)")
+    except asyncpg.DiskFullError:
+        return True
+    return False
+
+
+def readiness(stack: Stack, name: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{stack.ports[name]}/readyz", timeout=5) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+async def all_ready(stack: Stack, status: int) -> None:
+    """Wait until every process answers its probe so."""
+    deadline = time.monotonic() + 10
+    for name in ("INTERNAL", "REALTIME", "JOBS"):
+        while await asyncio.to_thread(readiness, stack, name) != status:
+            assert time.monotonic() < deadline, name
+            await asyncio.sleep(0.05)
+
+
+async def test_read_only_server_is_not_ready_and_is_used_again_afterwards(people: World, own: Stack) -> None:
+    session_id, customer = await scene(people)
+    await all_ready(own, 200)
+    await own.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+    try:
+        await own.sql("SELECT pg_reload_conf()")
+        await all_ready(own, 503)
+        await every_write_is_unavailable(people, session_id, customer)
+    finally:
+        await own.sql("ALTER SYSTEM RESET default_transaction_read_only")
+        await own.sql("SELECT pg_reload_conf()")
+    await all_ready(own, 200)
+    assert (await answer(people.clients[0], CREATE, {"duration_minutes": 12}))[0] == 201
+
+
+async def test_wrong_number_of_arguments_is_a_mistake_and_no_outage(own: Stack) -> None:
+    database = await Database.connect(own.database_url, size=1)
+    try:
+        with pytest.raises(asyncpg.InterfaceError) as caught:
+            await database.fetch("SELECT $1::int")
+        assert not isinstance(caught.value, AWAY)
+        with pytest.raises(asyncpg.InterfaceError, match="expects 1 argument") as caught:
+            async with database.transaction(lambda: None) as tx:
+                await tx.fetch("SELECT $1::int")
+        assert not isinstance(caught.value, AWAY)
+    finally:
+        await database.close()
+
+
+async def test_closed_connection_and_closing_pool_are_lost(own: Stack) -> None:
+    database = await Database.connect(own.database_url, size=1)
+    try:
+        async with database.transaction(lambda: None) as tx:
+            tx._connection.terminate()
+            with pytest.raises(asyncpg.InterfaceError):
+                await tx.fetch("SELECT 1")
+        raise AssertionError("a transaction without its connection was committed")
+    except LOST:
+        assert await database.fetchval("SELECT 1") == 1
+    finally:
+        await database.close()
+    with pytest.raises(LOST):
+        await database.fetchval("SELECT 1")
