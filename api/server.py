@@ -17,6 +17,8 @@ from core.base import logs
 from core.base.ids import new_id
 from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
+from core.flows.process_lease import ProcessLease
+from core.outages.rules import ProcessKind
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
 
@@ -133,6 +135,8 @@ async def serve(settings: Settings) -> int:
     runtime = await open_runtime(settings, pool_size=20)
     runtime.react = react
     runtime.start()
+    lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
+    runtime.spawn(lease.run())
     servers = [
         _server(public_app(runtime), runtime, proxied=True),
         _server(internal_app(runtime), runtime, proxied=False),
@@ -148,6 +152,7 @@ async def serve(settings: Settings) -> int:
         server.should_exit = True
     await asyncio.wait(tasks)
     stopper.cancel()
+    await lease.end()
     await runtime.close()
     log.info("api stopped")
     return 0 if stop.is_set() else 1

@@ -12,6 +12,7 @@ from core.flows import (
     mitra_status,
     pairing_advance,
     payment_request,
+    process_lease,
     session_timers,
     webhook_receive,
 )
@@ -51,5 +52,6 @@ SWEEPS = (
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.stamp_orphans),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),
+    Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_unknown_logins", every_s=3600, run=login_operator.purge_unknown),
 )

@@ -5,6 +5,8 @@ from aiohttp import web
 from core.base import logs
 from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
+from core.flows.process_lease import ProcessLease
+from core.outages.rules import ProcessKind
 from core.probes import add_probes
 from core.reactions import react
 from core.runtime import open_runtime
@@ -33,6 +35,8 @@ async def serve(settings: Settings) -> int:
     runtime.hear.append(timers.on_signal)
     runtime.start(look=False)
     runtime.spawn(timers.run())
+    lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
+    runtime.spawn(lease.run())
     settle_memory()
     log.info("jobs run", port=settings.jobs_port)
     await stop.wait()
@@ -40,6 +44,7 @@ async def serve(settings: Settings) -> int:
     timers.stop()
     await timers.ended(settings.shutdown_grace_seconds / 2)
     await runner.cleanup()
+    await lease.end()
     await runtime.close()
     log.info("jobs stopped")
     return 0

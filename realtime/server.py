@@ -11,6 +11,8 @@ from core.base.clock import as_text
 from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import frames_of_others
+from core.flows.process_lease import ProcessLease
+from core.outages.rules import ProcessKind
 from core.probes import add_probes
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
@@ -72,6 +74,9 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(watch.find_events())
     runtime.spawn(watch.find_messages())
     runtime.spawn(push.run(runtime))
+    runtime.spawn(commands.heartbeats.store_failed())
+    lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
+    runtime.spawn(lease.run())
     settle_memory()
     log.info("realtime listens", port=settings.realtime_port)
     await stop.wait()
@@ -85,6 +90,7 @@ async def serve(settings: Settings) -> int:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(2):
             await runner.cleanup()
+    await lease.end()
     await runtime.close()
     log.info("realtime stopped")
     return 0

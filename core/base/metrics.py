@@ -38,6 +38,15 @@ JOB_LATE_SECONDS = Histogram(
     registry=REGISTRY,
 )
 PUSHES = Counter("sesi_pushes_total", "Tries to send a push, by what became of it.", ["outcome"], registry=REGISTRY)
+OUTAGE_OPEN = Gauge(
+    "sesi_outage_open",
+    "1 while this process cannot write to the database, or sees no living realtime or API process.",
+    ["kind"],
+    registry=REGISTRY,
+)
+OUTAGE_SECONDS = Counter(
+    "sesi_outage_seconds_total", "Length of the outages that this process has recorded.", ["kind"], registry=REGISTRY
+)
 CLOCK_OFFSET = Gauge("sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY)
 
 

@@ -27,9 +27,13 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status"):
     last_online_at = columns.moment()
     last_offline_at = columns.moment()
     last_heartbeat_at = columns.moment()
+    heartbeat_channel = columns.string(
+        8, default="any"
+    )  # of the last heartbeat; "any" until the first one since going online
     updated_at = columns.created()
 
     online_has_heartbeat = Check("not is_online or last_heartbeat_at is not null")
+    known_channel = Check("heartbeat_channel in ('any', 'socket', 'rest')")
 
 
 class MitraOnlineLog(Table, tablename="mitra_online_logs"):

@@ -47,6 +47,13 @@ PEOPLE: tuple[Rule, ...] = (
            WHERE coalesce(l.up - l.down, 0) <> o.is_online::int""",
     ),
     Rule(
+        name="outages of one kind do not overlap",
+        proves="outage record",
+        sql="""SELECT id::text, format('%s from %s to %s', kind, began_at, ended_at)
+           FROM (SELECT *, max(ended_at) OVER (PARTITION BY kind ORDER BY began_at ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS before FROM outages) o
+           WHERE before > began_at""",
+    ),
+    Rule(
         name="a delivery is somebody's",
         proves="contract 7",
         sql="""SELECT d.id::text, format('%s for %s %s', d.event, d.recipient_type, d.recipient_id) FROM deliveries d

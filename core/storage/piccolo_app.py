@@ -15,6 +15,7 @@ CONCEPTS = [
     "messages",
     "mitras",
     "operators",
+    "outages",
     "pairing",
     "pairing_failures",
     "payments",

@@ -459,7 +459,14 @@ BROKEN: tuple[tuple[str, str], ...] = (
     (
         "a silent mitra is taken offline",
         f"""UPDATE mitra_online_status SET last_heartbeat_at = now() - {HOUR} WHERE is_online;
-            UPDATE app_config SET updated_at = now() - {HOUR} WHERE updated_by IS NULL""",
+            UPDATE app_config SET updated_at = now() - {HOUR} WHERE updated_by IS NULL;
+            INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
+              SELECT kind, kind, now() - {HOUR}, now(), now() + {HOUR}, now() + {HOUR} FROM unnest(ARRAY['api', 'realtime']) kind""",
+    ),
+    (
+        "outages of one kind do not overlap",
+        f"""INSERT INTO outages (id, kind, began_at, ended_at)
+            SELECT gen_random_uuid(), 'database', now() - n * {HOUR}, now() FROM generate_series(1, 2) n""",
     ),
     (
         "every call is stamped",

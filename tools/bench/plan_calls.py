@@ -26,6 +26,7 @@ from core.extensions.states import ExtensionStatus
 from core.flows import payment_request
 from core.idempotency.rules import Once
 from core.messages.rules import Draft, Mark
+from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
 from core.reads.payments import FailureFilter
 from core.reads.support import LookUp
@@ -126,6 +127,8 @@ class Caller:
             "push_id": ids.new_id(),
             "customer_ids": [text["customer_id"]],
             "party_ids": [text["customer_id"]],
+            "kinds": [OutageKind.DATABASE, OutageKind.REALTIME],
+            "interval": (self.now - dt.timedelta(minutes=12), self.now),
             "recipient_ids": [text["customer_id"]],
             "session_ids": [text["session_id"], text["active_id"]],
             "mitra_ids": [text["mitra_id"], text["active_mitra_id"]],

@@ -1,0 +1,115 @@
+"""Each process renews a lease in the database every second; where the leases have a gap, an outage is recorded.
+
+How this works: a process that cannot write keeps the moment of its last success in memory. When the database is back,
+it records the time since then as an outage of the database, except for what other processes covered. A process that has
+just started knows nothing, but finds in the rows when the last process of its kind was alive. So every gap is found by
+whichever process comes back first, also when all of them died. A process that stood still counts as dead for that time.
+"""
+
+import asyncio
+import datetime as dt
+import socket
+from collections.abc import Callable
+
+from core.base import logs, metrics
+from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
+from core.outages import rules, store
+from core.outages.rules import OUTAGE_OF, Outage, OutageKind, ProcessKind
+from core.runtime import AWAY, Runtime
+
+ATTEMPT_S = 1.0  # for one renewal
+AGAIN_S = 0.25  # after a renewal that failed
+KEEP_PROCESSES = dt.timedelta(days=1)
+KEEP_OUTAGES = dt.timedelta(
+    days=400
+)  # as long as calls of the gateway are kept: what they explain is disputed together
+
+log = logs.get("outages")
+
+
+class ProcessLease:
+    """The lease of this process. `steady` returns False while it refuses clients because it is overloaded."""
+
+    def __init__(
+        self, runtime: Runtime, kind: ProcessKind, *, port: int, steady: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._runtime = runtime
+        name = f"{kind} {socket.gethostname()}:{port}"
+        self._place = store.Place(name=name, kind=kind, scale=runtime.clock.scale)
+        self._steady = steady
+        self._renewed_at: dt.datetime | None = None  # in service time; None after a start and a standstill
+        self._succeeded_at = self._looked_at = monotonic()
+        self._open: set[OutageKind] = set()
+        self._turn = asyncio.Lock()
+        self._is_ended = False
+
+    async def run(self) -> None:
+        """Renew the lease until cancelled."""
+        while True:
+            began = monotonic()
+            if began - self._looked_at > rules.LEASE_S:
+                self._renewed_at = None
+            self._looked_at = began
+            async with self._turn:
+                renewed = self._is_ended or await self._try()
+            await real_sleep(max(0.0, began + rules.RENEW_EVERY_S - monotonic()) if renewed else AGAIN_S)
+
+    async def end(self) -> None:
+        """End the lease, because the process stops; without the database it ends some seconds later."""
+        self._is_ended = True
+        try:
+            async with asyncio.timeout(ATTEMPT_S), self._turn:
+                await store.end(self._runtime.db, self._place)
+        except AWAY:
+            log.info("the lease of this process ends later, because the database does not answer")
+
+    async def _try(self) -> bool:
+        try:
+            async with asyncio.timeout(ATTEMPT_S):
+                await self._renew()
+        except (Unavailable, *AWAY):
+            if monotonic() - self._succeeded_at > rules.LEASE_S:
+                self._note(OutageKind.DATABASE, is_open=True)
+            return False
+        except Exception:
+            log.exception("the lease of this process could not be renewed")
+            return False
+        self._succeeded_at = monotonic()
+        self._note(OutageKind.DATABASE, is_open=False)
+        return True
+
+    async def _renew(self) -> None:
+        seen = await store.renew(self._runtime.db, self._place, steady=self._steady())
+        if not seen.renewed:
+            async with self._runtime.transaction() as tx:
+                self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)
+            for outage in ended:
+                self._count(outage)
+            return  # the other processes begin again just now, too: who is missing is seen with the next renewal
+        self._renewed_at = seen.now
+        for kind, missing in OUTAGE_OF.items():
+            self._note(missing, is_open=kind not in seen.alive)
+
+    def _note(self, kind: OutageKind, *, is_open: bool) -> None:
+        """Show and log the begin of an outage as this process sees it; its end is logged where it is recorded."""
+        metrics.OUTAGE_OPEN.labels(kind).set(is_open)
+        if is_open and kind not in self._open:
+            self._open.add(kind)
+            log.warning("an outage began", kind=kind)
+        elif not is_open and kind in self._open:
+            self._open.discard(kind)
+            log.warning("an outage is over for this process", kind=kind)
+
+    def _count(self, outage: Outage) -> None:
+        seconds = (outage.ended_at - outage.began_at).total_seconds()
+        metrics.OUTAGE_SECONDS.labels(outage.kind).inc(seconds)
+        log.warning(
+            "an outage ended", kind=outage.kind, began_at=outage.began_at.isoformat(), seconds=round(seconds, 1)
+        )
+
+
+async def purge(runtime: Runtime) -> int:
+    """Sweep: delete rows of processes that ended long ago, and old outages; return how many."""
+    async with runtime.transaction() as tx:
+        return await store.purge(tx, processes_before=tx.now - KEEP_PROCESSES, outages_before=tx.now - KEEP_OUTAGES)

@@ -1,0 +1,128 @@
+"""Writes and reads of process leases and outages. Moments are service time, by the database's clock."""
+
+import datetime as dt
+from collections.abc import Iterable
+
+import attrs
+
+from core.base import ids
+from core.outages import rules
+from core.outages.rules import OUTAGE_OF, Interval, Outage, OutageKind, ProcessKind
+from core.storage.database import Database, Tx
+from core.storage.reads import Reader
+
+# The service time of this moment; $1 is the scale.
+NOW = "(SELECT anchor + (clock_timestamp() - anchor) * $1::float8 FROM service_clock)"
+# A renewal that was sent before a long standstill of the database and arrives after it finds its lease ended: no effect.
+RENEW = f"""WITH moment AS MATERIALIZED (SELECT {NOW} AS now),
+    renewed AS (UPDATE service_processes p SET alive_at = m.now, lost_at = m.now + $3, given_up_at = m.now + $4,
+        since_at = CASE WHEN $5 THEN p.since_at ELSE m.now END
+      FROM moment m WHERE p.place = $2 AND p.lost_at > m.now RETURNING 1)
+  SELECT EXISTS (SELECT 1 FROM renewed) AS renewed, (SELECT now FROM moment) AS now,
+    ARRAY(SELECT DISTINCT p.kind FROM service_processes p, moment m WHERE p.lost_at > m.now) AS alive"""
+BEGIN = """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at) VALUES ($1, $2, $3, $3, $3::timestamptz + $4::interval, $3::timestamptz + $5::interval)
+  ON CONFLICT (place) DO UPDATE SET since_at = excluded.since_at, alive_at = excluded.alive_at, lost_at = excluded.lost_at, given_up_at = excluded.given_up_at"""
+END = f"""WITH moment AS MATERIALIZED (SELECT {NOW} AS now)
+  UPDATE service_processes p SET alive_at = m.now, lost_at = m.now, given_up_at = m.now FROM moment m WHERE p.place = $2 AND p.lost_at > m.now"""
+PROCESSES = "SELECT place, kind, since_at, alive_at, lost_at FROM service_processes"
+RECORDED = "SELECT began_at, ended_at FROM outages WHERE kind = ANY($1) AND ended_at > $2 AND began_at < $3"
+# The newest row of a kind stays: the next process of that kind finds in it since when there was none.
+PURGE_PROCESSES = """DELETE FROM service_processes p WHERE p.given_up_at < $1
+  AND EXISTS (SELECT 1 FROM service_processes q WHERE q.kind = p.kind AND q.alive_at > p.alive_at)"""
+
+
+@attrs.frozen(kw_only=True)
+class Renewal:
+    """What became of a renewal."""
+
+    renewed: bool  # False: the lease has ended, or there was none
+    now: dt.datetime
+    alive: frozenset[str]  # kinds of which a process holds a lease, this one's only when it was renewed
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where a process runs, and at which scale its durations pass."""
+
+    name: str
+    kind: ProcessKind
+    scale: float
+
+    def duration(self, real_seconds: float) -> dt.timedelta:
+        """Return the service time that passes in so many real seconds."""
+        return dt.timedelta(seconds=real_seconds * self.scale)
+
+
+async def renew(db: Database, place: Place, *, steady: bool) -> Renewal:
+    """Renew the lease of the process at a place, in one statement. `steady` False begins a new series of renewals."""
+    lease, give_up = place.duration(rules.LEASE_S), place.duration(rules.GIVE_UP_S)
+    row = await db.fetchrow(RENEW, place.scale, place.name, lease, give_up, steady)
+    return Renewal(renewed=row["renewed"], now=row["now"], alive=frozenset(row["alive"]))
+
+
+async def begin(tx: Tx, place: Place, *, renewed_at: dt.datetime | None) -> tuple[dt.datetime, list[Outage]]:
+    """Begin a series of renewals; return its begin and the outages that it ended, which are recorded here.
+
+    `renewed_at` is the last success of a process that has tried without a break since then; None for one that has just
+    started or stood still. All processes take one lock here, so an outage is recorded once.
+    """
+    await tx.execute("SELECT pg_advisory_xact_lock(9, 0)")
+    now = await tx.fetchval(f"SELECT {NOW}", place.scale)
+    rows = await tx.fetch(PROCESSES)
+    found: list[Outage] = []
+    if renewed_at is not None:
+        covers = [
+            (row["since_at"], now if row["lost_at"] > now else row["alive_at"])
+            for row in rows
+            if row["place"] != place.name
+        ]
+        found += await _record(tx, place, OutageKind.DATABASE, (renewed_at, now), covers, apart=(OutageKind.DATABASE,))
+    missing = OUTAGE_OF.get(place.kind)
+    mine = [row for row in rows if row["kind"] == place.kind]
+    if missing is not None and mine and not any(row["lost_at"] > now for row in mine):
+        alive_at = max(row["alive_at"] for row in mine)
+        found += await _record(tx, place, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing))
+    lease, give_up = place.duration(rules.LEASE_S), place.duration(rules.GIVE_UP_S)
+    await tx.execute(BEGIN, place.name, place.kind, now, lease, give_up)
+    return now, found
+
+
+async def _record(
+    tx: Tx,
+    place: Place,
+    kind: OutageKind,
+    whole: Interval,
+    covers: Iterable[Interval],
+    *,
+    apart: tuple[OutageKind, ...],
+) -> list[Outage]:
+    """Record what of an interval is an outage: not covered, and not recorded yet under one of the kinds in `apart`."""
+    # The last renewal was on average half a pause before the begin.
+    began, now = whole[0] + place.duration(rules.RENEW_EVERY_S / 2), whole[1]
+    recorded = [(row["began_at"], row["ended_at"]) for row in await tx.fetch(RECORDED, list(apart), began, now)]
+    found = rules.gaps((began, now), [*covers, *recorded], longer_than=place.duration(rules.LEASE_S))
+    made = [Outage(id=ids.new_id(), kind=kind, began_at=start, ended_at=end) for start, end in found]
+    for one in made:
+        await tx.execute(
+            "INSERT INTO outages (id, kind, began_at, ended_at) VALUES ($1, $2, $3, $4)",
+            one.id, one.kind, one.began_at, one.ended_at,
+        )  # fmt: skip
+    return made
+
+
+async def end(db: Database, place: Place) -> None:
+    """End the lease of a process that stops."""
+    await db.fetch(END, place.scale, place.name)
+
+
+async def overlaps(reader: Reader, kinds: Iterable[OutageKind], interval: Interval) -> list[Interval]:
+    """Return when in an interval there was an outage of one of these kinds, as disjoint intervals in order."""
+    rows = await reader.fetch(RECORDED, list(kinds), *interval)
+    since, until = interval
+    return rules.merged((max(since, row["began_at"]), min(until, row["ended_at"])) for row in rows)
+
+
+async def purge(tx: Tx, *, processes_before: dt.datetime, outages_before: dt.datetime) -> int:
+    """Delete rows of processes that ended and outages that ended before a moment; return how many."""
+    gone = await tx.execute(PURGE_PROCESSES, processes_before)
+    return gone + await tx.execute("DELETE FROM outages WHERE ended_at < $1", outages_before)

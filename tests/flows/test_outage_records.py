@@ -1,0 +1,235 @@
+"""Gaps between the leases of processes become outages, each once, whoever comes back first."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+
+from core.outages import store
+from core.outages.rules import GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
+from core.outages.store import Place
+from tests.flows.conftest import Stage
+
+AGO = """UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),
+  lost_at = lost_at - make_interval(secs => $2), given_up_at = given_up_at - make_interval(secs => $2) WHERE place = ANY($1)"""
+LONGER = "UPDATE service_processes SET since_at = since_at - interval '1 hour' WHERE place = $1"
+ABLE_SINCE = "SELECT kind_able_since($1, $2)"
+
+
+def place(kind: ProcessKind, n: int = 1) -> Place:
+    """Where a process runs."""
+    return Place(name=f"{kind} host:{n}", kind=kind, scale=1)
+
+
+HUB, HUB2 = place(ProcessKind.REALTIME), place(ProcessKind.REALTIME, 2)
+JOBS, API = place(ProcessKind.JOBS), place(ProcessKind.API)
+
+
+@pytest.fixture
+def empty(stage: Stage) -> Iterator[Stage]:
+    """Nothing has run yet."""
+    stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    yield stage
+    stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
+
+
+async def begin(stage: Stage, where: Place, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
+    """A process begins a series of renewals; return its begin."""
+    async with stage.runtime.transaction() as tx:
+        now, _ = await store.begin(tx, where, renewed_at=renewed_at)
+    return now
+
+
+async def ago(stage: Stage, seconds: float, *places: Place) -> None:
+    """The last renewal of these processes was so long ago."""
+    await stage.runtime.db.fetch(AGO, [one.name for one in places], seconds)
+
+
+async def recorded(stage: Stage) -> list[tuple[str, float]]:
+    """Kind and length of each outage, in order."""
+    rows = await stage.runtime.db.fetch("SELECT kind, began_at, ended_at FROM outages ORDER BY began_at, kind")
+    return [(row["kind"], (row["ended_at"] - row["began_at"]).total_seconds()) for row in rows]
+
+
+def test_a_renewal_holds_the_lease_until_it_has_ended(empty: Stage) -> None:
+    async def play() -> None:
+        db = empty.runtime.db
+        assert not (await store.renew(db, HUB, steady=True)).renewed
+        since = await begin(empty, HUB)
+        seen = await store.renew(db, HUB, steady=True)
+        assert (seen.renewed, seen.alive) == (True, {"realtime"})
+        assert await db.fetchval(ABLE_SINCE, "realtime", seen.now) == since
+        await ago(empty, LEASE_S, HUB)
+        assert not (await store.renew(db, HUB, steady=True)).renewed  # and a late one changes nothing
+        assert not (await store.renew(db, HUB, steady=True)).renewed
+
+    empty.run(play())
+
+
+def test_the_first_process_ever_records_nothing(empty: Stage) -> None:
+    async def play() -> None:
+        for where in (HUB, JOBS, API):
+            await begin(empty, where)
+        assert await recorded(empty) == []
+
+    empty.run(play())
+
+
+def test_when_all_processes_died_each_kind_records_its_own_outage(empty: Stage) -> None:
+    async def play() -> None:
+        for where in (HUB, HUB2, JOBS, API):
+            await begin(empty, where)
+        await ago(empty, 90, HUB, HUB2, JOBS, API)
+        for where in (HUB2, HUB, JOBS, API):
+            await begin(empty, where)
+        assert sorted(await recorded(empty)) == [
+            ("api", pytest.approx(90, abs=1)),
+            ("realtime", pytest.approx(90, abs=1)),
+        ]
+
+    empty.run(play())
+
+
+@pytest.mark.parametrize("order", [(HUB, JOBS, API), (API, HUB, JOBS), (JOBS, API, HUB)])
+def test_when_the_database_was_away_there_is_one_outage_of_the_database(empty: Stage, order: tuple[Place, ...]) -> None:
+    async def play() -> None:
+        for where in order:
+            await begin(empty, where)
+        began = {}
+        for n, where in enumerate(order):  # each had its last success at another moment
+            await ago(empty, 30 + n / 4, where)
+            began[where] = await empty.runtime.db.fetchval(
+                "SELECT alive_at FROM service_processes WHERE place = $1", where.name
+            )
+        for where in order:
+            await begin(empty, where, renewed_at=began[where])
+        assert await recorded(empty) == [("database", pytest.approx(30, abs=1))]
+
+    empty.run(play())
+
+
+def test_a_process_that_was_cut_off_alone_records_no_outage_of_the_database(empty: Stage) -> None:
+    async def play() -> None:
+        await begin(empty, HUB2)
+        renewed_at = await begin(empty, HUB)
+        await begin(empty, JOBS)
+        await ago(empty, 20, HUB)
+        for where in (JOBS, HUB2):
+            await empty.runtime.db.fetch(LONGER, where.name)
+        await begin(empty, HUB, renewed_at=renewed_at - dt.timedelta(seconds=20))
+        assert await recorded(empty) == []
+
+    empty.run(play())
+
+
+def test_the_only_realtime_process_cut_off_alone_is_an_outage_of_realtime(empty: Stage) -> None:
+    async def play() -> None:
+        renewed_at = await begin(empty, HUB)
+        await begin(empty, JOBS)
+        await ago(empty, 20, HUB)
+        await empty.runtime.db.fetch(LONGER, JOBS.name)
+        await begin(empty, HUB, renewed_at=renewed_at - dt.timedelta(seconds=20))
+        assert await recorded(empty) == [("realtime", pytest.approx(19.5, abs=1))]
+
+    empty.run(play())
+
+
+def test_one_of_two_dead_realtime_processes_is_no_outage(empty: Stage) -> None:
+    async def play() -> None:
+        await begin(empty, HUB)
+        await begin(empty, HUB2)
+        await ago(empty, 90, HUB)
+        await begin(empty, HUB)
+        assert await recorded(empty) == []
+
+    empty.run(play())
+
+
+def test_many_processes_that_come_back_together_record_one_outage(empty: Stage) -> None:
+    async def play() -> None:
+        hubs = [place(ProcessKind.REALTIME, n) for n in range(8)]
+        for where in hubs:
+            await begin(empty, where)
+        await ago(empty, 40, *hubs)
+        renewed_at = await empty.runtime.db.fetchval("SELECT max(alive_at) FROM service_processes")
+        async with asyncio.TaskGroup() as group:
+            for n, where in enumerate(hubs):
+                group.create_task(begin(empty, where, renewed_at=renewed_at if n % 2 else None))
+        kinds = [kind for kind, _ in await recorded(empty)]
+        assert kinds in (["database"], ["database", "realtime"])  # the latter when a process without memory was first
+        assert kinds.count("database") == 1
+
+    empty.run(play())
+
+
+def test_overlaps_clips_and_joins_the_outages_of_the_asked_kinds(empty: Stage) -> None:
+    async def play() -> None:
+        runtime, now = empty.runtime, empty.runtime.now()
+
+        def at(seconds: float) -> dt.datetime:
+            return now + dt.timedelta(seconds=seconds)
+
+        for n, (kind, began, ended) in enumerate(
+            [("database", 0, 10), ("realtime", 5, 20), ("api", 20, 30), ("realtime", 40, 60)]
+        ):
+            await runtime.db.fetch(
+                "INSERT INTO outages (id, kind, began_at, ended_at) VALUES ($1, $2, $3, $4)",
+                f"00000000-0000-7000-8000-00000000000{n}", kind, at(began), at(ended),
+            )  # fmt: skip
+        chat = (OutageKind.DATABASE, OutageKind.REALTIME)
+        assert await store.overlaps(runtime.db, chat, (at(2), at(50))) == [(at(2), at(20)), (at(40), at(50))]
+        assert await store.overlaps(runtime.db, chat, (at(20), at(40))) == []
+
+    empty.run(play())
+
+
+def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be_cut_off(empty: Stage) -> None:
+    async def play() -> None:
+        db = empty.runtime.db
+
+        async def able_since() -> tuple[dt.datetime, dt.datetime]:
+            now = empty.runtime.now()
+            return await db.fetchval(ABLE_SINCE, "realtime", now), now
+
+        found, now = await able_since()
+        assert found == now  # no process lives: nobody can be heard
+        await begin(empty, HUB)
+        since = await begin(empty, HUB2)
+        assert (await able_since())[0] == since
+        await ago(empty, LEASE_S + 1, HUB)  # dead, or cut off
+        found, now = await able_since()
+        assert found == now
+        await ago(empty, GIVE_UP_S, HUB)  # for so long that it is taken as dead
+        assert (await able_since())[0] == since
+        again = await begin(empty, HUB)
+        assert (await able_since())[0] == again
+        await store.end(db, HUB)  # an orderly stop: its phones have been told to go
+        found, now = await able_since()
+        assert again < found < now
+        await begin(empty, HUB)
+        seen = await store.renew(db, HUB, steady=False)
+        assert (await able_since())[0] == seen.now  # it turned clients away
+
+    empty.run(play())
+
+
+def test_purge_keeps_the_newest_row_of_each_kind(empty: Stage) -> None:
+    async def play() -> None:
+        for where in (HUB, HUB2, JOBS):
+            await begin(empty, where)
+        await ago(empty, 3 * 86400, HUB, JOBS)
+        await ago(empty, 2 * 86400, HUB2)
+        await begin(empty, HUB2)
+        await ago(empty, 2 * 86400, HUB2)
+        yesterday = empty.runtime.now() - dt.timedelta(days=1)
+        for before, gone in (
+            (yesterday, 1),
+            (empty.runtime.now(), 1),
+        ):  # the older hub, then the outage between the hubs
+            async with empty.runtime.transaction() as tx:
+                assert await store.purge(tx, processes_before=yesterday, outages_before=before) == gone
+        rows = await empty.runtime.db.fetch("SELECT place FROM service_processes ORDER BY place")
+        assert [row["place"] for row in rows] == [JOBS.name, HUB2.name]
+
+    empty.run(play())

@@ -1,0 +1,36 @@
+"""How outages are added up."""
+
+import datetime as dt
+
+from core.outages.rules import Interval, gaps, merged
+
+ORIGIN = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
+LEASE = dt.timedelta(seconds=3)
+
+
+def interval(began: float, ended: float) -> Interval:
+    """Seconds after the origin."""
+    return ORIGIN + dt.timedelta(seconds=began), ORIGIN + dt.timedelta(seconds=ended)
+
+
+def test_merged_joins_overlapping_and_touching_intervals_and_drops_empty_ones() -> None:
+    found = merged(
+        [interval(20, 30), interval(0, 5), interval(3, 8), interval(8, 9), interval(12, 12), interval(22, 25)]
+    )
+    assert found == [interval(0, 9), interval(20, 30)]
+
+
+def test_gaps_without_covers_is_the_whole_interval_unless_it_is_short() -> None:
+    assert gaps(interval(0, 10), [], longer_than=LEASE) == [interval(0, 10)]
+    assert gaps(interval(0, 3), [], longer_than=LEASE) == []
+
+
+def test_gaps_between_covers_are_found_and_short_ones_are_left_out() -> None:
+    covers = [interval(-5, 1), interval(3, 4), interval(10, 12), interval(11, 40)]
+    assert gaps(interval(0, 50), covers, longer_than=LEASE) == [interval(4, 10), interval(40, 50)]
+
+
+def test_gaps_of_an_interval_that_ends_before_it_begins_are_none() -> None:
+    assert gaps(interval(10, 0), [interval(-5, 20)], longer_than=LEASE) == []
+    assert gaps(interval(0, 10), [interval(-5, 20)], longer_than=LEASE) == []
+    assert gaps(interval(0, 10), [interval(20, 30)], longer_than=LEASE) == [interval(0, 10)]
