@@ -29,7 +29,7 @@ class Commands:
     def __init__(self, hub: Hub, batch: MessageBatch) -> None:
         self._hub = hub
         self._batch = batch
-        self._heartbeats = Heartbeats(hub.runtime)
+        self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.of_user(mitra_id)))
 
     def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
         """Carry a frame of the chat out without waiting for anything, when that can be done. `now` is monotonic."""
@@ -44,7 +44,7 @@ class Commands:
         if party is None:
             return False
         if actor.user_type is UserType.MITRA:
-            self._heartbeats.hear_of(actor.user_id, now)
+            self.heartbeats.hear_of(actor.user_id, now)
         if kind is frames.SendMessage:
             try:
                 self._batch.send(connection, feed, party, frame)
@@ -53,6 +53,12 @@ class Commands:
         else:
             self._batch.mark(connection, feed, read=kind is frames.Read, up_to=frame.up_to)
         return True
+
+    def arrived(self, connection: Connection) -> None:
+        """Count the `auth` frame of a mitra as a heartbeat."""
+        actor = connection.actor
+        if actor is not None and actor.user_type is UserType.MITRA:
+            self.heartbeats.arrived(actor.user_id)
 
     async def handle(self, connection: Connection, frame: Any) -> None:
         """Carry a frame out; refusals become error frames."""
@@ -76,8 +82,8 @@ class Commands:
     async def _hear(self, actor: Actor, frame: Any) -> None:
         """Any frame of a mitra says that she is here. Raises MitraOffline for her heartbeat alone."""
         if not isinstance(frame, frames.Heartbeat | frames.Accept):
-            self._heartbeats.hear_of(actor.user_id, monotonic())
-        elif not await self._heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):
+            self.heartbeats.hear_of(actor.user_id, monotonic())
+        elif not await self.heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):
             raise MitraOffline
 
     def _refuse(self, connection: Connection, frame: Any, error: DomainError) -> None:

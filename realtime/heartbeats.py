@@ -1,23 +1,25 @@
-"""Any frame of a mitra says that she is here: noted at most once in ten seconds, many mitras in one statement (contract 7).
+"""Any frame of a mitra counts as a heartbeat: stored at most once in ten seconds, many mitras in one statement.
 
-How this works: a frame has her noted beside, and waits for nothing of that. Only what depends on it waits: her own
-`heartbeat`, which is to hear that she is offline, and her `accept`, which is refused to whoever was silent for too long.
-A note that came to nothing does not count as one.
+How this works: a frame starts a write in the background and does not wait for it. Only two frames wait: `heartbeat`, whose
+answer says whether the mitra is online, and `accept`, which is refused after a silence that was too long. A write that
+failed because the database was away is tried again every second, so when the database is back, all mitras who sent
+something in the meantime are stored at once.
 """
 
 import asyncio
 import functools
 from collections import OrderedDict
+from collections.abc import Callable
 
 import attrs
 
 from core.base import logs
 from core.base.actor import Actor
-from core.base.clock import monotonic
+from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.together import Together
 from core.flows import mitra_status
-from core.mitras.rules import MitraOffline
+from core.mitras.rules import Channel, MitraOffline
 from core.runtime import AWAY, Runtime
 
 EVERY_S = 10.0  # service seconds: at most one write in this time (contract 7)
@@ -35,10 +37,12 @@ class _Heard:
 
 
 class Heartbeats:
-    """Notes that mitras were heard of by this process."""
+    """Heartbeats of the mitras who are connected to this process. `is_here` returns whether a mitra has a socket here."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, *, is_here: Callable[[str], bool]) -> None:
         self._runtime = runtime
+        self._is_here = is_here
+        self._failed: set[str] = set()  # mitras whose last heartbeat could not be stored
         # Mitras who speak at the same time are noted together: thousands come back at once after a break.
         self._together = Together(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
         self._every_s = EVERY_S / runtime.clock.scale
@@ -52,15 +56,27 @@ class Heartbeats:
         if heard is None or now >= heard.until:
             self._ask(mitra_id)
 
+    def arrived(self, mitra_id: str) -> None:
+        """Store a heartbeat of a mitra whose socket has just signed in; it answers no `heartbeat` frame that follows."""
+
+        def forget_answer(_: object) -> None:
+            heard = self._heard.get(mitra_id)
+            if heard is not None:
+                self._heard[mitra_id] = _Heard(heard.until, None)
+
+        self._ask(mitra_id).add_done_callback(forget_answer)
+
     async def note(self, actor: Actor) -> bool:
         """Have a mitra noted, unless she has just been; return whether she is online. Raises Unavailable."""
         heard = self._heard.get(actor.user_id)
         if heard is not None and heard.is_online and monotonic() < heard.until:
             return True
         is_online = await asyncio.shield(self._ask(actor.user_id))
-        if is_online is None:
+        if is_online is not None:
+            self._remember(actor.user_id, is_online)
+        else:
             try:
-                await mitra_status.heartbeat(self._runtime, actor)  # it waits for whoever holds her row
+                await mitra_status.heartbeat(self._runtime, actor, Channel.SOCKET)  # it waits for the row's lock
                 is_online = True
             except MitraOffline:
                 is_online = False
@@ -79,13 +95,22 @@ class Heartbeats:
         try:
             is_online = await self._together.of(mitra_id)
         except (Unavailable, *AWAY):
-            pass
+            self._failed.add(mitra_id)
         except Exception:
             log.exception("a mitra could not be noted", mitra_id=mitra_id)
         finally:
             del self._under_way[mitra_id]
         self._remember(mitra_id, is_online)
         return is_online
+
+    async def store_failed(self) -> None:
+        """Store the heartbeats that failed while the database was away, as soon as it is back; until cancelled."""
+        while True:
+            await real_sleep(self._again_s)
+            failed, self._failed = self._failed, set()
+            for mitra_id in failed:
+                if self._is_here(mitra_id):
+                    self._ask(mitra_id)
 
     def _remember(self, mitra_id: str, is_online: bool | None) -> None:
         now = monotonic()

@@ -100,6 +100,7 @@ class Sockets:
             connection.close(refused)
         elif not connection.closing:
             self._hub.register(connection)
+            self._commands.arrived(connection)
             await self._snapshot(connection, frame.ref)
 
     async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:

@@ -31,9 +31,11 @@ class SignedOut(Exception):
 class Phone:
     """One device of a signed-in user, on one of the two paths (`chat` or `pairing`)."""
 
-    def __init__(self, client: Client, path: str = "chat") -> None:
+    def __init__(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> None:
+        """Make a phone; a mitra's phone on the pairing path sends a heartbeat every `heartbeat_s` real seconds."""
         self.client = client
         self.path = path
+        self._heartbeat_s = heartbeat_s
         self.sessions: dict[str, Frame] = {}
         self.events: list[Frame] = []
         self._messages: dict[str, dict[int, Frame]] = {}
@@ -54,6 +56,10 @@ class Phone:
     async def start(self) -> "Phone":
         """Connect, and stay connected until `stop`."""
         self._life = asyncio.create_task(self._live())
+        if self._heartbeat_s is not None:
+            beats = asyncio.create_task(self._send_heartbeats(self._heartbeat_s))
+            self._asking.add(beats)
+            beats.add_done_callback(self._asking.discard)
         return self
 
     async def stop(self) -> None:
@@ -71,6 +77,13 @@ class Phone:
         """Lose the network for a moment: the socket goes without a word."""
         if self._socket is not None:
             self._socket.abort()
+
+    async def _send_heartbeats(self, every_s: float) -> None:
+        while True:
+            if self._socket is not None and not self._socket.closed:
+                with contextlib.suppress(ConnectionError, RuntimeError):
+                    await self._socket.send({"type": "heartbeat"})
+            await asyncio.sleep(every_s)
 
     async def _live(self) -> None:
         try:

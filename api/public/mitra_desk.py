@@ -7,7 +7,7 @@ from api.bodies import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import mitra_status, pairing_answer
-from core.mitras.rules import MitraAtCapacity, MitraOffline
+from core.mitras.rules import Channel, MitraAtCapacity, MitraOffline
 from core.pairing.rules import RequestClosed, RequestTaken
 from core.reads import chats
 from core.runtime import Runtime
@@ -37,7 +37,7 @@ async def go_offline(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
 @post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline))
 async def heartbeat(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
     """Still here."""
-    await mitra_status.heartbeat(runtime, actor)
+    await mitra_status.heartbeat(runtime, actor, Channel.REST)
     return await chats.mitra_status(runtime, actor)
 
 

@@ -7,7 +7,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
-from core.mitras.rules import MitraOffline
+from core.mitras.rules import Channel, MitraOffline
 from core.pairing import store as pairing
 from core.runtime import Runtime
 from core.steps import presence
@@ -34,20 +34,20 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
         await presence.take_offline(tx, mitra_id)
 
 
-async def heartbeat(runtime: Runtime, actor: Actor) -> None:
-    """Note that the mitra was heard of. Raises MitraOffline while she is offline."""
+async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
+    """Store a heartbeat of the mitra. Raises MitraOffline while the mitra is offline."""
     async with runtime.transaction() as tx:
-        if not await mitras.heartbeat(tx, actor.user_id):
+        if not await mitras.heartbeat(tx, actor.user_id, channel):
             raise MitraOffline
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
-    """Note that many mitras were heard of, in one statement; return who is online.
+    """Store heartbeats that came over sockets, in one statement; return whether each mitra is online.
 
-    Of whom it says nothing, somebody holds the row: `heartbeat` waits for that.
+    A mitra missing from the result has a locked row: `heartbeat` waits for the lock.
     """
     async with runtime.transaction() as tx:
-        return await mitras.heartbeats(tx, mitra_ids)
+        return await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
 
 
 async def sweep_stale(runtime: Runtime) -> dt.datetime | None:

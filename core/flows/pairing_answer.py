@@ -80,7 +80,7 @@ async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str)
     )
     if not in_time:
         raise RequestClosed
-    presence = await mitras.presence(tx, mitra_id)
+    presence = await mitras.presence(tx, mitra_id, now=tx.now)
     mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
 
 

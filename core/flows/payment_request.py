@@ -97,7 +97,7 @@ async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: 
     )
     if not previous:
         raise NotPreviousMitra
-    presence = await mitras.presence(tx, mitra_id)
+    presence = await mitras.presence(tx, mitra_id, now=tx.now)
     mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
 
 

@@ -2,6 +2,7 @@
 count, the blast, the targeted check and the accept."""
 
 import datetime as dt
+import enum
 
 import attrs
 
@@ -9,8 +10,16 @@ from core.base.errors import DomainError
 from core.base.freedom import Freedom
 
 
+class Channel(enum.StrEnum):
+    """How a mitra's last heartbeat came: `any` until the first one since the mitra went online."""
+
+    ANY = "any"
+    SOCKET = "socket"
+    REST = "rest"
+
+
 class MitraOffline(DomainError):
-    """The mitra is not online, not active, or has not been heard of for too long."""
+    """The mitra is not online, not active, or was silent for too long."""
 
     code = "MITRA_OFFLINE"
     message = "The mitra is offline."
@@ -29,7 +38,7 @@ class Presence:
 
     is_active: bool
     is_online: bool
-    last_heartbeat_at: dt.datetime | None
+    silent_since: dt.datetime | None  # None while offline; not before the service could take heartbeats again
     active_session_count: int
 
 
@@ -41,7 +50,7 @@ def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -
     if presence is None or not (presence.is_active and presence.is_online):
         raise MitraOffline
     stale_after = dt.timedelta(seconds=freedom.stale_after_seconds)
-    if freedom.require_ping and (presence.last_heartbeat_at is None or presence.last_heartbeat_at + stale_after <= now):
+    if freedom.require_ping and (presence.silent_since is None or presence.silent_since + stale_after <= now):
         raise MitraOffline
     if presence.active_session_count >= freedom.capacity:
         raise MitraAtCapacity

@@ -6,7 +6,7 @@ import attrs
 
 from core.base import ids
 from core.base.freedom import Freedom
-from core.mitras.rules import Presence
+from core.mitras.rules import Channel, Presence
 from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
@@ -84,14 +84,15 @@ async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
     return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR NO KEY UPDATE", mitra_id))
 
 
-async def presence(reader: Reader, mitra_id: str) -> Presence | None:
+async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presence | None:
     """Read what decides whether a mitra is free."""
     row = await reader.fetchrow(
-        """SELECT m.is_active, o.is_online, o.last_heartbeat_at,
+        """SELECT m.is_active, o.is_online, (SELECT silent_since FROM mitra_silences($2) s WHERE s.mitra_id = m.id) AS silent_since,
              (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired'))
                AS active_session_count
            FROM mitras m JOIN mitra_online_status o ON o.mitra_id = m.id WHERE m.id = $1""",
         mitra_id,
+        now,
     )
     return one(Presence, row)
 
@@ -105,16 +106,16 @@ async def count_free(reader: Reader, freedom: Freedom, *, now: dt.datetime) -> i
 
 
 async def go_online(tx: Tx, mitra_id: str) -> bool:
-    """offline -> online, with its log row. False when she was online: then only the heartbeat moves."""
+    """offline -> online, with its log row. False when the mitra was online: then only the heartbeat moves."""
     changed = await tx.execute(
-        """UPDATE mitra_online_status SET is_online = true, last_online_at = $2, last_heartbeat_at = $2, updated_at = $2
-           WHERE mitra_id = $1 AND NOT is_online""",
+        """UPDATE mitra_online_status SET is_online = true, last_online_at = $2, last_heartbeat_at = $2, heartbeat_channel = 'any',
+             updated_at = $2 WHERE mitra_id = $1 AND NOT is_online""",
         mitra_id, tx.now,
     )  # fmt: skip
     if changed:
         await _log(tx, [mitra_id], "online")
     else:
-        await heartbeat(tx, mitra_id)
+        await heartbeat(tx, mitra_id, Channel.ANY)
     return bool(changed)
 
 
@@ -129,51 +130,54 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
     return bool(changed)
 
 
-async def heartbeats(tx: Tx, mitra_ids: list[str]) -> dict[str, bool]:
-    """Note that online mitras were heard of; return who is online, without those whose row somebody else holds now."""
+async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, bool]:
+    """Store a heartbeat for each of these mitras who is online; return whether each is online, without locked rows."""
     rows = await tx.fetch(
         """WITH found AS MATERIALIZED (SELECT mitra_id, is_online FROM mitra_online_status WHERE mitra_id = ANY($1::uuid[])
              FOR NO KEY UPDATE SKIP LOCKED),
-           heard AS (UPDATE mitra_online_status o SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), updated_at = $2
+           heard AS (UPDATE mitra_online_status o SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
              FROM found f WHERE o.mitra_id = f.mitra_id AND f.is_online)
            SELECT mitra_id::text, is_online FROM found""",
         mitra_ids,
         tx.now,
+        channel,
     )
     return {row["mitra_id"]: row["is_online"] for row in rows}
 
 
-async def heartbeat(tx: Tx, mitra_id: str) -> bool:
-    """Note that an online mitra was heard of. False when she is offline."""
+async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> bool:
+    """Store a heartbeat of an online mitra. False when the mitra is offline."""
     return bool(
         await tx.execute(
-            """UPDATE mitra_online_status SET last_heartbeat_at = greatest(last_heartbeat_at, $2), updated_at = $2
+            """UPDATE mitra_online_status SET last_heartbeat_at = greatest(last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
                WHERE mitra_id = $1 AND is_online""",
             mitra_id,
             tx.now,
+            channel,
         )
     )
 
 
 async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -> list[str]:
-    """Online mitras who were not heard of for too long."""
+    """Return online mitras who were silent for too long; the index on the last heartbeat finds the candidates."""
     rows = await reader.fetch(
-        """SELECT mitra_id FROM mitra_online_status
-           WHERE is_online AND last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2) LIMIT 500""",
+        """SELECT mitra_id FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) o
+           WHERE last_heartbeat_at <= o.oldest AND silent_since <= o.oldest LIMIT 500""",
         now, stale_after_seconds,
     )  # fmt: skip
     return [str(row["mitra_id"]) for row in rows]
 
 
 async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> bool:
-    """Lock a mitra who is still silent. False when she was heard of, or when somebody else holds her."""
+    """Lock a mitra who is still silent. False after a heartbeat, or when another transaction holds a lock on the mitra."""
     free = await tx.fetchval("SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED", mitra_id)
     if not free:
         return False
     return bool(
         await tx.fetchval(
-            """SELECT 1 FROM mitra_online_status WHERE mitra_id = $1 AND is_online
-                 AND last_heartbeat_at <= $2::timestamptz - make_interval(secs => $3) FOR UPDATE SKIP LOCKED""",
+            """SELECT 1 FROM mitra_online_status o WHERE o.mitra_id = $1 AND o.is_online AND EXISTS
+                 (SELECT 1 FROM mitra_silences($2) s WHERE s.mitra_id = o.mitra_id AND s.silent_since <= $2::timestamptz - make_interval(secs => $3))
+               FOR UPDATE OF o SKIP LOCKED""",
             mitra_id,
             tx.now,
             stale_after_seconds,

@@ -13,7 +13,7 @@ NEXT = f"""SELECT
       AS grace,
     (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
     (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
-    (SELECT min(last_heartbeat_at) FROM mitra_online_status WHERE is_online) AS heartbeat,
+    longest_silence_since($1) AS silence,
     {config_store.VERSION} AS config_version"""
 
 
@@ -22,9 +22,9 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
 
     Takes over changed configuration on the way, so that idle jobs need one query for everything.
     """
-    row = await runtime.db.fetchrow(NEXT)
+    row = await runtime.db.fetchrow(NEXT, runtime.now())
     await runtime.follow_config(row["config_version"])
     found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round", "extension") if row[kind] is not None}
-    if row["heartbeat"] is not None and runtime.config.flag("require_mitra_ping"):
-        found["stale"] = row["heartbeat"] + runtime.config.seconds("mitra_stale_after_seconds")
+    if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):
+        found["stale"] = row["silence"] + runtime.config.seconds("mitra_stale_after_seconds")
     return found

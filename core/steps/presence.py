@@ -23,7 +23,7 @@ async def take_offline(tx: Tx, mitra_id: str) -> None:
 
 async def close_asked(tx: Tx, mitra_id: str) -> None:
     """Close what a mitra was asked just as she went offline. The mitra is locked by the caller."""
-    presence = await mitras.presence(tx, mitra_id)
+    presence = await mitras.presence(tx, mitra_id, now=tx.now)
     if presence is None or not presence.is_online:
         await _ignore(tx, mitra_id, await _asking(tx, mitra_id))
 

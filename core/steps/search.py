@@ -92,7 +92,7 @@ async def _ask(runtime: Runtime, tx: Tx, session: Session) -> None:
     only: list[str] | None = None
     if session.targeted_mitra_id is not None:
         only = [session.targeted_mitra_id]
-        presence = await mitras.presence(tx, session.targeted_mitra_id)
+        presence = await mitras.presence(tx, session.targeted_mitra_id, now=tx.now)
         try:
             mitra_rules.may_take(presence, limits, now=tx.now)
         except (mitra_rules.MitraOffline, mitra_rules.MitraAtCapacity):

@@ -3,6 +3,7 @@
 import asyncio
 
 from core.flows import mitra_status
+from core.mitras.rules import Channel
 from core.storage.database import Tx
 from tests.flows.conftest import Stage
 from tests.stack import within
@@ -39,7 +40,7 @@ def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
             async with asyncio.timeout(within(1)):
                 told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
         assert told == {free.user_id: True}  # the other one is noted later, when her row is let go
-        await mitra_status.heartbeat(runtime, held)
+        await mitra_status.heartbeat(runtime, held, Channel.SOCKET)
         for mitra in (free, held):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
 

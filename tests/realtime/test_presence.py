@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1::uuid"
 HOLD = "SELECT 1 FROM mitra_online_status WHERE mitra_id = $1::uuid FOR UPDATE"
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%mitra_online_status%'"
+RUNNING = "UPDATE service_processes SET since_at = since_at - interval '1 hour'"
 SILENT = "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '50 seconds' WHERE mitra_id = $1::uuid"
 
 
@@ -47,8 +48,14 @@ async def until_heard(world: World, mitra: Client, *, after: dt.datetime) -> Non
 async def silent(world: World) -> Client:
     """A mitra who was silent for too long, and whom nobody has taken offline yet."""
     mitra = await world.mitra()
-    await world.stack.sql(SILENT, mitra.user["id"])
+    await be_silent(world, mitra)
     return mitra
+
+
+async def be_silent(world: World, mitra: Client) -> None:
+    """The mitra's last heartbeat was too long ago, and the service could take heartbeats all the time since then."""
+    await world.stack.sql(RUNNING)
+    await world.stack.sql(SILENT, mitra.user["id"])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,7 @@ async def test_any_frame_of_a_mitra_says_that_she_is_here(world: World, path: st
 async def test_what_a_mitra_says_in_a_chat_says_that_she_is_here(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    await world.stack.sql(SILENT, mitra.user["id"])
+    await be_silent(world, mitra)
     before = await heard(world, mitra)
     desk = await mitra.open("chat", ack=False)
     assert (await desk.say(session_id, "here"))["type"] == "message_ack"
@@ -78,7 +85,7 @@ async def test_whoever_was_silent_is_heard_before_her_accept_is_judged(world: Wo
     desk = await mitra.open("pairing", ack=False)
     payment = await world.paid(customer)
     await desk.wait("chat_request", where=lambda frame: frame["request"]["session_id"] == payment["session_id"])
-    await world.stack.sql(SILENT, mitra.user["id"])
+    await be_silent(world, mitra)
     async with world.stack.transaction() as holder:
         await holder.execute(HOLD, mitra.user["id"])
         await desk.send({"type": "accept", "session_id": payment["session_id"]})

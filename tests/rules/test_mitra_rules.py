@@ -24,7 +24,7 @@ BEATS = (
 def test_a_mitra_is_free_exactly_when_active_online_fresh_and_below_capacity(
     active: bool, online: bool, beat: dt.datetime | None, count: int, ping: bool
 ):
-    presence = Presence(is_active=active, is_online=online, last_heartbeat_at=beat, active_session_count=count)
+    presence = Presence(is_active=active, is_online=online, silent_since=beat, active_session_count=count)
     freedom = Freedom(require_ping=ping, stale_after_seconds=STALE_S, capacity=3)
     fresh = beat is not None and NOW - beat < dt.timedelta(seconds=STALE_S)
     if not (active and online and (fresh or not ping)):
@@ -43,6 +43,6 @@ def test_a_mitra_of_whom_nothing_is_known_is_offline():
 
 
 def test_a_capacity_of_zero_stops_every_pairing():
-    presence = Presence(is_active=True, is_online=True, last_heartbeat_at=NOW, active_session_count=0)
+    presence = Presence(is_active=True, is_online=True, silent_since=NOW, active_session_count=0)
     with pytest.raises(MitraAtCapacity):
         may_take(presence, Freedom(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW)

@@ -1,0 +1,208 @@
+"""Mitras whose phones are alive stay online through every outage, with the default rows for silence.
+
+The service runs at four times the speed, so that 45 s of silence are 11 s: an outage of 15 s is as long as one of 60 s.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.faults.proxy import Mode
+from tests.faults.service import Service
+from tests.stack import World
+from tools.client import Client, Refused
+from tools.embedded import running
+from tools.phone import Phone
+
+pytestmark = pytest.mark.anyio
+
+SCALE = 4
+AWAY_S = 60 / SCALE
+CADENCE_S, STALE_S = 30 / SCALE, 45 / SCALE
+SOCKETS, REST = 9, 3
+OUTAGES = (
+    """SELECT kind, extract(epoch FROM ended_at - began_at)::float / $1 AS seconds FROM outages ORDER BY began_at"""
+)
+BEFORE = "UPDATE service_processes SET since_at = since_at - interval '1 hour'"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """A service with the default configuration, behind proxies."""
+    made = Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
+    yield made
+    made.close()
+
+
+class Mitras:
+    """Twelve mitras whose phones are alive, some over a socket and some over REST, and one whose phone is dead."""
+
+    def __init__(self, world: World, service: Service) -> None:
+        self.world = world
+        self.service = service
+        self.phones: list[Phone] = []
+        self.alive: list[str] = []
+        self.dead: Client
+        self._beats: list[asyncio.Task[None]] = []
+
+    async def come(self) -> None:
+        """Go online and begin to send heartbeats."""
+        for n in range(SOCKETS + REST):
+            client = await self.world.mitra(f"M{n}")
+            client.addresses = self.service.at(n)
+            self.alive.append(client.user["id"])
+            if n < SOCKETS:
+                self.phones.append(await Phone(client, "pairing", heartbeat_s=CADENCE_S).start())
+            else:
+                self._beats.append(asyncio.create_task(self._over_rest(client)))
+        await self.world.stack.sql(BEFORE)  # as if the service had run for long
+
+    async def _over_rest(self, client: Client) -> None:
+        while True:
+            with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
+                await client.post("/api/mitra/status/heartbeat")
+            await asyncio.sleep(CADENCE_S)
+
+    async def online(self) -> set[str]:
+        """Which of them are online."""
+        rows = await self.world.stack.sql(
+            "SELECT mitra_id::text FROM mitra_online_status WHERE is_online AND mitra_id = ANY($1::uuid[])", self.alive
+        )
+        return {row["mitra_id"] for row in rows}
+
+    async def leave(self) -> None:
+        """Put all phones away."""
+        for beat in self._beats:
+            beat.cancel()
+        for phone in self.phones:
+            await phone.stop()
+
+
+@pytest.fixture
+async def mitras(service: Service) -> AsyncIterator[Mitras]:
+    """The mitras of a test; in the end everything runs again."""
+    world = World(service)
+    made = Mitras(world, service)
+    await made.come()
+    await world.stack.sql("DELETE FROM outages")
+    yield made
+    await service.network("postgres", Mode.PASS)
+    await made.leave()
+    for key in service.nodes:
+        await asyncio.to_thread(service.await_ready, key)
+    await world.close()
+
+
+async def outages(service: Service, *, count: int) -> list[tuple[str, float]]:
+    """Kind and real seconds of the outages that were recorded, as soon as there are so many."""
+    found: list[Any] = []
+    async with asyncio.timeout(15):
+        while len(found) < count:
+            found = await service.sql(OUTAGES, float(SCALE))
+            await asyncio.sleep(0.1)
+    return [(row["kind"], row["seconds"]) for row in found]
+
+
+async def still_online(mitras: Mitras) -> None:
+    """All are online now, after as long as silence may last, and free for requests."""
+    for _ in range(3):
+        assert await mitras.online() == set(mitras.alive)
+        await asyncio.sleep((STALE_S + 2) / 3)
+    assert await mitras.online() == set(mitras.alive)
+    offline = await mitras.world.stack.sql(
+        "SELECT 1 FROM mitra_online_logs WHERE status = 'offline' AND mitra_id = ANY($1::uuid[])", mitras.alive
+    )
+    assert offline == []
+    free = await mitras.world.stack.sql(
+        "SELECT count(*)::int FROM free_mitras((SELECT anchor + (now() - anchor) * $1::float8 FROM service_clock), true, 45, 3)",
+        float(SCALE),
+    )
+    assert free[0][0] == len(mitras.alive)
+
+
+@pytest.mark.parametrize("how", ["frozen", "refused", "killed"])
+async def test_live_mitras_stay_online_when_the_database_is_away_for_a_minute(
+    mitras: Mitras, service: Service, how: str
+) -> None:
+    if how == "killed":
+        servers = running(service.root)
+        assert servers is not None
+        os.kill(servers.postgres_pid, signal.SIGKILL)
+        await asyncio.sleep(AWAY_S)
+        assert "postgres" in await asyncio.to_thread(service.servers.watch)
+    else:
+        await service.network("postgres", Mode.HANG if how == "frozen" else Mode.CUT)
+        await asyncio.sleep(AWAY_S)
+        await service.network("postgres", Mode.PASS)
+    found = await outages(service, count=1)
+    await still_online(mitras)
+    assert found == [("database", pytest.approx(AWAY_S, abs=2.5 if how == "killed" else 1.5))]
+
+
+async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute(
+    mitras: Mitras, service: Service
+) -> None:
+    for key in ("realtime", "realtime2"):
+        service.kill(key)
+    await asyncio.sleep(AWAY_S)
+    for key in ("realtime", "realtime2"):
+        service.begin(key)
+    found = await outages(service, count=1)
+    await still_online(mitras)
+    assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # with the start of a process
+
+
+async def test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database(
+    mitras: Mitras, service: Service
+) -> None:
+    await service.network("postgres", Mode.CUT, ["realtime2"])
+    await asyncio.sleep(AWAY_S)
+    assert await mitras.online() == set(mitras.alive)
+    await service.network("postgres", Mode.PASS, ["realtime2"])
+    await still_online(mitras)
+    assert await service.sql("SELECT 1 FROM outages") == []  # the other one served
+
+
+async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
+    mitras: Mitras, service: Service
+) -> None:
+    for key in service.nodes:
+        service.kill(key)
+    await asyncio.sleep(AWAY_S)
+    for key in service.nodes:
+        service.begin(key)
+    found = await outages(service, count=2)
+    await still_online(mitras)
+    assert sorted(kind for kind, _ in found) == ["api", "realtime"]
+
+
+async def test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_others_is_away(
+    mitras: Mitras, service: Service
+) -> None:
+    silent = await mitras.world.mitra("Silent")
+    desk = await silent.open("pairing")
+    await desk.send({"type": "heartbeat"})
+    channel = "SELECT heartbeat_channel, is_online FROM mitra_online_status WHERE mitra_id = $1::uuid"
+    await mitras.world.until(
+        lambda: mitras.world.stack.sql(channel, silent.user["id"]),
+        lambda rows: rows[0]["heartbeat_channel"] == "socket",
+    )
+    await desk.close()
+    service.kill("api")
+    try:
+        await mitras.world.until(
+            lambda: mitras.world.stack.sql(channel, silent.user["id"]),
+            lambda rows: not rows[0]["is_online"],
+            timeout=STALE_S + 5,
+        )
+        await asyncio.sleep(3)  # phones that use REST are behind their time by now
+        assert await mitras.online() == set(mitras.alive)
+    finally:
+        service.begin("api")
+        await asyncio.to_thread(service.await_ready, "api")
