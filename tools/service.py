@@ -1,5 +1,6 @@
 """A whole service of its own, process by process: servers, data and ports that are nobody else's. Tests and the bench use it."""
 
+import functools
 import pathlib
 import secrets
 import shutil
@@ -11,6 +12,8 @@ import time
 import urllib.request
 from collections.abc import Callable
 from typing import Protocol
+
+import attrs
 
 from tools import environment
 from tools.client import Addresses
@@ -36,10 +39,23 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-def launched(name: str, env: dict[str, str], log: pathlib.Path) -> Process:
-    """A process of a service, started as anybody starts it."""
+@attrs.frozen(kw_only=True)
+class Code:
+    """Which tree a service runs: its interpreter, and its folder (None: the tree of this process)."""
+
+    python: str = sys.executable
+    folder: pathlib.Path | None = None
+
+
+OURS = Code()
+
+
+def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = OURS) -> Process:
+    """Start a process of a service with its command."""
     with log.open("ab") as out:
-        return subprocess.Popen([sys.executable, "-m", "tools.cli", name], env=env, stdout=out, stderr=out)
+        return subprocess.Popen(
+            [code.python, "-m", "tools.cli", name], cwd=code.folder, env=env, stdout=out, stderr=out
+        )
 
 
 class Service:
@@ -54,8 +70,12 @@ class Service:
         scale: float = 1,
         template: pathlib.Path | None = None,
         prefix: str = "sesi-service-",
+        code: Code = OURS,
         **env: str,
     ) -> None:
+        self.code = code
+        if code.folder is not None:
+            self.launch = functools.partial(launched, code=code)
         self.root = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
         self.processes: dict[str, Process] = {}
         self.servers = Embedded(self.root, durable=durable, template=template)
@@ -98,8 +118,8 @@ class Service:
     def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a `sesi` command against this service. Raises AssertionError when it fails, unless told not to check."""
         done = subprocess.run(
-            [sys.executable, "-m", "tools.cli", *args],
-            input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
+            [self.code.python, "-m", "tools.cli", *args],
+            cwd=self.code.folder, input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         if check and done.returncode != 0:
             raise AssertionError(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}")

@@ -15,6 +15,7 @@ from tools.service import Service
 WARM_S = 1.5
 CONNECT_AT_ONCE = 100
 TICK_S = 0.001
+QUIET_RATE = 200
 
 
 @attrs.frozen(kw_only=True)
@@ -132,6 +133,29 @@ async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
         "out of order": float(tally.disordered + holes),
         "acknowledged and not stored": float(max(0, tally.acked - stored)),
     }
+
+
+async def quiet(service: Service, seconds: float) -> dict[str, float]:
+    """Send a few messages a second, as on an ordinary evening: what one message costs and how soon it is there."""
+    load = Load(name="quiet", words="", pairs=50, in_flight=1, both=True, paced=QUIET_RATE, goals=())
+    connection = await asyncpg.connect(service.database_url)
+    try:
+        pairs = await people.pairs(connection, service, load.pairs)
+    finally:
+        await connection.close()
+    tally = Tally()
+    wires = await connect_pairs(load, service, pairs, tally)
+    try:
+        used, acked = Used.now(service), tally.acked
+        figures = await paced(load, wires, tally, seconds)
+        after, count = Used.now(service), tally.acked - acked
+    finally:
+        for wire in wires:
+            wire.close()
+    if tally.errors:
+        raise BenchFailed(f"{len(tally.errors)} errors, the first: {tally.errors[0].decode(errors='replace')}")
+    cost = sum(getattr(after, name) - getattr(used, name) for name in ("hub", "postgres", "redis"))
+    return {**figures, "CPU s per 1,000": cost / max(1, count) * 1000}
 
 
 async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], tally: Tally) -> list[ChatWire]:

@@ -21,24 +21,49 @@ def _bench(args: argparse.Namespace) -> int:
     from tools.bench import main
 
     # Before an hour of runs, and not after it.
-    if args.compare is not None and not args.compare.is_file():
-        raise RuntimeError(f"{args.compare}: there is no such file to compare with")
+    if args.baseline is not None and not args.baseline.is_file():
+        raise RuntimeError(f"{args.baseline}: there is no such file to compare with")
     for path in (args.json, args.page):
         if path is not None and not path.absolute().parent.is_dir():
             raise RuntimeError(f"{path}: there is no such directory to write to")
     end_as_by_hand()
+    if args.compare is not None:
+        return _compare(args)
+    if args.pairs is not None:
+        raise RuntimeError("--pairs: expected --compare REV with it")
     wish = main.Wish(
         names=tuple(args.names),
         runs=args.runs,
         seconds=args.seconds,
         template=args.template,
         json=args.json,
-        compare=args.compare,
+        baseline=args.baseline,
         page=args.page,
         profile=args.profile,
         peers=not args.no_peers,
     )
     return main.bench(wish, console)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from tools.bench import compare, sockets
+    from tools.bench.running import BenchFailed
+
+    others = ("runs", "template", "baseline", "page", "profile")
+    if given := [name for name in others if getattr(args, name) is not None]:
+        raise RuntimeError(f"--{given[0]}: expected without --compare")
+    sockets.allow_files(65_536)
+    asked = compare.Asked(
+        rev=args.compare,
+        names=tuple(args.names) or compare.LOADS,
+        pairs=args.pairs or compare.PAIRS,
+        seconds=args.seconds or compare.SECONDS,
+        json=args.json,
+    )
+    try:
+        return compare.compare(asked, console)
+    except BenchFailed as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _grow(args: argparse.Namespace) -> int:
@@ -85,7 +110,10 @@ def add_commands(add: Callable[..., Any]) -> None:
     made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
     made.add_argument("--runs", type=between(int, 1, 100), metavar="N", help="runs of each (3 to 5)")
     made.add_argument(
-        "--seconds", type=between(float, 0.5, 3600.0), metavar="S", help="how long each load is measured (6)"
+        "--seconds",
+        type=between(float, 0.5, 3600.0),
+        metavar="S",
+        help="how long each load is measured (6; --compare: 4)",
     )
     made.add_argument(
         "--template",
@@ -95,7 +123,14 @@ def add_commands(add: Callable[..., Any]) -> None:
     )
     made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every run's figures")
     made.add_argument(
-        "--compare", type=pathlib.Path, metavar="FILE", help="set the medians beside those of a JSON file"
+        "--compare",
+        metavar="REV",
+        help="measure in turn with a revision of git, of which a temporary worktree is made; without NAME: chat-a, quiet, "
+        "session, availability, connects",
+    )
+    made.add_argument("--pairs", type=between(int, 1, 100), metavar="N", help="pairs of runs of --compare (5)")
+    made.add_argument(
+        "--baseline", type=pathlib.Path, metavar="FILE", help="show the medians with those of an older --json FILE"
     )
     made.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write the tables in Markdown")
     made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="sample the hottest process in the last run")

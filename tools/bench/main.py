@@ -112,6 +112,20 @@ BENCHES = (
         seconds=600,
         in_all=False,
     ),
+    Bench(
+        name="quiet",
+        load=f"50 pairs talk at {chat.QUIET_RATE} messages a second, all marked delivered and read",
+        run=chat.quiet,
+        goals=(),
+        in_all=False,
+    ),
+    Bench(
+        name="connects",
+        load=f"{sockets.FEW_SOCKETS:,} sockets connect and authenticate, as fast as they are taken",
+        run=sockets.connects,
+        goals=(),
+        in_all=False,
+    ),
 )
 
 
@@ -124,7 +138,7 @@ class Wish:
     seconds: float | None = None
     template: pathlib.Path | None = None
     json: pathlib.Path | None = None
-    compare: pathlib.Path | None = None
+    baseline: pathlib.Path | None = None
     page: pathlib.Path | None = None
     profile: pathlib.Path | None = None
     peers: bool = True
@@ -147,8 +161,8 @@ def bench(wish: Wish, console: Console) -> int:
             outcomes.append(outcome)
             console.print(table(outcome))
             _keep(outcomes, wish)
-    if wish.compare is not None:
-        console.print(compared(outcomes, load_json(wish.compare)[0]))
+    if wish.baseline is not None:
+        console.print(compared(outcomes, load_json(wish.baseline)[0]))
     missed = [line for outcome in outcomes for line in outcome.missed()]
     for line in missed:
         console.print(f"[red]missed[/] {line}")

@@ -2,4 +2,5 @@
 
 NAMES = (
     "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "deadlines", "idle", "soak",
+    "quiet", "connects",
 )  # fmt: skip

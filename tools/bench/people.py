@@ -1,8 +1,15 @@
-"""People by the thousand, put into the database as their requests would have: signed in, some in a running chat."""
+"""People by the thousand, put into the database as their requests would have: signed in, some in a running chat.
 
+A service of another revision has another schema and signs other tokens, so that revision's own copy of this module makes its
+people, in a process of that tree.
+"""
+
+import asyncio
 import datetime as dt
+import json
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
 import asyncpg
 import attrs
@@ -13,6 +20,24 @@ from core.logins.access import AccessTokens
 from tools.service import Service
 
 TOKEN_SECONDS = 7200
+# Runs in the tree of another revision: people are asked for on standard input, and written to standard output.
+ELSEWHERE = """
+import asyncio, json, sys, types
+import asyncpg, attrs
+from tools.bench import people
+
+async def make(asked):
+    service = types.SimpleNamespace(env=asked["env"], database_url=asked["database_url"])
+    service.code = types.SimpleNamespace(folder=None)
+    connection = await asyncpg.connect(service.database_url)
+    try:
+        return await getattr(people, asked["kind"])(connection, service, asked["count"], **asked["options"])
+    finally:
+        await connection.close()
+
+made = asyncio.run(make(json.load(sys.stdin)))
+print(json.dumps([attrs.asdict(one) for one in made]))
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +55,20 @@ class Pair:
     customer: Person
     mitra: Person
     session_id: str
+
+
+async def _made_elsewhere(service: Service, kind: str, count: int, **options: Any) -> list[dict[str, Any]]:
+    """Let the service's own tree make its people. Raises RuntimeError with what that tree wrote when it cannot."""
+    asked = {"kind": kind, "count": count, "options": options, "env": service.env, "database_url": service.database_url}
+    process = await asyncio.create_subprocess_exec(
+        service.code.python, "-c", ELSEWHERE,
+        cwd=service.code.folder, env=service.env,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, errors = await process.communicate(json.dumps(asked).encode())
+    if process.returncode != 0:
+        raise RuntimeError(f"{kind} cannot be made: {errors.decode(errors='replace')[-1000:]}")
+    return json.loads(out)
 
 
 def _tokens(service: Service) -> AccessTokens:
@@ -58,14 +97,18 @@ async def _sign_in(
 
 
 async def customers(connection: asyncpg.Connection, service: Service, count: int) -> list[Person]:
-    """Customers with a name, signed in."""
+    """Add customers with a name, signed in."""
+    if service.code.folder is not None:
+        return [Person(**one) for one in await _made_elsewhere(service, "customers", count)]
     user_ids = [ids.new_id() for _ in range(count)]
     await connection.execute("INSERT INTO customers (id, display_name) SELECT unnest($1::uuid[]), 'Dewi'", user_ids)
     return await _sign_in(connection, service, UserType.CUSTOMER, user_ids)
 
 
 async def mitras(connection: asyncpg.Connection, service: Service, count: int, *, online: bool) -> list[Person]:
-    """Active mitras, signed in."""
+    """Add active mitras, signed in."""
+    if service.code.folder is not None:
+        return [Person(**one) for one in await _made_elsewhere(service, "mitras", count, online=online)]
     user_ids = [ids.new_id() for _ in range(count)]
     phones = [f"+628{secrets.randbelow(10**11):011d}" for _ in user_ids]
     await connection.execute(
@@ -90,10 +133,16 @@ async def pairs(
     apart_s: float = 0,
     online: bool = False,
 ) -> list[Pair]:
-    """Running chats that end in so many minutes, each `apart_s` seconds behind the one before.
+    """Add running chats that end in `minutes`, each `apart_s` seconds behind the one before.
 
     Mitras who are not `online` take no further requests: all searches that run in a grown database would ask every one.
     """
+    if service.code.folder is not None:
+        made = await _made_elsewhere(service, "pairs", count, minutes=minutes, apart_s=apart_s, online=online)
+        return [
+            Pair(customer=Person(**one["customer"]), mitra=Person(**one["mitra"]), session_id=one["session_id"])
+            for one in made
+        ]
     some_customers = await customers(connection, service, count)
     some_mitras = await mitras(connection, service, count, online=online)
     session_ids = [ids.new_id() for _ in range(count)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import asyncpg
 
-from tools.service import Service
+from tools.service import OURS, Code, Service
 from tools.throwaway import free_port
 
 CALLBACK_TOKEN = "the-callback-token-of-the-bench"
@@ -19,11 +19,22 @@ class BenchFailed(Exception):
     """The load did not run as it should; the message says what was seen."""
 
 
-def start_service(*, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None) -> Service:
-    """Start it with so many api and realtime processes; `template`: a database that is there already (`sesi grow`)."""
+def start_service(
+    *, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None, code: Code = OURS, **env: str
+) -> Service:
+    """Start a service with `apis` api and `hubs` realtime processes.
+
+    `template`: a stopped database to begin with (`sesi grow`). `code`: the tree that runs. `env`: more settings.
+    """
+    settings = {
+        "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+        "WS_FRAMES_PER_SECOND": "1000000",
+        "WS_FRAMES_BURST": "1000000",
+        "ACCESS_TOKEN_SECONDS": "7200",
+    }
+    settings |= env
     service = Service(
-        durable=True, template=template, prefix="sesi-bench-", GATEWAY_CALLBACK_TOKEN=CALLBACK_TOKEN,
-        WS_FRAMES_PER_SECOND="1000000", WS_FRAMES_BURST="1000000", ACCESS_TOKEN_SECONDS="7200",
+        durable=True, template=template, prefix="sesi-bench-", code=code, **settings  # type: ignore[arg-type]  # none of these is a setting
     )  # fmt: skip
     if template is not None:
         os.sync()  # the copy is written out now, not beside the load

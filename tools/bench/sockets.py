@@ -12,7 +12,7 @@ from tools.bench.running import until
 from tools.bench.wire import Tally, Wire, clock
 from tools.service import Service
 
-SOCKETS = 10_000
+SOCKETS, FEW_SOCKETS = 10_000, 2_000
 AT_ONCE = 256
 SAMPLE_S = 5.0
 SOAK_RATE = 2_000
@@ -27,17 +27,14 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def idle(service: Service, _: float) -> dict[str, float]:
-    """Connect, authenticate and subscribe; then hold still."""
+async def _arrive(service: Service, count: int) -> tuple[list[Wire], float]:
+    """Connect, authenticate and subscribe `count` sockets; return them and how many seconds that took."""
     connection = await asyncpg.connect(service.database_url)
     try:
-        somebody = await people.customers(connection, service, SOCKETS)
+        guests = await people.customers(connection, service, count)
     finally:
         await connection.close()
-    hub = service.processes["realtime"].pid
-    tally, loop = Tally(), asyncio.get_running_loop()
-    before, used, began = resident_kib(hub), cpu_seconds(hub), clock()
-    slots = asyncio.Semaphore(AT_ONCE)
+    tally, loop, slots = Tally(), asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
     wires: list[Wire] = []
 
     async def come(person: people.Person) -> None:
@@ -47,11 +44,31 @@ async def idle(service: Service, _: float) -> dict[str, float]:
         await loop.create_connection(lambda: wire, "127.0.0.1", service.ports["REALTIME"])
         wires.append(wire)
 
+    began = clock()
     async with asyncio.TaskGroup() as group:
-        for person in somebody:
+        for person in guests:
             group.create_task(come(person))
-    await until(lambda: tally.ready == SOCKETS, f"{SOCKETS} sockets are ready", seconds=60)
-    took, used = clock() - began, cpu_seconds(hub) - used
+    await until(lambda: tally.ready == count, f"{count} sockets are ready", seconds=60)
+    return wires, clock() - began
+
+
+async def connects(service: Service, _: float) -> dict[str, float]:
+    """Let sockets connect, as fast as they are taken; then they go."""
+    hub = service.processes["realtime"].pid
+    used = cpu_seconds(hub)
+    wires, took = await _arrive(service, FEW_SOCKETS)
+    used = cpu_seconds(hub) - used
+    for wire in wires:
+        wire.close()
+    return {"connects/s": FEW_SOCKETS / took, "CPU s per 1,000 connects (hub)": used / FEW_SOCKETS * 1000}
+
+
+async def idle(service: Service, _: float) -> dict[str, float]:
+    """Connect, authenticate and subscribe; then hold still."""
+    hub = service.processes["realtime"].pid
+    before, used = resident_kib(hub), cpu_seconds(hub)
+    wires, took = await _arrive(service, SOCKETS)
+    used = cpu_seconds(hub) - used
     await asyncio.sleep(2)
     held = resident_kib(hub) - before
     quiet = cpu_seconds(hub)

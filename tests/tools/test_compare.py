@@ -1,0 +1,134 @@
+"""`sesi bench --compare`: what ratios say, and one real pair of runs."""
+
+import json
+import math
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tools import cli
+from tools.bench import compare, names, ratios, revision, running
+from tools.bench.main import BENCHES
+from tools.bench.ratios import Ratios, Verdict
+
+RATES = st.floats(min_value=0.01, max_value=1e6)
+SEVERAL = st.lists(st.floats(min_value=0.1, max_value=10), min_size=1, max_size=9)
+
+
+@given(RATES, RATES)
+def test_ratio_of_two_figures_turned_round_is_its_inverse(one: float, other: float) -> None:
+    assert math.isclose(ratios.ratio(one, other) * ratios.ratio(other, one), 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [(0, 0, 1), (-3, 0, 1), (0, -3, 1), (2, 0, math.inf), (2, -1, math.inf), (0, 2, 0), (3, 2, 1.5)],
+)
+def test_ratio_of_figures_that_are_not_above_zero_is_defined(now: float, before: float, expected: float) -> None:
+    assert ratios.ratio(now, before) == expected
+
+
+@given(SEVERAL)
+def test_median_lies_between_the_smallest_and_the_largest_ratio(values: list[float]) -> None:
+    found = Ratios(figure="x", values=tuple(values))
+    assert found.least <= found.median <= found.most
+
+
+@given(SEVERAL)
+def test_verdict_is_within_exactly_when_the_median_is_near_or_the_spread_holds_one(values: list[float]) -> None:
+    found = Ratios(figure="p99 ms", values=tuple(values))
+    within = abs(found.median - 1) <= 0.05 or min(values) <= 1 <= max(values)
+    assert (found.verdict is Verdict.WITHIN) == within
+
+
+@given(SEVERAL)
+def test_verdict_of_a_rate_is_the_opposite_of_that_of_a_time(values: list[float]) -> None:
+    opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER, Verdict.WITHIN: Verdict.WITHIN}
+    rate, time = (Ratios(figure=figure, values=tuple(values)).verdict for figure in ("stored/s", "ack p99 ms"))
+    assert rate is opposite[time]
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((1.2, 1.3, 1.25, 1.22, 1.4), Verdict.WORSE),
+        ((1.2, 1.3, 0.99, 1.22, 1.4), Verdict.WITHIN),
+        ((1.01, 1.04, 1.02, 1.04, 1.4), Verdict.WITHIN),
+        ((0.8, 0.9, 0.7, 0.94, 0.6), Verdict.BETTER),
+    ],
+)
+def test_verdict_of_five_pairs(values: tuple[float, ...], verdict: Verdict) -> None:
+    assert Ratios(figure="delivered p99 ms at 200/s", values=values).verdict is verdict
+
+
+def test_figures_that_one_run_lacks_have_no_ratio() -> None:
+    now = [{"stored/s": 2.0, "new": 1.0}, {"stored/s": 4.0, "new": 1.0}]
+    before = [{"stored/s": 1.0, "old": 1.0}, {"stored/s": 1.0, "old": 1.0}]
+    assert ratios.ratios(now, before) == [Ratios(figure="stored/s", values=(2.0, 4.0))]
+    assert ratios.ratios([], before) == []
+
+
+def test_a_time_at_a_rate_is_a_time() -> None:
+    rates = {
+        figure for figure in ("stored/s", "delivered p99 ms at 200/s", "answers/s") if ratios.higher_is_better(figure)
+    }
+    assert rates == {"stored/s", "answers/s"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--compare", "no-such-revision"], "no-such-revision: git knows no such revision here"),
+        (["--compare", "--help-me"], None),
+        (["--compare", "HEAD", "--runs", "2"], "--runs: expected without --compare"),
+        (["--compare", "HEAD", "--page", "x.md"], "--page: expected without --compare"),
+        (["--compare", "HEAD", "--json", "/no/such/folder/x.json"], "there is no such directory"),
+        (["--pairs", "2"], "--pairs: expected --compare REV"),
+        (["--baseline", "/no/such/file"], "there is no such file"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_starts(
+    arguments: list[str], said: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if said is None:
+        with pytest.raises(SystemExit):
+            cli.main(["bench", *arguments])
+    else:
+        assert cli.main(["bench", *arguments]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_every_load_of_a_comparison_is_a_bench() -> None:
+    assert set(compare.LOADS) <= {one.name for one in BENCHES} <= set(names.NAMES)
+
+
+@pytest.mark.timeout(300)  # two whole services
+def test_head_is_checked_out_and_measured_in_turn_with_the_tree(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "WAL_FILES", 1)
+    found = tmp_path / "found.json"
+    asked = compare.Asked(rev="HEAD", names=("quiet",), pairs=1, seconds=0.5, json=found)
+    compare.compare(asked, Console(quiet=True))
+    measured = json.loads(found.read_text())
+    assert measured["revision"]["commit"] == revision.find("HEAD")
+    load = measured["loads"]["quiet"]
+    assert load["generator"] == compare.OURS
+    assert len(load["now"]) == len(load["before"]) == 1
+    assert load["ratios"]["CPU s per 1,000"]["median"] == pytest.approx(
+        load["now"][0]["CPU s per 1,000"] / load["before"][0]["CPU s per 1,000"]
+    )
+    assert load["ratios"]["yardstick ms"]["verdict"] is None
+
+
+def test_a_worktree_is_gone_after_its_comparison() -> None:
+    made = revision.check_out("HEAD", lambda _: None)
+    folder = made.code.folder
+    assert folder is not None
+    assert (folder / "tools" / "cli.py").is_file()
+    made.close()
+    assert not folder.parent.exists()
+    assert str(folder) not in revision._git("worktree", "list").stdout

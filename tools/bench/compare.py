@@ -1,0 +1,190 @@
+"""`sesi bench --compare REV`: the present tree and a revision, measured in turn with one load generator."""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from tools import environment
+from tools.bench import revision
+from tools.bench.figures import number, spread
+from tools.bench.machine import describe, yardstick
+from tools.bench.main import BENCHES, Bench
+from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, Verdict, ratios
+from tools.bench.running import BenchFailed, start_service
+from tools.service import Service
+
+# Quick, and each of another path: stored messages, latency with room to spare, REST, a polled count, sign-in of sockets.
+LOADS = ("chat-a", "quiet", "session", "availability", "connects")
+PAIRS = 5
+SECONDS = 4.0
+PATIENCE_S = 600.0
+OURS = "ours"
+Figures = dict[str, float]
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """What the command line asks for. `seconds`: how long each run is measured."""
+
+    rev: str
+    names: tuple[str, ...] = LOADS
+    pairs: int = PAIRS
+    seconds: float = SECONDS
+    json: pathlib.Path | None = None
+
+
+@attrs.define(kw_only=True)
+class Compared:
+    """The runs of one load. `generator`: whose load generator drove the revision."""
+
+    name: str
+    load: str
+    generator: str = OURS
+    now: list[Figures] = attrs.field(factory=list)
+    before: list[Figures] = attrs.field(factory=list)
+
+    def ratios(self) -> list[Ratios]:
+        """Return the ratios of each figure."""
+        return ratios(self.now, self.before)
+
+    def worse(self) -> list[str]:
+        """Return the figures in which the present tree is worse."""
+        return [
+            one.figure for one in self.ratios() if one.verdict is Verdict.WORSE and one.figure not in ABOUT_THE_MACHINE
+        ]
+
+
+def compare(asked: Asked, console: Console) -> int:
+    """Measure, show and keep; return 1 when a figure is worse or a load did not run. Raises BenchFailed for the revision."""
+    with contextlib.ExitStack() as begun:
+        rev = revision.check_out(asked.rev, lambda line: console.print(line, style="dim", markup=False))
+        begun.callback(rev.close)
+        done: list[Compared] = []
+        failed = False
+        for bench in (one for one in BENCHES if one.name in asked.names):
+            one = Compared(name=bench.name, load=bench.load)
+            try:
+                _measure(bench, rev, asked, one, console)
+            except BenchFailed as error:
+                console.print(f"[red]{bench.name}: {error}[/]")
+                failed = True
+                continue
+            done.append(one)
+            console.print(table(one, rev.name))
+            if asked.json is not None:  # a load that fails later must not lose it
+                asked.json.write_text(json.dumps(as_json(done, rev), indent=1) + "\n")
+    worse = [f"{one.name}: {figure}" for one in done for figure in one.worse()]
+    for line in worse:
+        console.print(f"[red]worse[/] {line}")
+    return 1 if failed or worse else 0
+
+
+def _measure(bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, console: Console) -> None:
+    """Run one load in pairs, the present tree first. Raises BenchFailed."""
+    with contextlib.ExitStack() as begun:
+        ours = start_service(apis=bench.apis, hubs=bench.hubs)
+        begun.callback(ours.close)
+        try:
+            theirs = start_service(apis=bench.apis, hubs=bench.hubs, code=rev.code)
+        except AssertionError as error:
+            raise BenchFailed(f"{rev.name} does not start: {error}") from error
+        begun.callback(theirs.close)
+        for turn in range(1, asked.pairs + 1):
+            console.print(f"{bench.name}: pair {turn} of {asked.pairs}", style="dim")
+            one.now.append(_timed(lambda: uvloop.run(bench.run(ours, asked.seconds))))
+            one.before.append(_timed(lambda: _run_theirs(bench, theirs, rev, asked, one, console)))
+
+
+def _run_theirs(
+    bench: Bench, theirs: Service, rev: revision.Revision, asked: Asked, one: Compared, console: Console
+) -> Figures:
+    """Put the load on the revision with our generator, or with its own when ours does not fit it.
+
+    Which one it is, is decided in the first pair. Raises BenchFailed.
+    """
+    if one.generator == OURS:
+        try:
+            return uvloop.run(bench.run(theirs, asked.seconds))
+        except Exception as error:
+            if one.before:
+                raise BenchFailed(f"{rev.name}: {error}") from error
+            console.print(f"our load generator does not fit {rev.name} ({error}): its own is used", markup=False)
+            one.generator = rev.name
+    return _their_own(bench.name, rev, asked.seconds)
+
+
+def _their_own(name: str, rev: revision.Revision, seconds: float) -> Figures:
+    """Run the revision's own `sesi bench` once. Raises BenchFailed when it knows no such load."""
+    assert rev.code.folder is not None
+    found = rev.code.folder.parent / "figures.json"
+    found.unlink(missing_ok=True)
+    command = [
+        rev.code.python, "-m", "tools.cli", "bench", name,
+        "--runs", "1", "--seconds", str(seconds), "--no-peers", "--json", str(found),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=rev.code.folder, env=environment.without_settings(), capture_output=True, text=True,
+        timeout=PATIENCE_S + 4 * seconds, check=False,
+    )  # fmt: skip
+    try:
+        return json.loads(found.read_text())["benches"][name]["runs"][0]
+    except (OSError, ValueError, LookupError) as error:
+        raise BenchFailed(f"{rev.name} cannot run {name}: {(done.stderr or done.stdout).strip()[-500:]}") from error
+
+
+def _timed(run: Callable[[], Figures]) -> Figures:
+    """Run a load between two looks at the machine's speed."""
+    before = yardstick()
+    figures = run()
+    return {**figures, "yardstick ms": (before + yardstick()) / 2}
+
+
+def table(one: Compared, rev: str) -> Table:
+    """Return the table of one load: medians, the ratios' smallest, median and largest, and the verdict."""
+    made = Table(title=f"{one.name}: {one.load}", title_justify="left", title_style="bold")
+    made.add_column("figure")
+    for column in (rev, "now", "ratio", "min", "max", "verdict"):
+        made.add_column(column, justify="right")
+    for found in one.ratios():
+        verdict = "" if found.figure in ABOUT_THE_MACHINE else found.verdict.value
+        made.add_row(
+            found.figure,
+            *(number(spread([run[found.figure] for run in runs]).median) for runs in (one.before, one.now)),
+            *(f"{value:.2f}" for value in (found.median, found.least, found.most)),
+            f"[red]{verdict}[/]" if found.figure in one.worse() else verdict,
+        )
+    return made
+
+
+def as_json(done: list[Compared], rev: revision.Revision) -> dict[str, Any]:
+    """Return everything that was measured, for programs."""
+    return {
+        "machine": describe(),
+        "revision": {"name": rev.name, "commit": rev.commit},
+        "loads": {
+            one.name: {
+                "load": one.load,
+                "generator": one.generator,
+                "now": one.now,
+                "before": one.before,
+                "ratios": {
+                    found.figure: {
+                        "median": found.median,
+                        "min": found.least,
+                        "max": found.most,
+                        "verdict": None if found.figure in ABOUT_THE_MACHINE else found.verdict.value,
+                    }
+                    for found in one.ratios()
+                },
+            }
+            for one in done
+        },
+    }
