@@ -1,23 +1,31 @@
 """Phone numbers: E.164, Indonesia when no country is given (contract 3)."""
 
 import re
+from collections.abc import Collection
 
 import phonenumbers
 
 from core.base.errors import ValidationFailed
 
+MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
 
-def normalise(text: str) -> str:
-    """Return the number as E.164, for instance +6281234567890.
 
-    Raises ValidationFailed for what is no possible number.
+def normalise(text: str, *, countries: Collection[str]) -> str:
+    """Return a mobile number of one of these countries as E.164, for instance +6281234567890.
+
+    A code to a premium, satellite or foreign number can cost a hundred times as much as one at home, and part of that
+    money goes to the number's owner. Raises ValidationFailed.
     """
     try:
         number = phonenumbers.parse(text, "ID")
     except phonenumbers.NumberParseException as error:
-        raise ValidationFailed.of("phone", "is not a phone number") from error
+        raise ValidationFailed.of("phone", "must be a phone number") from error
     if not phonenumbers.is_valid_number(number) or number.extension:
-        raise ValidationFailed.of("phone", "is not a valid phone number")
+        raise ValidationFailed.of("phone", "must be a valid phone number")
+    if phonenumbers.region_code_for_number(number) not in countries:
+        raise ValidationFailed.of("phone", f"must be a number of one of these countries: {', '.join(countries)}")
+    if phonenumbers.number_type(number) not in MOBILE:
+        raise ValidationFailed.of("phone", "must be a mobile number")
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+import phonenumbers
 
 from core.base.addresses import database_urls
 from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback, redis_without_password
@@ -64,6 +65,14 @@ def _flag(text: str) -> bool:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _countries(text: str) -> tuple[str, ...]:
+    """Read ISO 3166 codes of countries whose phone numbers are known."""
+    words = tuple(word.upper() for word in _words(text))
+    if not words or not set(words) <= phonenumbers.SUPPORTED_REGIONS:
+        raise ValueError(text)
+    return words
 
 
 def _networks(text: str) -> tuple[str, ...]:
@@ -203,6 +212,9 @@ class Settings:
     otp_sender: str = _setting("log", _one_of("log", "http", "twilio_verify"), "log, http or twilio_verify")
     otp_http_url: str = _setting("", _url("http", "https"), "http(s)://…")
     otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
+    otp_countries: tuple[str, ...] = _setting(
+        "ID", _countries, "countries that codes are sent to, as ISO 3166 codes, comma separated"
+    )
     otp_channel: str = _setting("sms", _at_most(16), "a channel name of at most 16 characters")
     twilio_verify_base_url: str = _setting("https://verify.twilio.com", _url("http", "https"), "http(s)://…")
     twilio_verify_service: str = _setting("", str, "a Verify service's id, VA…")

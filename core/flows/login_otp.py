@@ -47,7 +47,7 @@ async def ask_code(runtime: Runtime, *, user_type: UserType, phone: str, ip_addr
 
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed, ValidationFailed.
     """
-    number = phones.normalise(phone)
+    number = phones.normalise(phone, countries=runtime.settings.otp_countries)
     ip_address = who_has(ip_address)
     config = runtime.config
     limits = otp.Limits(

@@ -77,7 +77,7 @@ def _seen(mitra: Mitra) -> dict[str, Any]:
 
 async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
     """Add a mitra; return her id. Raises ValidationFailed, PhoneTaken."""
-    number, name = phones.normalise(phone), names.checked(display_name)
+    number, name = phones.normalise(phone, countries=runtime.settings.otp_countries), names.checked(display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_phone(tx, number)
         mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
@@ -109,7 +109,8 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
 
     Raises NotFound, ValidationFailed, PhoneTaken.
     """
-    number = None if change.phone is None else phones.normalise(change.phone)
+    countries = runtime.settings.otp_countries
+    number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
     name = None if change.display_name is None else names.checked(change.display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_logins(tx, mitra_id)
