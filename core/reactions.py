@@ -6,8 +6,8 @@ If the process dies in between, the sweeps find the same work in the database.
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from core.events.signals import InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
-from core.flows import extension_ask, invoice_void, pairing_advance, pairing_start
+from core.events.signals import CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
+from core.flows import extension_ask, invoice_void, login_otp_send, pairing_advance, pairing_start
 from core.runtime import Runtime
 
 
@@ -31,6 +31,8 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
         return _in_turn(runtime, extension_ask.ask, signal)
     if isinstance(signal, InvoiceVoided) and runtime.gateway is not None:
         return invoice_void.void(runtime, gateway_invoice_id=signal.gateway_invoice_id)
+    if isinstance(signal, CodeAsked):
+        return login_otp_send.send_asked(runtime, otp_request_id=signal.otp_request_id)
     if isinstance(signal, MitrasFreed):
         return pairing_advance.invite_free(runtime, mitra_ids=signal.mitra_ids)
     return None

@@ -48,6 +48,7 @@ LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (
 CLOCK_EVERY_S = 60.0
 ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
 UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid token may use
+CODE_SENDS = 16  # to the code provider, side by side, that no answer waits for
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -84,6 +85,7 @@ class Runtime:
     voids: asyncio.Semaphore  # of invoices: apart, because they must not hold up the questions
     unproven_calls: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(UNPROVEN_CALLS))
     flood_counts: FloodCounts = attrs.field(init=False)
+    code_sends: asyncio.Semaphore  # of mitras' codes
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
@@ -353,6 +355,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
             turns=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             errands=asyncio.Semaphore(ERRANDS),
             voids=asyncio.Semaphore(VOIDS),
+            code_sends=asyncio.Semaphore(CODE_SENDS),
         )
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:

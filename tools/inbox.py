@@ -17,6 +17,9 @@ class CodeInbox:
         self._codes: dict[str, str] = {}
         self.requests: list[dict[str, Any]] = []
         self.fail = False  # answer 503, as a provider that is down
+        self.refused_numbers: set[str] = set()  # answered with 422: no code is sent there
+        self.held = threading.Event()  # while it is clear, no call is answered
+        self.held.set()
         inbox = self
 
         class Server(ThreadingHTTPServer):
@@ -27,7 +30,10 @@ class CodeInbox:
                 size = int(self.headers.get("Content-Length", 0))
                 call = json.loads(self.rfile.read(size))
                 right = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+                inbox.held.wait(WAIT_S)
                 status = 503 if inbox.fail else 200 if right else 401
+                if status == 200 and call["phone"] in inbox.refused_numbers:
+                    status = 422
                 if status == 200:
                     inbox.requests.append(call)
                     inbox._codes[call["otp_request_id"]] = call["code"]
@@ -60,5 +66,6 @@ class CodeInbox:
 
     def close(self) -> None:
         """Stop the server."""
+        self.held.set()
         self._server.shutdown()
         self._server.server_close()

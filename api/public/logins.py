@@ -10,11 +10,12 @@ from api.bodies import Body, Id, optional_text, text
 from api.wire import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
 from core.base.errors import OtpDeliveryFailed
-from core.flows import login_anonymous, login_identity, login_otp, login_tokens
+from core.flows import login_anonymous, login_identity, login_otp, login_otp_ask, login_tokens
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
 from core.logins.otp import (
     CODE_LENGTH,
     OtpAttemptsExceeded,
+    OtpBudgetExceeded,
     OtpCooldown,
     OtpExpired,
     OtpInvalid,
@@ -25,7 +26,7 @@ from core.logins.refresh import RefreshInvalid
 from core.reads import people
 from core.runtime import Runtime
 
-ASKING = (OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed)
+ASKING = (OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown)
 VERIFYING = (OtpInvalid, OtpExpired, OtpAttemptsExceeded)
 
 
@@ -105,18 +106,22 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
     await login_tokens.log_out(runtime, actor)
 
 
-@post("/api/client/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
-async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp.Asked:
+@post(
+    "/api/client/auth/otp/request",
+    status_code=201,
+    dto=Body[PhoneBody],
+    return_dto=None,
+    **anyone(*ASKING, OtpBudgetExceeded, OtpDeliveryFailed),
+)
+async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
     """Send a code to a customer."""
-    return await login_otp.ask_code(
-        runtime, user_type=UserType.CUSTOMER, phone=data.phone, ip_address=client_ip(request)
-    )
+    return await login_otp_ask.ask_customer_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
-async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp.Asked:
-    """Send a code to a mitra."""
-    return await login_otp.ask_code(runtime, user_type=UserType.MITRA, phone=data.phone, ip_address=client_ip(request))
+async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
+    """Send a code to a mitra. Numbers of active mitras and all others get the same answer."""
+    return await login_otp_ask.ask_mitra_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post(

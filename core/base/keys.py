@@ -21,6 +21,7 @@ class Purpose(enum.StrEnum):
 
     REFRESH_SEAL = "sesi refresh seal"
     CODE = "sesi code"
+    CODE_MAKER = "sesi code maker"
     LOGGED_ACCOUNT = "sesi logged account"
     IDENTITY_TOKEN = "sesi identity token"  # noqa: S105 - a name
 
@@ -40,6 +41,7 @@ class Keys:
         self._secrets = list(secrets)
         self.refresh = [*self._derived(Purpose.REFRESH_SEAL), *self._secrets]
         self.codes = [*self._derived(Purpose.CODE), *self._secrets]
+        self.code_maker = derive(self._secrets[0], Purpose.CODE_MAKER)
         self.identity_tokens = self._derived(Purpose.IDENTITY_TOKEN)
         self._accounts = derive(self._secrets[0], Purpose.LOGGED_ACCOUNT)
 

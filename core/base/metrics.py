@@ -15,6 +15,12 @@ LIMITED = Counter(
     ["limit"],
     registry=REGISTRY,
 )
+CODES = Counter(
+    "sesi_codes_total",
+    "Codes offered to the provider, by what became of it.",
+    ["user_type", "outcome"],
+    registry=REGISTRY,
+)
 FAILED_SIGN_INS = Counter(
     "sesi_failed_sign_ins_total", "Refused sign-ins, by way and refusal.", ["way", "code"], registry=REGISTRY
 )

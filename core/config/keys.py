@@ -69,6 +69,13 @@ KEYS: dict[str, Key] = {
         _number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
         _number("otp_max_per_phone_per_hour", 3, LIMIT, "requests", "OTP requests for a phone in an hour."),
         _number("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
+        _number(
+            "otp_max_per_hour",
+            2000,
+            LIMIT,
+            "codes",
+            "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.",
+        ),
         _number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before a code is sent again."),
         _number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Tries to verify one code."),
         _number("cc_login_max_attempts", 5, LIMIT, "attempts", "Failed operator logins before a lockout."),

@@ -59,6 +59,11 @@ async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
     )
 
 
+async def has_phone(tx: Tx, phone: str) -> bool:
+    """Tell whether a customer has this phone number."""
+    return await tx.fetchval("SELECT EXISTS (SELECT 1 FROM customers WHERE phone = $1)", phone)
+
+
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
     """Lock an anonymous customer who has not signed into an account yet; False when there is none."""
     sql = "SELECT 1 FROM customers WHERE id = $1 AND is_anonymous AND account_belongs_to IS NULL FOR NO KEY UPDATE"

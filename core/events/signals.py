@@ -22,6 +22,12 @@ class AccountJoined(Signal, frozen=True, kw_only=True):
     joined_id: str
 
 
+class CodeAsked(Signal, frozen=True, kw_only=True):
+    """A mitra route took a request for a code, which is to be sent."""
+
+    otp_request_id: str
+
+
 class ConfigChanged(Signal, frozen=True, kw_only=True):
     """A configuration row has a new value."""
 
@@ -63,6 +69,7 @@ class SessionMoved(Signal, frozen=True, kw_only=True):
 Any_ = (
     LoginsRevoked
     | AccountJoined
+    | CodeAsked
     | ConfigChanged
     | DeadlineSet
     | PaymentConfirmed

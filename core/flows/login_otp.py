@@ -1,28 +1,22 @@
 """Customers and mitras sign in with a code (specification, Authentication 4 and 5, Endpoints: otp/verify).
 
-Asking takes two transactions with the provider between them: the request is kept, and counts, before the code is sent.
-Verifying takes one, or, when the provider judges the code, two: the try is counted before the provider is asked.
+Verifying takes one transaction, or two when the provider judges the code: the try is counted before the provider is asked.
 """
 
 import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import attrs
-
-from core.base import ids, phones
 from core.base.actor import Actor, UserType
-from core.base.addresses import who_has
-from core.base.errors import DomainError, OtpDeliveryFailed, Unavailable
+from core.base.errors import DomainError, Unavailable
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
-from core.logins import otp
-from core.logins import store as logins
+from core.logins import codes, otp
+from core.logins.codes import OtpRequest
 from core.logins.issued import Tokens
-from core.logins.store import OtpRequest
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
-from core.outside.otp_sender import Code, OtpVerifier, Verdict
+from core.outside.otp_sender import OtpVerifier, Verdict
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens
 from core.steps.failed_sign_ins import Attempt
@@ -31,79 +25,6 @@ from core.storage.database import Tx
 T = TypeVar("T")
 # Signs in whoever has the proven phone; None: nobody may.
 SignIn = Callable[[Tx, str], Awaitable[T | None]]
-
-
-@attrs.frozen(kw_only=True)
-class Asked:
-    """The answer to a request for a code (contract 3)."""
-
-    otp_request_id: str
-    expires_at: dt.datetime
-    resend_after_seconds: int
-
-
-async def ask_code(runtime: Runtime, *, user_type: UserType, phone: str, ip_address: str) -> Asked:
-    """Send a code to a phone. A number that is no mitra's, or an inactive one's, gets the same answer and no code.
-
-    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpDeliveryFailed, ValidationFailed.
-    """
-    number = phones.normalise(phone, countries=runtime.settings.otp_countries)
-    ip_address = who_has(ip_address)
-    config = runtime.config
-    limits = otp.Limits(
-        per_phone=config.number("otp_max_per_phone_per_hour"),
-        per_ip=config.number("otp_max_per_ip_per_hour"),
-        cooldown=config.seconds("otp_resend_cooldown_seconds"),
-    )
-    otp_request_id = ids.new_id()
-    code = None if isinstance(runtime.otp_sender, OtpVerifier) else ids.new_code(otp.CODE_LENGTH)
-    async with runtime.transaction() as tx:
-        await logins.lock_otp_limits(tx, phone=number, ip_address=ip_address)
-        asked = await logins.asked(tx, phone=number, ip_address=ip_address, since=tx.now - otp.WINDOW)
-        otp.may_ask(asked, limits, now=tx.now)
-        wanted = user_type is UserType.CUSTOMER or await _active_mitra(tx, number) is not None
-        await logins.create_otp(
-            tx,
-            otp_request_id=otp_request_id,
-            phone=number,
-            ip_address=ip_address,
-            user_type=user_type.value,
-            channel=runtime.settings.otp_channel,
-            code_hash=_hash(runtime, otp_request_id, code) if wanted and code is not None else None,
-            expires_at=tx.now + otp.LIFETIME,
-        )
-        expires_at = tx.now + otp.LIFETIME
-    if wanted:
-        await _deliver(
-            runtime,
-            Code(
-                phone=number,
-                code=code,
-                channel=runtime.settings.otp_channel,
-                otp_request_id=otp_request_id,
-                ttl_seconds=int(otp.LIFETIME.total_seconds()),
-            ),
-        )
-    return Asked(
-        otp_request_id=otp_request_id,
-        expires_at=expires_at,
-        resend_after_seconds=config.number("otp_resend_cooldown_seconds"),
-    )
-
-
-def _hash(runtime: Runtime, otp_request_id: str, code: str) -> str:
-    return otp.hash_code(key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code)
-
-
-async def _deliver(runtime: Runtime, code: Code) -> None:
-    reference: str | None = None
-    try:
-        reference = await runtime.otp_sender.send(code)
-    finally:
-        async with runtime.transaction() as tx:
-            await logins.otp_sent(tx, code.otp_request_id, reference=reference)
-    if reference is None:
-        raise OtpDeliveryFailed
 
 
 async def _active_mitra(tx: Tx, phone: str) -> Mitra | None:
@@ -121,7 +42,7 @@ async def verify_mitra(
         if mitra is None:
             return None
         await mitras.hold_logins(tx, mitra.id)
-        # While we waited, she may have been deactivated, or have lost the number.
+        # While we waited, the mitra may have been deactivated, or have lost the number.
         mitra = await _active_mitra(tx, phone)
         if mitra is None:
             return None
@@ -152,14 +73,16 @@ async def _verify(
 ) -> T:
     """Judge a try, count it, and sign in. A wrong try is committed before it is refused."""
     async with runtime.transaction() as tx:
-        request = await logins.lock_otp(tx, otp_request_id)
+        request = await codes.lock(tx, otp_request_id)
         if request is None or request.user_type != user_type.value:
             raise otp.OtpInvalid(details={"attempts_remaining": 0})
         attempt.account = request.phone
         _check_open(runtime, request, now=tx.now)
-        asks_provider = request.code_hash is None and request.provider_reference is not None
+        asks_provider = request.code_hash is None and (
+            request.provider_reference is not None or isinstance(runtime.otp_sender, OtpVerifier)
+        )
         if asks_provider:
-            await logins.count_attempt(tx, request.id)
+            await codes.count_attempt(tx, request.id)
             refusal, signed_in = None, None
         else:
             refusal, signed_in = await _judge(runtime, tx, request, code, sign_in)
@@ -192,32 +115,38 @@ async def _judge(
     )
     signed_in = await sign_in(tx, request.phone) if right else None
     if signed_in is None:
-        await logins.count_attempt(tx, request.id)
+        await codes.count_attempt(tx, request.id)
         return _wrong(runtime, request.attempts + 1), None
-    await logins.use_otp(tx, request.id)
+    await codes.use(tx, request.id)
     return None, signed_in
 
 
 async def _ask_provider(
     runtime: Runtime, user_type: UserType, request: OtpRequest, code: str, sign_in: SignIn[T]
 ) -> tuple[DomainError | None, T | None]:
-    """Let the provider judge, outside any transaction; then use the code, once."""
-    if not isinstance(runtime.otp_sender, OtpVerifier) or request.provider_reference is None:
-        return otp.OtpExpired(), None  # asked of a provider that is not configured any more
+    """Let the provider judge, outside any transaction; then use the code, once.
+
+    It is asked about a request of which nothing was sent, too: a quicker answer would tell that the number is no mitra's.
+    """
+    if not isinstance(runtime.otp_sender, OtpVerifier):
+        return otp.OtpExpired(), None  # asked of a provider that has been replaced since
     try:
         verdict = await runtime.otp_sender.check(reference=request.provider_reference, code=code)
     except Unavailable:
         async with runtime.transaction() as tx:
-            await logins.count_attempt(tx, request.id, tries=-1)
+            await codes.count_attempt(tx, request.id, tries=-1)
         raise
-    if verdict is not Verdict.RIGHT:
+    if verdict is not Verdict.RIGHT or request.provider_reference is None:
+        wrong = _wrong(runtime, request.attempts + 1)
+        if request.provider_reference is None:
+            return wrong, None
         refusals = {Verdict.EXPIRED: otp.OtpExpired(), Verdict.EXCEEDED: otp.OtpAttemptsExceeded()}
-        return refusals.get(verdict, _wrong(runtime, request.attempts + 1)), None
+        return refusals.get(verdict, wrong), None
     async with runtime.transaction() as tx:
-        locked = await logins.lock_otp(tx, request.id)
+        locked = await codes.lock(tx, request.id)
         if locked is None or locked.used_at is not None:
             raise otp.OtpExpired
         signed_in = await sign_in(tx, request.phone)
         if signed_in is not None:
-            await logins.use_otp(tx, request.id)
+            await codes.use(tx, request.id)
     return (None if signed_in is not None else _wrong(runtime, request.attempts + 1)), signed_in

@@ -1,4 +1,4 @@
-"""Codes: lifetime, tries, cooldown, hourly limits (specification, Authentication 5; contract 3)."""
+"""Codes: lifetime, tries, cooldown, hourly limits, the budget (specification, Authentication 5; contract 3)."""
 
 import datetime as dt
 import hashlib
@@ -11,6 +11,7 @@ from core.base.errors import DomainError, Kind
 LIFETIME = dt.timedelta(minutes=5)  # contract 3
 WINDOW = dt.timedelta(hours=1)
 CODE_LENGTH = 6
+REFUSED_NUMBERS = 30  # an hour and address: enough for a carrier's gateway, too few to test a list of numbers
 
 
 class OtpRateLimitPhone(DomainError):
@@ -35,6 +36,14 @@ class OtpCooldown(DomainError):
     kind = Kind.TOO_SOON
     code = "OTP_COOLDOWN"
     message = "Wait before asking for another code."
+
+
+class OtpBudgetExceeded(DomainError):
+    """The whole service has sent as many codes within the hour as it may."""
+
+    kind = Kind.TOO_SOON
+    code = "OTP_BUDGET_EXCEEDED"
+    message = "No more codes can be sent right now. Try again later."
 
 
 class OtpInvalid(DomainError):
@@ -63,10 +72,14 @@ class OtpAttemptsExceeded(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """Earlier requests within the hour that count, oldest first."""
+    """Earlier requests within the hour that count, oldest first.
+
+    `refused_by_ip` are those whose number the provider refused, and those that it has not answered yet.
+    """
 
     by_phone: tuple[dt.datetime, ...]
     by_ip: tuple[dt.datetime, ...]
+    refused_by_ip: tuple[dt.datetime, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -78,27 +91,52 @@ class Limits:
     cooldown: dt.timedelta
 
 
+@attrs.frozen(kw_only=True)
+class Hit:
+    """A limit that stands against a request: its name, the refusal, and the seconds until no limit does."""
+
+    limit: str
+    refusal: type[DomainError]
+    retry_after_seconds: int
+
+
 def _seconds(until: dt.datetime, now: dt.datetime) -> int:
     return max(1, -int((now - until).total_seconds() // 1))
 
 
-def may_ask(asked: Asked, limits: Limits, *, now: dt.datetime) -> None:
-    """Check whether another code may be sent.
-
-    Raises OtpRateLimitPhone, OtpRateLimitIp or OtpCooldown, with the seconds until no limit stands against it.
-    """
-    hits: list[tuple[type[DomainError], dt.datetime]] = []
-    if len(asked.by_phone) >= limits.per_phone:
-        oldest = asked.by_phone[-limits.per_phone] if limits.per_phone else now
-        hits.append((OtpRateLimitPhone, oldest + WINDOW))
-    if len(asked.by_ip) >= limits.per_ip:
-        oldest = asked.by_ip[-limits.per_ip] if limits.per_ip else now
-        hits.append((OtpRateLimitIp, oldest + WINDOW))
+def hit_by(asked: Asked, limits: Limits, *, now: dt.datetime) -> Hit | None:
+    """Return the first limit that stands against another code; None when it may be sent."""
+    hits: list[tuple[str, type[DomainError], dt.datetime]] = []
+    for name, refusal, times, most in (
+        ("otp_phone", OtpRateLimitPhone, asked.by_phone, limits.per_phone),
+        ("otp_address", OtpRateLimitIp, asked.by_ip, limits.per_ip),
+        ("otp_refused_numbers", OtpRateLimitIp, asked.refused_by_ip, REFUSED_NUMBERS),
+    ):
+        if len(times) >= most:
+            hits.append((name, refusal, (times[-most] if most else now) + WINDOW))
     if asked.by_phone and now < asked.by_phone[-1] + limits.cooldown:
-        hits.append((OtpCooldown, asked.by_phone[-1] + limits.cooldown))
-    if hits:
-        refusal = hits[0][0]
-        raise refusal(retry_after_seconds=_seconds(max(until for _, until in hits), now))
+        hits.append(("otp_cooldown", OtpCooldown, asked.by_phone[-1] + limits.cooldown))
+    if not hits:
+        return None
+    name, refusal, _ = hits[0]
+    return Hit(limit=name, refusal=refusal, retry_after_seconds=_seconds(max(until for *_, until in hits), now))
+
+
+def hit_by_budget(full_since: dt.datetime | None, *, now: dt.datetime) -> Hit | None:
+    """Return the hit of a budget that has been used up by codes sent from `full_since` on; None: there is some left."""
+    if full_since is None:
+        return None
+    until = full_since + WINDOW
+    return Hit(limit="otp_budget", refusal=OtpBudgetExceeded, retry_after_seconds=_seconds(until, now))
+
+
+def code_for(*, key: bytes, otp_request_id: str) -> str:
+    """Return the code of a request, made from its id with a key (as RFC 4226 makes codes from a counter).
+
+    Two processes that send the same request send the same code, and no plain code is stored in between.
+    """
+    digest = hmac.new(key, f"code|{otp_request_id}".encode(), hashlib.sha256).digest()
+    return str(int.from_bytes(digest[:16], "big") % 10**CODE_LENGTH).zfill(CODE_LENGTH)
 
 
 def hash_code(*, key: bytes, otp_request_id: str, code: str) -> str:

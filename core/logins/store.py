@@ -1,19 +1,17 @@
-"""Writes and locking reads of auth sessions and OTP requests."""
+"""Writes and locking reads of auth sessions."""
 
 import datetime as dt
 from typing import Any
 
 import attrs
 
-from core.logins.otp import Asked
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import as_dict, many, one
+from core.storage.records import as_dict, many
 
 AUTH_COLUMNS = (
     "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, expires_at, revoked_at"
 )
-OTP_COLUMNS = "id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at"
 
 
 @attrs.frozen(kw_only=True)
@@ -29,20 +27,6 @@ class AuthSession:
     used_tokens: dict[str, dt.datetime] | None
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
-
-
-@attrs.frozen(kw_only=True)
-class OtpRequest:
-    """What rules need of a row of otp_requests."""
-
-    id: str
-    phone: str
-    user_type: str
-    code_hash: str | None
-    provider_reference: str | None
-    attempts: int
-    used_at: dt.datetime | None
-    expires_at: dt.datetime
 
 
 async def create_auth_session(
@@ -180,60 +164,3 @@ async def drop_push_token(tx: Tx, push_token: str) -> list[tuple[str, str]]:
         push_token,
     )
     return [(row["user_type"], str(row["user_id"])) for row in rows]
-
-
-async def lock_otp_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
-    """Let requests for one phone, or from one address, be judged one after the other."""
-    await tx.execute("SELECT pg_advisory_xact_lock(1, hashtext($1))", phone)
-    await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
-
-
-async def asked(tx: Tx, *, phone: str, ip_address: str, since: dt.datetime) -> Asked:
-    """Read the requests that count against the limits. A phone is one phone, whoever it is asked for."""
-    by_phone = await tx.fetch(
-        "SELECT created_at FROM otp_requests WHERE phone = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
-        phone, since,
-    )  # fmt: skip
-    by_ip = await tx.fetch(
-        "SELECT created_at FROM otp_requests WHERE ip_address = $1 AND created_at > $2 AND NOT delivery_failed ORDER BY created_at",
-        ip_address, since,
-    )  # fmt: skip
-    return Asked(by_phone=tuple(row["created_at"] for row in by_phone), by_ip=tuple(row["created_at"] for row in by_ip))
-
-
-async def create_otp(
-    tx: Tx, *, otp_request_id: str, phone: str, ip_address: str, user_type: str, channel: str,
-    code_hash: str | None, expires_at: dt.datetime,
-) -> None:  # fmt: skip
-    """Insert a request for a code."""
-    await tx.execute(
-        """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, code_hash, created_at, expires_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
-        otp_request_id, phone, ip_address, user_type, channel, code_hash, tx.now, expires_at,
-    )  # fmt: skip
-
-
-async def otp_sent(tx: Tx, otp_request_id: str, *, reference: str | None) -> None:
-    """Note the provider's reference; None: it was not delivered, and does not count."""
-    await tx.execute(
-        "UPDATE otp_requests SET provider_reference = $2, delivery_failed = $3 WHERE id = $1",
-        otp_request_id, reference, reference is None,
-    )  # fmt: skip
-
-
-async def lock_otp(tx: Tx, otp_request_id: str) -> OtpRequest | None:
-    """Read and lock a request for a code."""
-    return one(
-        OtpRequest,
-        await tx.fetchrow(f"SELECT {OTP_COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id),
-    )
-
-
-async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
-    """Count a try; -1 gives back one that nobody judged."""
-    await tx.execute("UPDATE otp_requests SET attempts = attempts + $2 WHERE id = $1", otp_request_id, tries)
-
-
-async def use_otp(tx: Tx, otp_request_id: str) -> None:
-    """Mark a code as used."""
-    await tx.execute("UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now)

@@ -44,6 +44,13 @@ class OtpRequest(Table, tablename="otp_requests"):
     attempts = columns.number(default=0)
     # A request whose delivery failed does not count against the limits.
     delivery_failed = columns.flag()
+    # The provider sends nothing to this number.
+    number_refused = columns.flag()
+    # Whether a customer had this phone when the code was asked for: half of the budget is kept for those.
+    known_phone = columns.flag()
+    # Real time from which another process may send a mitra's code; None: there is nothing (more) to send.
+    send_due_real_at = columns.moment()
+    send_attempts = columns.number(default=0)
     used_at = columns.moment()
     created_at = columns.created()
     expires_at = columns.moment(null=False)

@@ -44,18 +44,25 @@ class Verdict(enum.Enum):
     EXCEEDED = "exceeded"  # the provider takes no more tries
 
 
+class NumberRefused(Exception):
+    """The provider does not send codes to this number, now or later."""
+
+
 @runtime_checkable
 class OtpSender(Protocol):
-    """Delivers a code; returns the provider's reference. Raises OtpDeliveryFailed."""
+    """Delivers a code; returns the provider's reference. Raises OtpDeliveryFailed, NumberRefused."""
 
     async def send(self, code: Code) -> str: ...
 
 
 @runtime_checkable
 class OtpVerifier(OtpSender, Protocol):
-    """Makes the code too, and judges it. Raises Unavailable when the provider does not answer."""
+    """Makes the code too, and judges it. Raises Unavailable when the provider does not answer.
 
-    async def check(self, *, reference: str, code: str) -> Verdict: ...
+    Reference None: nothing was sent. The provider is asked all the same, so that the answer takes as long as any other.
+    """
+
+    async def check(self, *, reference: str | None, code: str) -> Verdict: ...
 
 
 class LogOtpSender:
@@ -108,6 +115,8 @@ async def _persistently(url: str, **more: Any) -> _Answer | None:
 class HttpOtpSender:
     """Posts the code to a gateway of our own kind (contract 7)."""
 
+    NUMBER_REFUSED = 422
+
     def __init__(self, *, url: str, token: str) -> None:
         self._url = url
         self._token = token
@@ -116,6 +125,8 @@ class HttpOtpSender:
         """Post; a second try carries the same otp_request_id, so the gateway can tell."""
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
+        if answer is not None and answer.status == self.NUMBER_REFUSED:
+            raise NumberRefused
         reference = plain_text(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
         if not reference:  # some say with a 200 that they did not send it
             log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
@@ -131,6 +142,9 @@ class TwilioVerify:
 
     GONE = 404  # 20404: expired, approved before, or out of tries: the verification is deleted
     TOO_MANY_CHECKS = 60202
+    # Not a number, a landline, blocked as fraud, a country that the account does not send to.
+    NUMBER_REFUSED = frozenset({60200, 60205, 60410, 60605})
+    NO_VERIFICATION = "VE" + "0" * 32
 
     def __init__(self, *, base_url: str, service: str, key: str, secret: str) -> None:
         self._url = f"{base_url.rstrip('/')}/v2/Services/{service}"
@@ -141,19 +155,21 @@ class TwilioVerify:
         form = {"To": code.phone, "Channel": code.channel}
         answer = await _persistently(f"{self._url}/Verifications", data=form, auth=self._auth)
         reference = storable(answer.body.get("sid")) if answer is not None and answer.status < 300 else None
+        if answer is not None and answer.status >= 400 and answer.body.get("code") in self.NUMBER_REFUSED:
+            raise NumberRefused
         if reference is None:
             self._note("otp delivery failed", answer, otp_request_id=code.otp_request_id)
             raise OtpDeliveryFailed
         return reference
 
-    async def check(self, *, reference: str, code: str) -> Verdict:
+    async def check(self, *, reference: str | None, code: str) -> Verdict:
         """Ask whether the code is right. Not asked twice: a second question could be a second try.
 
         Of what is no number it is not asked at all: it would refuse the question.
         """
         if not (code.isascii() and code.isdigit()):
             return Verdict.WRONG
-        form = {"VerificationSid": reference, "Code": code}
+        form = {"VerificationSid": reference or self.NO_VERIFICATION, "Code": code}
         answer = await _post(f"{self._url}/VerificationCheck", data=form, auth=self._auth)
         if answer is not None and answer.status == self.GONE:
             return Verdict.EXPIRED

@@ -111,6 +111,13 @@ class Phone:
         """How often the provider was asked to send."""
         return len(self.provided.twilio.asked("Verifications", To=self.number))
 
+    async def reference(self, asked: dict[str, Any]) -> str | None:
+        """The provider's reference, once the code was sent."""
+        (row,) = await self.world.stack.sql(
+            "SELECT provider_reference FROM otp_requests WHERE id = $1::text::uuid", asked["otp_request_id"]
+        )
+        return row["provider_reference"]
+
     async def attempts(self, asked: dict[str, Any]) -> int:
         """The tries that were counted."""
         (row,) = await self.world.stack.sql(
@@ -161,7 +168,9 @@ async def test_a_known_mitra_signs_in_and_nobody_else_is_ever_sent_anything(worl
     known, unknown, inactive = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(3))
     for phone, active in ((known, True), (inactive, False)):
         await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": active})
-    answer = await known.type(await known.ask(), known.code)
+    asked = await known.ask()
+    await world.until(lambda: known.reference(asked), lambda found: found is not None)
+    answer = await known.type(asked, known.code)
     assert answer["mitra"]["phone"] == known.number
     for phone in (unknown, inactive):
         asked = await phone.ask()
@@ -169,6 +178,25 @@ async def test_a_known_mitra_signs_in_and_nobody_else_is_ever_sent_anything(worl
         assert [code for _, code, _ in tries] == ["OTP_INVALID"] * 5 + ["OTP_ATTEMPTS_EXCEEDED"]
         assert [details["attempts_remaining"] for _, _, details in tries[:5]] == [4, 3, 2, 1, 0]
         assert phone.sends == 0
+
+
+async def test_a_wrong_mitra_code_asks_the_provider_whether_the_number_is_known_or_not(
+    world: World, provided: Provided
+) -> None:
+    operator, twilio = await world.operator(), provided.twilio
+    known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
+    await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
+    for phone in (known, unknown):
+        asked = await phone.ask()
+        if phone is known:
+            await world.until(lambda asked=asked: known.reference(asked), lambda found: found is not None)
+        before = len(twilio.asked("VerificationCheck"))
+        assert (await phone.no(asked, "000000"))[:2] == (400, "OTP_INVALID")
+        assert len(twilio.asked("VerificationCheck")) == before + 1
+        twilio.check_faults[known.number if phone is known else ""] = [500]
+        assert (await phone.no(asked, "000000"))[:2] == (503, "UNAVAILABLE")
+        twilio.check_faults.clear()
+        assert await phone.attempts(asked) == 1
 
 
 async def test_wrong_codes_are_counted(phone: Phone) -> None:

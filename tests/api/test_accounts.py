@@ -411,18 +411,6 @@ async def test_an_address_has_ten_codes_an_hour_whatever_comes_at_once(world: Wo
     assert elsewhere["otp_request_id"]
 
 
-async def test_a_code_that_could_not_be_sent_does_not_count(world: World) -> None:
-    phone = await a_phone(world)
-    world.stack.inbox.fail = True
-    try:
-        for _ in range(4):
-            await refused(phone.ask(), 502, "OTP_DELIVERY_FAILED")
-    finally:
-        world.stack.inbox.fail = False
-    asked = await phone.ask()
-    assert (await phone.verify(asked, await phone.code(asked)))["mitra"]["phone"] == phone.number
-
-
 async def test_a_mitra_deactivated_after_asking_is_not_let_in(world: World) -> None:
     phone = await a_phone(world)
     asked = await phone.ask()

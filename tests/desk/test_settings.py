@@ -17,6 +17,7 @@ NUMBERS = {
     "max_customers_per_mitra": (3, "sessions", LIMIT),
     "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
     "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
+    "otp_max_per_hour": (2000, "codes", LIMIT),
     "otp_resend_cooldown_seconds": (60, "seconds", SECONDS),
     "otp_verify_max_attempts": (5, "attempts", LIMIT),
     "cc_login_max_attempts": (5, "attempts", LIMIT),

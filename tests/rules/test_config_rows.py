@@ -14,6 +14,7 @@ CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
 DEFAULTS = {
     "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
+    "otp_max_per_hour": 2000,
     "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,
     "cc_login_lockout_minutes": 15, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,

@@ -11,14 +11,18 @@ from core.base.errors import DomainError
 from core.logins.otp import (
     CODE_LENGTH,
     LIFETIME,
+    REFUSED_NUMBERS,
     WINDOW,
     Asked,
     Limits,
+    OtpBudgetExceeded,
     OtpCooldown,
     OtpRateLimitIp,
     OtpRateLimitPhone,
+    code_for,
     hash_code,
-    may_ask,
+    hit_by,
+    hit_by_budget,
     same,
 )
 
@@ -47,11 +51,8 @@ def within_the_hour(times: list[dt.datetime], now: dt.datetime) -> tuple[dt.date
 
 
 def refusal(asked: Asked, limits: Limits, now: dt.datetime) -> DomainError | None:
-    try:
-        may_ask(asked, limits, now=now)
-    except DomainError as error:
-        return error
-    return None
+    hit = hit_by(asked, limits, now=now)
+    return None if hit is None else hit.refusal(retry_after_seconds=hit.retry_after_seconds)
 
 
 @given(LIMITS, HISTORIES)
@@ -162,3 +163,29 @@ def test_any_code_can_be_compared(one: str, two: str):
     hashes = [hash_code(key=KEY, otp_request_id=REQUEST, code=code) for code in (one, two)]
     assert same(*hashes) is (one == two)
     assert not same(hashes[0], "")
+
+
+def test_thirty_refused_numbers_from_an_address_are_the_last():
+    limits = Limits(per_phone=3, per_ip=10, cooldown=dt.timedelta(seconds=60))
+    refused = tuple(NOW - dt.timedelta(minutes=n) for n in reversed(range(REFUSED_NUMBERS)))
+    assert hit_by(Asked(by_phone=(), by_ip=(), refused_by_ip=refused[1:]), limits, now=NOW) is None
+    hit = hit_by(Asked(by_phone=(), by_ip=(), refused_by_ip=refused), limits, now=NOW)
+    assert hit is not None
+    assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_refused_numbers", OtpRateLimitIp, 31 * 60)
+
+
+def test_the_budget_is_free_again_an_hour_after_the_code_that_filled_it():
+    assert hit_by_budget(None, now=NOW) is None
+    hit = hit_by_budget(NOW - dt.timedelta(minutes=59), now=NOW)
+    assert hit is not None
+    assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_budget", OtpBudgetExceeded, 60)
+
+
+def test_a_request_always_has_the_same_code_and_another_request_another_one():
+    made = {code_for(key=KEY, otp_request_id=f"{REQUEST[:-4]}{n:04d}") for n in range(2000)}
+    assert code_for(key=KEY, otp_request_id=REQUEST) == code_for(key=KEY, otp_request_id=REQUEST)
+    assert code_for(key=KEY, otp_request_id=REQUEST) != code_for(key=b"o" * 32, otp_request_id=REQUEST)
+    assert all(len(code) == CODE_LENGTH and code.isdigit() for code in made)
+    assert len(made) > 1990  # chance gives two of them in 2,000
+    firsts = [sum(code[0] == digit for code in made) for digit in "0123456789"]
+    assert min(firsts) > 120

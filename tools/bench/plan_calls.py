@@ -42,7 +42,7 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions ask the database; flows and steps ask through them, but for what EXTRA names.
-ASKING = ("store", "desk", "views")
+ASKING = ("store", "desk", "views", "codes")
 EXTRA = (
     payment_request._check_target,
     announce.chat_requests,
@@ -261,6 +261,7 @@ class Caller:
         from core.deliveries import store as deliveries
         from core.events.notices import Notice
         from core.extensions import store as extensions
+        from core.logins import codes
         from core.logins import store as logins_store
         from core.messages import store as messages
         from core.pairing import store as pairing
@@ -311,7 +312,7 @@ class Caller:
             (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
             (extensions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
-            (logins_store.create_otp, {"otp_request_id": ids.new_id()}),
+            (codes.create, {"otp_request_id": ids.new_id()}),
             (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
         )
         forms: dict[str, list[Call]] = {}

@@ -1,0 +1,144 @@
+"""Customers and mitras ask for a code (specification, Authentication 5, Endpoints: otp/request).
+
+A customer's answer waits for the provider: the request is kept, and counts, before the code is sent. A mitra's does not,
+because it must not tell which numbers are mitras': any number leaves the same row, and `login_otp_send` looks at it later.
+"""
+
+import datetime as dt
+
+import attrs
+
+from core.base import ids, metrics, phones
+from core.base.actor import UserType
+from core.base.addresses import who_has
+from core.base.errors import OtpDeliveryFailed
+from core.customers import store as customers
+from core.events.signals import CodeAsked
+from core.logins import codes, otp
+from core.logins.otp import Hit
+from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
+from core.runtime import Runtime
+from core.storage.database import Tx
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """The answer to a request for a code (contract 3)."""
+
+    otp_request_id: str
+    expires_at: dt.datetime
+    resend_after_seconds: int
+
+
+async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
+    """Send a code to a customer's phone.
+
+    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpBudgetExceeded, OtpDeliveryFailed, ValidationFailed.
+    """
+    number = phones.normalise(phone, countries=runtime.settings.otp_countries)
+    otp_request_id = ids.new_id()
+    code = None if isinstance(runtime.otp_sender, OtpVerifier) else ids.new_code(otp.CODE_LENGTH)
+    async with runtime.transaction() as tx:
+        await _check_limits(runtime, tx, UserType.CUSTOMER, number, ip_address)
+        known = await customers.has_phone(tx, number)
+        await _check_budget(runtime, tx, known_phone=known)
+        hashed = None if code is None else otp.hash_code(
+            key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code
+        )  # fmt: skip
+        asked = await _keep(
+            runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code_hash=hashed, known_phone=known
+        )
+    await _deliver(
+        runtime,
+        Code(
+            phone=number,
+            code=code,
+            channel=runtime.settings.otp_channel,
+            otp_request_id=otp_request_id,
+            ttl_seconds=int(otp.LIFETIME.total_seconds()),
+        ),
+    )
+    return asked
+
+
+async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
+    """Take a request for a mitra's code; whether one is sent depends on the number, and the answer does not.
+
+    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, ValidationFailed.
+    """
+    number = phones.normalise(phone, countries=runtime.settings.otp_countries)
+    otp_request_id = ids.new_id()
+    async with runtime.transaction() as tx:
+        await _check_limits(runtime, tx, UserType.MITRA, number, ip_address)
+        asked = await _keep(
+            runtime, tx, UserType.MITRA, otp_request_id, number, ip_address, code_hash=None, known_phone=False
+        )
+        tx.signal(CodeAsked(otp_request_id=otp_request_id))
+    return asked
+
+
+async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: str, ip_address: str) -> None:
+    config, address = runtime.config, who_has(ip_address)
+    limits = otp.Limits(
+        per_phone=config.number("otp_max_per_phone_per_hour"),
+        per_ip=config.number("otp_max_per_ip_per_hour"),
+        cooldown=config.seconds("otp_resend_cooldown_seconds"),
+    )
+    await codes.lock_limits(tx, user_type=user_type.value, phone=number, ip_address=address)
+    since = tx.now - otp.WINDOW
+    asked = await codes.asked(tx, user_type=user_type.value, phone=number, ip_address=address, since=since)
+    _refuse(otp.hit_by(asked, limits, now=tx.now))
+
+
+async def _check_budget(runtime: Runtime, tx: Tx, *, known_phone: bool) -> None:
+    """Check the whole service's budget last: its lock is held until the commit."""
+    limit = runtime.config.number("otp_max_per_hour")
+    if limit == 0:
+        return
+    full_since = await codes.budget_full_since(tx, limit=limit, known_phone=known_phone, since=tx.now - otp.WINDOW)
+    _refuse(otp.hit_by_budget(full_since, now=tx.now))
+
+
+def _refuse(hit: Hit | None) -> None:
+    if hit is not None:
+        metrics.LIMITED.labels(hit.limit).inc()
+        raise hit.refusal(retry_after_seconds=hit.retry_after_seconds)
+
+
+async def _keep(
+    runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: str, number: str, ip_address: str, *,
+    code_hash: str | None, known_phone: bool,
+) -> Asked:  # fmt: skip
+    expires_at = tx.now + otp.LIFETIME
+    await codes.create(
+        tx,
+        otp_request_id=otp_request_id,
+        phone=number,
+        ip_address=who_has(ip_address),
+        user_type=user_type.value,
+        channel=runtime.settings.otp_channel,
+        code_hash=code_hash,
+        known_phone=known_phone,
+        send_later=user_type is UserType.MITRA,
+        expires_at=expires_at,
+    )
+    return Asked(
+        otp_request_id=otp_request_id,
+        expires_at=expires_at,
+        resend_after_seconds=runtime.config.number("otp_resend_cooldown_seconds"),
+    )
+
+
+async def _deliver(runtime: Runtime, code: Code) -> None:
+    """Send a customer's code, and note what the provider did, whatever that is."""
+    reference, number_refused = None, False
+    try:
+        reference = await runtime.otp_sender.send(code)
+    except NumberRefused:
+        number_refused = True
+    finally:
+        metrics.CODES.labels("customer", "not sent" if reference is None else "sent").inc()
+        async with runtime.transaction() as tx:
+            await codes.delivered(tx, code.otp_request_id, reference=reference, number_refused=number_refused)
+    if reference is None:
+        raise OtpDeliveryFailed

@@ -1,0 +1,90 @@
+"""Sends the codes that mitras asked for, after the answer.
+
+The process that took the request sends its code at once. When it dies, or the provider fails, the row is found again by the
+jobs process. The code is made from the request's id, so one that is sent twice is the same code.
+"""
+
+import asyncio
+
+from core.base import logs, metrics
+from core.base.errors import OtpDeliveryFailed, Unavailable
+from core.logins import codes, otp
+from core.logins.codes import Pending
+from core.mitras import store as mitras
+from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
+from core.runtime import Runtime
+from core.storage.database import Tx
+
+AT_ONCE = 16  # codes that the jobs process sends side by side
+log = logs.get("otp")
+
+
+async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
+    """Send the code of a request that this process took, unless another process has been quicker. Raises Unavailable."""
+    async with runtime.code_sends:
+        async with runtime.transaction() as tx:
+            pending = await codes.claim(tx, otp_request_id)
+            code = None if pending is None else await _prepare(runtime, tx, pending)
+        if pending is not None and code is not None:
+            await _send(runtime, pending, code)
+
+
+async def send_overdue(runtime: Runtime) -> None:
+    """Sweep: send what the process that took it has not sent, and try again what the provider did not take."""
+    while True:
+        async with runtime.transaction() as tx:
+            taken = await codes.claim_due(tx, limit=AT_ONCE)
+            prepared = [(pending, await _prepare(runtime, tx, pending)) for pending in taken]
+        async with asyncio.TaskGroup() as group:
+            for pending, code in prepared:
+                if code is not None:
+                    group.create_task(_send(runtime, pending, code))
+        if len(taken) < AT_ONCE:
+            return
+
+
+async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
+    """Make the code and keep its hash; None when the number is no active mitra's or the time is up: nothing is sent."""
+    mitra = await mitras.by_phone(tx, pending.phone)
+    if mitra is None or not mitra.is_active or pending.expires_at <= tx.now:
+        await codes.sending_ended(tx, pending.id, reference=None)
+        return None
+    code = None
+    if not isinstance(runtime.otp_sender, OtpVerifier):
+        code = otp.code_for(key=runtime.keys.code_maker, otp_request_id=pending.id)
+        hashed = otp.hash_code(key=runtime.keys.codes[0], otp_request_id=pending.id, code=code)
+        await codes.keep_hash(tx, pending.id, hashed)
+    return Code(
+        phone=pending.phone,
+        code=code,
+        channel=pending.channel,
+        otp_request_id=pending.id,
+        ttl_seconds=max(1, int((pending.expires_at - tx.now).total_seconds())),
+    )
+
+
+async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
+    """Send one code; never raises: a row that could not be settled is due again when its hold has passed."""
+    try:
+        reference, again = await _offer(runtime, code)
+        metrics.CODES.labels("mitra", "not sent" if reference is None else "sent").inc()
+        async with runtime.transaction() as tx:
+            if again:
+                await codes.send_again(tx, pending.id, after_s=codes.RETRY_S * 2 ** (pending.send_attempts - 1))
+            else:
+                await codes.sending_ended(tx, pending.id, reference=reference)
+    except Unavailable:
+        log.warning("a code was offered to the provider, and may be sent again", otp_request_id=pending.id)
+    except Exception:
+        log.exception("a code could not be sent", otp_request_id=pending.id)
+
+
+async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
+    """Return the provider's reference, or None and whether to try again."""
+    try:
+        return await runtime.otp_sender.send(code), False
+    except NumberRefused:
+        log.warning("the provider sends no codes to a mitra's number", otp_request_id=code.otp_request_id)
+        return None, False
+    except OtpDeliveryFailed:
+        return None, True
