@@ -55,5 +55,6 @@ SWEEPS = (
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
+    Sweep(name="purge_invoice_counts", every_s=600, run=payment_request.purge_invoice_counts),
     Sweep(name="purge_unknown_logins", every_s=3600, run=login_operator.purge_unknown),
 )

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 from litestar import Request, post
 
-from api.auth import customers
+from api.auth import client_ip, customers
 from api.bodies import Body, Id, choice, integer
 from api.idempotency import key_of
 from api.public.payments import PAYING, topics_field
@@ -60,7 +60,7 @@ async def returning(
         topics=data.topics,
     )
     key = key_of(request, actor, "returning", data)
-    return await payment_request.request_payment(runtime, actor, wish, key=key)
+    return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)
 
 
 @post(

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 from litestar import Request, get, post
 
-from api.auth import customers
+from api.auth import client_ip, customers
 from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
 from core.base.actor import Actor
@@ -87,7 +87,13 @@ async def request_payment(
     if extension:
         session_id, minutes = _extension(data)
         return await payment_extension.request_extension(
-            runtime, actor, session_id=session_id, duration_minutes=minutes, mode=data.mode, key=key
+            runtime,
+            actor,
+            session_id=session_id,
+            duration_minutes=minutes,
+            mode=data.mode,
+            address=client_ip(request),
+            key=key,
         )
     wish = Wish(
         mode=data.mode or "chat",
@@ -96,7 +102,7 @@ async def request_payment(
         targeted_mitra_id=data.targeted_mitra_id,
         topics=data.topics,
     )
-    return await payment_request.request_payment(runtime, actor, wish, key=key)
+    return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)
 
 
 @get(

@@ -85,6 +85,20 @@ KEYS: dict[str, Key] = {
         _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Vestigial.", used=False),
         _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
         _number(
+            "invoices_max_per_account_per_hour",
+            10,
+            LIMIT,
+            "invoices",
+            "Invoices in an hour for an account that never paid; 0: no limit.",
+        ),
+        _number(
+            "invoices_max_per_address_per_hour",
+            2000,
+            LIMIT,
+            "invoices",
+            "Invoices in an hour for the accounts of an address that never paid; 0: no limit.",
+        ),
+        _number(
             "returning_chat_confirmation_timeout_seconds",
             20,
             SECONDS,

@@ -17,11 +17,18 @@ from core.storage.database import Tx
 
 
 async def request_extension(
-    runtime: Runtime, actor: Actor, *, session_id: str, duration_minutes: int, mode: str | None, key: Once | None = None
+    runtime: Runtime,
+    actor: Actor,
+    *,
+    session_id: str,
+    duration_minutes: int,
+    mode: str | None,
+    address: str,
+    key: Once | None = None,
 ) -> PaymentView:
     """Create a pending request for more minutes of a session, at the price of its mode; there is no discount.
 
-    A repeat with the same `key` gets the first answer. Raises NotFound, SessionNotExtendable, ExtensionPending,
+    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, NotFound, SessionNotExtendable, ExtensionPending,
     TierNotFound, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
     GatewayUnavailable.
     """
@@ -30,13 +37,13 @@ async def request_extension(
             return before
         request = await invoices.begun(turn)
         if request is None:
-            request = await _create(runtime, turn.tx, actor, session_id, duration_minutes, mode)
+            request = await _create(runtime, turn.tx, actor, session_id, duration_minutes, mode, address)
         answer = await invoices.asked(runtime, turn, request)
     return answer or await invoices.issue(runtime, turn, request)
 
 
 async def _create(
-    runtime: Runtime, tx: Tx, actor: Actor, session_id: str, duration_minutes: int, mode: str | None
+    runtime: Runtime, tx: Tx, actor: Actor, session_id: str, duration_minutes: int, mode: str | None, address: str
 ) -> PaymentRequest:
     account = await customers.lock_account(tx, actor.user_id)
     session = await sessions.lock(tx, session_id)
@@ -55,6 +62,8 @@ async def _create(
         runtime,
         tx,
         customer_id=session.customer_id,
+        account=list(account),
+        address=address,
         amount=price,
         minutes=duration_minutes,
         mode=session.mode,

@@ -15,7 +15,7 @@ from core.idempotency.rules import Once
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.outside.gateway import Gateway
-from core.payments import rules
+from core.payments import invoice_counts, rules
 from core.payments import store as payments
 from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
@@ -42,21 +42,23 @@ class Wish:
     topics: list[str] | None
 
 
-async def request_payment(runtime: Runtime, actor: Actor, wish: Wish, *, key: Once | None = None) -> PaymentView:
+async def request_payment(
+    runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: Once | None = None
+) -> PaymentView:
     """Create a pending request with its price frozen; the customer's pending one before it is abandoned.
 
-    A repeat with the same `key` gets the first answer. Raises SessionInProgress, TierNotFound, DiscountNotEligible,
+    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, SessionInProgress, TierNotFound, DiscountNotEligible,
     NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
     """
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(PaymentView)) is not None:
             return before
-        request = await invoices.begun(turn) or await _create(runtime, turn.tx, actor, wish)
+        request = await invoices.begun(turn) or await _create(runtime, turn.tx, actor, wish, address)
         answer = await invoices.asked(runtime, turn, request)
     return answer or await invoices.issue(runtime, turn, request)
 
 
-async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish) -> PaymentRequest:
+async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: str) -> PaymentRequest:
     account = list(await customers.lock_account(tx, actor.user_id))
     blocked, session_id = await payments.blocking(tx, account, but=None)
     if blocked:
@@ -69,6 +71,8 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish) -> Payment
         runtime,
         tx,
         customer_id=actor.user_id,
+        account=account,
+        address=address,
         amount=amount,
         minutes=minutes,
         mode=wish.mode,
@@ -184,6 +188,15 @@ async def purge_keys(runtime: Runtime) -> None:
         async with runtime.transaction() as tx:
             gone = await idempotency.purge(tx)
         if gone < idempotency.AT_ONCE:
+            return
+
+
+async def purge_invoice_counts(runtime: Runtime) -> None:
+    """Sweep: forget who had invoices made more than an hour ago."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await invoice_counts.purge(tx)
+        if gone < invoice_counts.PURGED_AT_ONCE:
             return
 
 

@@ -35,3 +35,13 @@ class PaymentRequest(Table, tablename="payment_requests"):
     paid_has_a_time = Check("(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)")
     consumed_has_a_time = Check("(status = 'consumed') = (consumed_at is not null)")
     discount_is_for_sessions = Check("not (is_extension and is_first_session_discount)")
+
+
+class InvoiceAsked(Table, tablename="invoices_asked"):
+    """An invoice of the last hour for an account that never paid; its id is the payment request's. Purged after the hour."""
+
+    id = columns.identifier()
+    customer_id = columns.plain_id(null=False)
+    # Who asked: an IPv4 address, or an IPv6 network.
+    address = columns.string(45)
+    asked_at = columns.moment(null=False)

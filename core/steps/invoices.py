@@ -5,13 +5,16 @@ request, and the key's claim on it; the second keeps the invoice and the answer.
 in between takes up the same request.
 """
 
-from core.base import ids
-from core.base.addresses import place
+import math
+
+from core.base import ids, metrics
+from core.base.addresses import place, who_has
 from core.base.errors import GatewayUnavailable
+from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
 from core.outside.gateway import Wanted, duration_s
+from core.payments import invoice_counts, views
 from core.payments import store as payments
-from core.payments import views
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
@@ -37,6 +40,8 @@ async def create(
     tx: Tx,
     *,
     customer_id: str,
+    account: list[str],
+    address: str,
     amount: int,
     minutes: int,
     mode: str,
@@ -45,8 +50,14 @@ async def create(
     targeted_mitra_id: str | None = None,
     topics: list[str] | None = None,
 ) -> PaymentRequest:
-    """Insert a pending request with its price frozen."""
+    """Insert a pending request with its price frozen. `address` is the caller's; the caller holds the `account`.
+
+    Raises RateLimited, and GatewayUnavailable while the gateway does not answer.
+    """
     payment_id = ids.new_id()
+    if runtime.gateway is not None:
+        runtime.gateway.check_invoices()
+        await _count(runtime, tx, payment_id, customer_id=customer_id, account=account, address=who_has(address))
     request = PaymentRequest(
         id=payment_id,
         customer_id=customer_id,
@@ -68,6 +79,29 @@ async def create(
     )
     await payments.create(tx, request)
     return request
+
+
+async def _count(
+    runtime: Runtime, tx: Tx, payment_id: str, *, customer_id: str, account: list[str], address: str
+) -> None:
+    """Count the invoice of an account that never paid against its limits. Raises RateLimited.
+
+    Exact: the account and then its address are held until the commit.
+    """
+    if await invoice_counts.ever_paid(tx, account):
+        return
+    await invoice_counts.hold_address(tx, address)
+    per_account = runtime.config.number("invoices_max_per_account_per_hour")
+    per_address = runtime.config.number("invoices_max_per_address_per_hour")
+    full = {
+        "invoices_account": await invoice_counts.account_full_until(tx, account, most=per_account),
+        "invoices_address": await invoice_counts.address_full_until(tx, address, most=per_address),
+    }
+    for limit, until in full.items():
+        if until is not None:
+            metrics.LIMITED.labels(limit).inc()
+            raise RateLimited(retry_after_seconds=max(1, math.ceil((until - tx.now).total_seconds())))
+    await invoice_counts.add(tx, payment_request_id=payment_id, customer_id=customer_id, address=address)
 
 
 async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
@@ -116,6 +150,7 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
             assert locked is not None
             if await forget(tx, turn):
                 await abandon(tx, locked)
+                await invoice_counts.remove(tx, request.id)
         raise
     async with runtime.transaction() as tx:
         found = await payments.lock(tx, request.id)

@@ -25,6 +25,8 @@ NUMBERS = {
     "mitra_stale_after_seconds": (45, "seconds", (30, 3_600)),
     "mitra_ping_interval_seconds": (15, "seconds", SECONDS),
     "payment_session_timeout_minutes": (20, "minutes", MINUTES),
+    "invoices_max_per_account_per_hour": (10, "invoices", LIMIT),
+    "invoices_max_per_address_per_hour": (2000, "invoices", LIMIT),
     "returning_chat_confirmation_timeout_seconds": (20, "seconds", SECONDS),
     "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
     "extension_timeout_seconds": (60, "seconds", SECONDS),

@@ -42,7 +42,7 @@ from core.reads import ledger
 from core.runtime import Runtime, open_runtime
 from core.sessions.sensitivity import Sensitivity
 from core.steps import accounts
-from tests.flows.conftest import CALLBACK_TOKEN, Stage
+from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Stage
 from tests.stack import EMAIL, Stack
 
 
@@ -76,7 +76,9 @@ class Life:
         )
         body = {"minutes": 12}
         key = once(user_id=customer.user_id, key=ids.new_id(), operation="pay", body=body)
-        return (await payment_request.request_payment(self.runtime, customer, wish, key=key)).payment_request_id
+        return (
+            await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS, key=key)
+        ).payment_request_id
 
     async def called(self, payment_id: str, amount: int) -> None:
         """The gateway tells that it is paid."""
@@ -93,7 +95,7 @@ class Life:
     async def extension(self, customer: Actor, session_id: str) -> str:
         """An extension that its mitra is asked for."""
         made = await payment_extension.request_extension(
-            self.runtime, customer, session_id=session_id, duration_minutes=12, mode=None
+            self.runtime, customer, session_id=session_id, duration_minutes=12, mode=None, address=ADDRESS
         )
         await self.called(made.payment_request_id, 12_000)
         await extension_ask.ask(self.runtime, payment_request_id=made.payment_request_id)

@@ -24,6 +24,7 @@ from tools.embedded import Embedded, Servers
 from tools.migrate import migrate
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"
+ADDRESS = "192.0.2.1"
 WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
@@ -65,7 +66,7 @@ class Stage:
 
     async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
         """A request that the gateway says is paid; nothing follows from it by itself."""
-        request = await payment_request.request_payment(self.runtime, customer, wish)
+        request = await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS)
         assert await self.told(request.payment_request_id, request.amount) == "confirmed"
         return request.payment_request_id
 

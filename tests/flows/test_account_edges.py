@@ -18,7 +18,7 @@ from core.pricing.rules import Past, Promotion, eligible
 from core.reads import chats, support
 from core.reads.payments import FailureFilter, failed_pairings
 from core.reads.support import LookUp
-from tests.flows.conftest import WISH, Stage
+from tests.flows.conftest import ADDRESS, WISH, Stage
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
 
@@ -36,7 +36,7 @@ def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_
         runtime = quiet.runtime
         account, _, mitra, session_id = await _a_chat_before_the_account(quiet, name="Sari")
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
-        left = await payment_request.request_payment(runtime, await quiet.customer(), WISH)
+        left = await payment_request.request_payment(runtime, await quiet.customer(), WISH, address=ADDRESS)
         await quiet.told(left.payment_request_id, left.amount)
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
@@ -82,7 +82,7 @@ def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_
 def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
-        request = await payment_request.request_payment(runtime, customer, WISH)
+        request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
         await runtime.db.fetch(BY_HAND, request.payment_request_id)
         told = [
             await quiet.told(request.payment_request_id, request.amount, invoice=one)

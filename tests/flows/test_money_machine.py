@@ -40,7 +40,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.reads import ledger
 from core.sessions.sensitivity import Sensitivity
 from tests.clock import HandClock
-from tests.flows.conftest import CALLBACK_TOKEN, Stage
+from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Stage
 
 CAPACITY = 1  # so that two customers are enough to fill a mitra
 LIVE = {"searching", "active", "expired"}
@@ -298,7 +298,7 @@ class MoneyMachine(RuleBasedStateMachine):
             topics=None,
         )
         replaced = {} if error else self._pending_of(actor.user_id)
-        work = payment_request.request_payment(self.stage.runtime, actor, wish)
+        work = payment_request.request_payment(self.stage.runtime, actor, wish, address=ADDRESS)
         made = self.act(work, become=replaced, error=error, new=0 if error else 1)
         if made is not None:
             assert made.amount == (2000 if discount else 12000)
@@ -611,6 +611,7 @@ class MoneyMachine(RuleBasedStateMachine):
             session_id=session["id"],
             duration_minutes=12,
             mode=None,
+            address=ADDRESS,
         )
         made = self.act(work, become={}, error=error, new=0 if error else 1)
         if made is not None:

@@ -37,7 +37,7 @@ from core.sessions import store as sessions
 from core.steps import tokens
 from core.steps.freedom import freedom
 from core.webhooks.store import ORPHANED, Received
-from tests.flows.conftest import WAITING, WISH, Stage
+from tests.flows.conftest import ADDRESS, WAITING, WISH, Stage
 
 PASSWORD = "correct horse staple"
 
@@ -354,7 +354,7 @@ def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: S
 def test_a_call_that_took_effect_after_it_was_taken_for_dead_says_so(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
-        request = await payment_request.request_payment(runtime, customer, WISH)
+        request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
         body = {"id": "inv-late", "external_id": request.payment_request_id, "status": "PAID", "amount": request.amount}
         call = Received(
             id=ids.new_id(), received_at=runtime.now() - dt.timedelta(minutes=5), source_ip="127.0.0.1", headers={},

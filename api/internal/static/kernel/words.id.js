@@ -333,6 +333,7 @@ export const INDONESIAN = {
   sessions: "sesi",
   requests: "permintaan",
   codes: "kode",
+  invoices: "faktur",
   seconds: "detik",
   attempts: "percobaan",
   minutes: "menit",
@@ -350,6 +351,10 @@ export const INDONESIAN = {
   "Silence after which a mitra is offline.": "Lama diam sebelum mitra menjadi luring.",
   "Vestigial.": "Sisa lama.",
   "Lifetime of a payment request.": "Masa berlaku permintaan pembayaran.",
+  "Invoices in an hour for an account that never paid; 0: no limit.":
+    "Faktur dalam sejam untuk akun yang belum pernah membayar; 0: tanpa batas.",
+  "Invoices in an hour for the accounts of an address that never paid; 0: no limit.":
+    "Faktur dalam sejam untuk akun-akun satu alamat yang belum pernah membayar; 0: tanpa batas.",
   "A mitra's time to answer a returning customer.": "Waktu mitra menjawab pelanggan yang kembali.",
   "Length of one round of a blast.": "Lama satu putaran pencarian.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
