@@ -12,7 +12,7 @@ from rich.table import Table
 from core.base.process import end_as_by_hand
 from tools import environment, migrate
 from tools.arguments import between
-from tools.bench.names import NAMES
+from tools.bench.names import ATTACKS, NAMES
 
 console = Console(highlight=False)
 
@@ -27,6 +27,10 @@ def _bench(args: argparse.Namespace) -> int:
         if path is not None and not path.absolute().parent.is_dir():
             raise RuntimeError(f"{path}: there is no such directory to write to")
     end_as_by_hand()
+    if "abuse" in args.names:
+        return _abuse(args)
+    if args.attack:
+        raise RuntimeError("--attack: expected `sesi bench abuse` with it")
     if args.compare is not None:
         return _compare(args)
     if args.pairs is not None:
@@ -43,6 +47,27 @@ def _bench(args: argparse.Namespace) -> int:
         peers=not args.no_peers,
     )
     return main.bench(wish, console)
+
+
+def _abuse(args: argparse.Namespace) -> int:
+    from tools.bench import sockets
+    from tools.bench.abuse import main
+    from tools.bench.running import BenchFailed
+
+    if len(args.names) > 1:
+        raise RuntimeError("abuse: expected alone, because it shows another table than the others")
+    others = ("runs", "template", "baseline", "profile", "compare", "pairs")
+    if given := [name for name in others if getattr(args, name) is not None]:
+        raise RuntimeError(f"--{given[0]}: expected without `abuse`")
+    seconds = args.seconds or main.SECONDS
+    if seconds > main.LONGEST_S:
+        raise RuntimeError(f"--seconds: expected at most {main.LONGEST_S:.0f} for each attack")
+    sockets.allow_files(65_536)
+    asked = main.Asked(kinds=tuple(args.attack or ()), seconds=seconds, json=args.json, page=args.page)
+    try:
+        return main.bench(asked, console)
+    except BenchFailed as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -132,7 +157,19 @@ def add_commands(add: Callable[..., Any]) -> None:
     made.add_argument(
         "--baseline", type=pathlib.Path, metavar="FILE", help="show the medians with those of an older --json FILE"
     )
-    made.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write the tables in Markdown")
+    made.add_argument(
+        "--page",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="write the tables in Markdown; `abuse` replaces its section of the page only",
+    )
+    made.add_argument(
+        "--attack",
+        action="append",
+        choices=ATTACKS,
+        metavar="KIND",
+        help=f"only these of `abuse`: {', '.join(ATTACKS)}",
+    )
     made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="sample the hottest process in the last run")
     made.add_argument("--no-peers", action="store_true", help="leave the peers out")
     grown = add("grow", _grow, "fill the database with a year of made-up sessions, or show what statements cost on it")

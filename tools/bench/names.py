@@ -2,5 +2,8 @@
 
 NAMES = (
     "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "deadlines", "idle", "soak",
-    "quiet", "connects",
+    "quiet", "connects", "abuse",
+)  # fmt: skip
+ATTACKS = (
+    "neighbour", "lists", "deep", "large", "sync", "ack", "auth", "ping", "silent", "header", "webhook", "refresh", "sign-ups",
 )  # fmt: skip

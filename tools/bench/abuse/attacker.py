@@ -1,0 +1,377 @@
+"""The attackers' process: it reads its plan as JSON from standard input and writes what it did to standard output.
+
+They run at a lower priority than the service and the people who are measured, and each kind has an upper rate, because all
+of them share the machine: an attack that won by taking the processors would say nothing about the service.
+"""
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import uvloop
+
+from tools.bench.wire import UPGRADE, client_frame
+
+NICENESS = 10
+ANSWER_S = 20.0  # how long an attacker waits for an answer
+CHAT, PAIRING = "/ws/chat", "/ws/pairing"
+SOCKETS_EACH = 8  # on each of the two paths, all of one account
+FRAMES_PER_SECOND, PINGS_PER_SECOND = 4_000, 20_000  # over all sockets of a flood
+BODIES_PER_SECOND, BODY_LINES = 40, 8
+WEBHOOKS_PER_SECOND, WEBHOOK_LINES, WEBHOOK_BYTES = 200, 16, 65_536
+SIGN_UPS, SIGN_UPS_PER_SECOND = 1_000, 200
+CONNECTIONS, CONNECTIONS_PER_SECOND = 1_000, 200
+HEADER_BYTES, CHUNK = 16 * 2**20, 65_536
+REOPEN_S = 0.05
+DEEP, LONG, WIDE = 20_000, 30_000, 3_500  # nested arrays, numbers, unknown fields: each body has up to 60 KB
+PING = b"\x89\x80\0\0\0\0"
+
+
+@attrs.define(kw_only=True)
+class Plan:
+    """What the attackers know: where the service is, whose tokens they have, how long they go on."""
+
+    kinds: list[str]
+    seconds: float
+    public: int
+    realtime: int
+    tokens: list[str]  # access tokens of anonymous accounts
+    refresh: list[str]  # refresh tokens, each of another device
+    share: float = 1.0  # of every count and rate
+
+
+@attrs.define(kw_only=True)
+class Done:
+    """What one kind of attack did: what it sent, which statuses and close codes came back, how often it was cut off."""
+
+    sent: int = 0
+    answers: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    cut_off: int = 0
+    seconds: float = 0.0
+
+
+Attack = Callable[[Plan, Done], Awaitable[None]]
+
+
+def _address(kind: str) -> tuple[str, int]:
+    """Return the loopback address of a kind of attacker: limits by address must reach no other kind."""
+    return f"127.0.2.{1 + list(ATTACKS).index(kind)}", 0
+
+
+# -- HTTP
+
+
+def _request(path: str, body: bytes, token: str | None = None) -> bytes:
+    bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\n{bearer}Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
+
+async def _answer(reader: asyncio.StreamReader) -> str:
+    """Read one answer; return its status. Raises ConnectionError or IncompleteReadError when the service hangs up."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    at = head.find(b"content-length:")
+    if at >= 0:
+        await reader.readexactly(int(head[at + 15 : head.find(b"\r\n", at)]))
+    return head[9:12].decode()
+
+
+async def _asks(kind: str, port: int, requests: "asyncio.Queue[bytes]", done: Done) -> None:
+    """Send requests over one connection, a new one whenever the service hangs up."""
+    while True:
+        writer = None
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=_address(kind))
+            while True:
+                request = await requests.get()
+                done.sent += 1
+                writer.write(request)
+                async with asyncio.timeout(ANSWER_S):
+                    done.answers[await _answer(reader)] += 1
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            done.cut_off += 1
+            await asyncio.sleep(REOPEN_S)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+async def _paced(
+    kind: str,
+    port: int,
+    made: "itertools.cycle[bytes]",
+    done: Done,
+    *,
+    rate: float,
+    lines: int,
+    count: int | None = None,
+) -> None:
+    """Hand requests to connections at a rate; those that no connection is free for are dropped, not saved up."""
+    requests: asyncio.Queue[bytes] = asyncio.Queue(maxsize=lines)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(lines):
+            group.create_task(_asks(kind, port, requests, done))
+        began, handed = time.monotonic(), 0
+        while count is None or handed < count:
+            if handed <= (time.monotonic() - began) * rate:
+                handed += 1
+                with contextlib.suppress(asyncio.QueueFull):
+                    requests.put_nowait(next(made))
+            else:
+                await asyncio.sleep(0.005)
+            if handed % 100 == 0:
+                await asyncio.sleep(0)
+
+
+def _bodies(kind: str, body: bytes) -> Attack:
+    async def attack(plan: Plan, done: Done) -> None:
+        requests = itertools.cycle([_request("/api/client/payment/requests", body, token) for token in plan.tokens])
+        await _paced(kind, plan.public, requests, done, rate=BODIES_PER_SECOND * plan.share, lines=BODY_LINES)
+
+    return attack
+
+
+async def _webhooks(plan: Plan, done: Done) -> None:
+    """Call the webhook without a token."""
+    noise = itertools.cycle(
+        [_request("/api/shared/payment/webhooks/gateway", secrets.token_bytes(WEBHOOK_BYTES)) for _ in range(20)]
+    )
+    rate = WEBHOOKS_PER_SECOND * plan.share
+    await _paced("webhook", plan.public, noise, done, rate=rate, lines=WEBHOOK_LINES)
+
+
+async def _sign_ups(plan: Plan, done: Done) -> None:
+    """Make anonymous accounts."""
+    requests = itertools.cycle([_request("/api/shared/auth/anonymous", b"{}")])
+    await _paced(
+        "sign-ups", plan.public, requests, done,
+        rate=SIGN_UPS_PER_SECOND * plan.share, lines=BODY_LINES, count=round(SIGN_UPS * plan.share),
+    )  # fmt: skip
+
+
+async def _refreshes(plan: Plan, done: Done) -> None:
+    """Let all devices behind one address refresh at once, each over a new connection. They are genuine, not attackers."""
+    began = time.monotonic()
+
+    async def device(token: str) -> None:
+        writer = None
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address("refresh"))
+                body = json.dumps({"refresh_token": token}).encode()
+                writer.write(_request("/api/shared/auth/refresh", body))
+                done.sent += 1
+                done.answers[await _answer(reader)] += 1
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            done.cut_off += 1
+        finally:
+            if writer is not None:
+                writer.close()
+        done.seconds = time.monotonic() - began
+
+    async with asyncio.TaskGroup() as group:
+        for token in plan.refresh:
+            group.create_task(device(token))
+
+
+async def _silent(plan: Plan, done: Done) -> None:
+    """Hold connections open that say nothing, and as many that stop in the middle of a header."""
+    await _held("silent", plan, done, (b"", b"GET /healthz HTTP/1.1\r\nHost: bench\r\nX-Half: a"))
+
+
+async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> None:
+    """Keep connections open, each after it has said its part; one that is closed is opened again."""
+    free = asyncio.Semaphore(round(CONNECTIONS * plan.share))
+
+    async def hold(said: bytes) -> None:
+        writer = None
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address(kind))
+            writer.write(said)
+            done.sent += 1
+            head = await reader.read(12)
+            if head:
+                done.answers[head[9:12].decode()] += 1
+            done.cut_off += 1
+        except OSError:
+            done.cut_off += 1
+        finally:
+            if writer is not None:
+                writer.close()
+            free.release()
+
+    async with asyncio.TaskGroup() as group:
+        for said in itertools.cycle(says):
+            await free.acquire()
+            group.create_task(hold(said))
+            await asyncio.sleep(1 / CONNECTIONS_PER_SECOND)
+
+
+async def _header(plan: Plan, done: Done) -> None:
+    """Send a request with one header of 16 MiB, again each second."""
+    size = round(HEADER_BYTES * plan.share)
+    while True:
+        writer = None
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address("header"))
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: bench\r\nX-Long: ")
+            done.sent += 1
+            for _ in range(max(1, size // CHUNK)):
+                writer.write(b"a" * CHUNK)
+                await writer.drain()
+            writer.write(b"\r\n\r\n")
+            async with asyncio.timeout(ANSWER_S):
+                done.answers[await _answer(reader)] += 1
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            done.cut_off += 1
+        finally:
+            if writer is not None:
+                writer.close()
+        await asyncio.sleep(1)
+
+
+# -- sockets
+
+
+def _flood(kind: str, frame: Callable[[Plan], bytes], rate: int, batch: int) -> Attack:
+    """Return an attack from 16 sockets of one account that send a frame at `rate` a second, all together."""
+
+    async def attack(plan: Plan, done: Done) -> None:
+        pause = batch * 2 * SOCKETS_EACH / (rate * plan.share)
+        async with asyncio.TaskGroup() as group:
+            for path in (CHAT, PAIRING):
+                for _ in range(SOCKETS_EACH):
+                    group.create_task(_socket(kind, path, plan, done, frame, batch, pause))
+
+    return attack
+
+
+async def _socket(
+    kind: str, path: str, plan: Plan, done: Done, frame: Callable[[Plan], bytes], batch: int, pause: float
+) -> None:
+    """Flood from one socket, and from the next one when it is closed."""
+    auth = client_frame(b'{"type":"auth","token":"%s"}' % plan.tokens[0].encode())
+    while True:
+        writer = listener = None
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", plan.realtime, local_addr=_address(kind))
+            writer.write(UPGRADE.format(path=path).encode())
+            status = (await reader.readuntil(b"\r\n\r\n"))[9:12].decode()
+            if status == "101":
+                writer.write(auth)
+                listener = asyncio.create_task(_listen(reader, done))
+                while not listener.done():
+                    writer.write(b"".join(frame(plan) for _ in range(batch)))
+                    done.sent += batch
+                    await writer.drain()
+                    await asyncio.sleep(pause)
+            else:
+                done.answers[status] += 1
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            if listener is not None:
+                listener.cancel()
+            if writer is not None:
+                writer.close()
+        done.cut_off += 1
+        await asyncio.sleep(REOPEN_S)
+
+
+async def _listen(reader: asyncio.StreamReader, done: Done) -> None:
+    """Read what comes, until the service closes; note the close code."""
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        while True:
+            first, size = await reader.readexactly(2)
+            if size == 126:
+                size = int.from_bytes(await reader.readexactly(2), "big")
+            elif size == 127:
+                size = int.from_bytes(await reader.readexactly(8), "big")
+            payload = await reader.readexactly(size)
+            if first == 0x88:
+                done.answers[str(int.from_bytes(payload[:2], "big"))] += 1
+                return
+
+
+def _sync(_: Plan) -> bytes:
+    return client_frame(b'{"type":"sync","session_id":"%s","after":0}' % str(uuid.UUID(bytes=os.urandom(16))).encode())
+
+
+def _ack(_: Plan) -> bytes:
+    return client_frame(b'{"type":"ack","event_id":"%s"}' % str(uuid.UUID(bytes=os.urandom(16))).encode())
+
+
+def _auth(plan: Plan) -> bytes:
+    return client_frame(b'{"type":"auth","token":"%s"}' % plan.tokens[0].encode())
+
+
+async def _neighbour(_plan: Plan, _done: Done) -> None:
+    """Keep a processor busy and send nothing, which shows what the generator's share of the machine costs."""
+    while True:
+        for _ in range(20_000):
+            pass
+        await asyncio.sleep(0)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+ATTACKS: dict[str, Attack] = {
+    "neighbour": _neighbour,
+    "lists": _bodies("lists", _json({"mode": "chat", "topics": [1] * LONG})),
+    "deep": _bodies("deep", b'{"topics":' + b"[" * DEEP + b"]" * DEEP + b"}"),
+    "large": _bodies("large", _json({f"field{n}": n for n in range(WIDE)})),
+    "sync": _flood("sync", _sync, FRAMES_PER_SECOND, 8),
+    "ack": _flood("ack", _ack, FRAMES_PER_SECOND, 8),
+    "auth": _flood("auth", _auth, FRAMES_PER_SECOND, 8),
+    "ping": _flood("ping", lambda _: PING, PINGS_PER_SECOND, 64),
+    "silent": _silent,
+    "header": _header,
+    "webhook": _webhooks,
+    "refresh": _refreshes,
+    "sign-ups": _sign_ups,
+}
+
+
+async def attack(plan: Plan) -> dict[str, Done]:
+    """Run the kinds of a plan side by side until its time is over; return what each did."""
+    done = {kind: Done() for kind in plan.kinds}
+
+    async def until_over(kind: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(plan.seconds):
+                await ATTACKS[kind](plan, done[kind])
+
+    async with asyncio.TaskGroup() as group:
+        for kind in plan.kinds:
+            group.create_task(until_over(kind))
+    return done
+
+
+def main() -> None:
+    """Read the plan, say that it begins, attack, and write what was done."""
+    os.nice(NICENESS)
+    plan = Plan(**json.loads(sys.stdin.readline()))
+    print("begun", flush=True)
+    done = uvloop.run(attack(plan))
+    cpu = time.process_time()
+    print(
+        json.dumps({"cpu_seconds": cpu, "kinds": {kind: attrs.asdict(one) for kind, one in done.items()}}), flush=True
+    )
+
+
+if __name__ == "__main__":
+    main()

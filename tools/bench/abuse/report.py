@@ -1,0 +1,180 @@
+"""What people saw with and without an attack: figures, goals, the table, and its section of the page. Pure."""
+
+import pathlib
+from typing import Any
+
+import attrs
+from rich.table import Table
+
+from tools.bench.abuse.payers import Seen
+from tools.bench.figures import number, percentile
+
+QUIET, ALL = "quiet", "all together"
+HEADING = "## Under abuse"
+ACK_TIMES, ACK_MS, WEBHOOK_MS, PROBE_MS = 3.0, 100.0, 500.0, 250.0
+CONTROL = "neighbour"  # not an attack: no goal is held by it
+
+
+@attrs.define(kw_only=True)
+class Phase:
+    """One kind of attack: what people saw, and what the attackers did and wrote."""
+
+    name: str
+    seen: Seen
+    rows: int = 0
+    written: int = 0  # bytes of these rows
+    attacker_cpu_s: float = 0.0
+    seconds: float = 0.0
+    devices: int = 0  # that refresh, behind one address
+    attackers: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+
+    def refused_refreshes(self) -> int | None:
+        """Return how many devices got no new token; None when none asked."""
+        done = self.attackers.get("refresh")
+        return None if done is None else self.devices - done["answers"].get("200", 0)
+
+    def figures(self) -> dict[str, float]:
+        """Return the phase's figures; latencies in milliseconds."""
+        seen = self.seen
+        made = {
+            "ack p50 ms": percentile(seen.acks, 0.5) * 1000,
+            "ack p99 ms": percentile(seen.acks, 0.99) * 1000,
+            "webhook p99 ms": percentile(seen.webhooks, 0.99) * 1000,
+            "/healthz p99 ms": percentile(seen.probes, 0.99) * 1000,
+            "hub /healthz p99 ms": percentile(seen.hub_probes, 0.99) * 1000,
+            "own lag p99 ms": percentile(seen.lags, 0.99) * 1000,
+            "failed": float(seen.failed),
+            "attackers' CPU %": 100 * self.attacker_cpu_s / self.seconds if self.seconds else 0.0,
+            "rows": float(self.rows),
+            "KiB written": self.written / 1024,
+        }
+        refused = self.refused_refreshes()
+        return made if refused is None else {**made, "refreshes refused": float(refused)}
+
+    def missed(self, quiet: "Phase") -> list[str]:
+        """Return the goals that this phase misses, in words."""
+        if self.name in (QUIET, CONTROL):
+            return []
+        found, ack = self.figures(), quiet.figures()["ack p99 ms"]
+        limits = {
+            "ack p99 ms": min(ACK_MS, ACK_TIMES * ack),
+            "webhook p99 ms": WEBHOOK_MS,
+            "/healthz p99 ms": PROBE_MS,
+            "hub /healthz p99 ms": PROBE_MS,
+            "failed": 0,
+            "refreshes refused": 0,
+        }
+        return [
+            f"{self.name}: {figure} {number(found[figure])}, must be at most {number(limit)}"
+            for figure, limit in limits.items()
+            if found.get(figure, 0) > limit
+        ]
+
+    def attempts(self) -> str:
+        """Return what the attackers sent and what became of it, in words."""
+        parts = []
+        for kind, done in self.attackers.items():
+            answers = ", ".join(f"{count:,} got {code}" for code, count in sorted(done["answers"].items()))
+            cut = f"{done['cut_off']:,} cut off" if done["cut_off"] else ""
+            outcome = "; ".join(part for part in (answers, cut) if part)
+            if done["sent"]:
+                parts.append(f"{kind}: {done['sent']:,} sent" + (f" ({outcome})" if outcome else ""))
+        return "; ".join(parts)
+
+
+COLUMNS = {  # with what a narrow window has room for
+    "ack p50 ms": "ack p50", "ack p99 ms": "p99", "webhook p99 ms": "webhook", "/healthz p99 ms": "api", "hub /healthz p99 ms": "hub",
+    "own lag p99 ms": "lag", "failed": "failed", "attackers' CPU %": "CPU", "rows": "rows", "KiB written": "KiB",
+}  # fmt: skip
+
+
+def quiet_of(phases: list[Phase]) -> Phase:
+    """Return the quiet phases as one: the machine's speed changes between the first and the last."""
+    together = Phase(name=QUIET, seen=Seen())
+    for phase in phases:
+        if phase.name == QUIET:
+            together.seen.add(phase.seen)
+            together.rows += phase.rows
+            together.written += phase.written
+    return together
+
+
+def missed(phases: list[Phase]) -> list[str]:
+    """Return all goals that were missed, in words."""
+    quiet = quiet_of(phases)
+    return [line for phase in phases for line in phase.missed(quiet)]
+
+
+def _shown(phases: list[Phase]) -> list[Phase]:
+    return [quiet_of(phases), *(phase for phase in phases if phase.name != QUIET)]
+
+
+def table(phases: list[Phase]) -> Table:
+    """Return the table for people."""
+    quiet = quiet_of(phases)
+    title = (
+        "abuse: paying pairs chat while attackers run. Milliseconds of acknowledgements, genuine webhooks (p99), /healthz of both\n"
+        "listeners (p99) and our own lag (p99); what failed; the attackers' share of a processor, rows and KiB written"
+    )
+    made = Table(title=title, title_justify="left", title_style="bold", padding=(0, 0))
+    made.add_column("attack", no_wrap=True)
+    for column in COLUMNS.values():
+        made.add_column(column, justify="right", no_wrap=True)
+    made.add_column("", no_wrap=True)
+    for phase in _shown(phases):
+        found = phase.figures()
+        verdict = "" if phase.name in (QUIET, CONTROL) else "[red]missed[/]" if phase.missed(quiet) else "met"
+        made.add_row(phase.name, *(number(found[column]) for column in COLUMNS), verdict)
+    return made
+
+
+def as_json(phases: list[Phase], machine: dict[str, str]) -> dict[str, Any]:
+    """Return everything for programs."""
+    return {
+        "machine": machine,
+        "phases": [{"name": phase.name, "figures": phase.figures(), "attackers": phase.attackers} for phase in phases],
+        "missed": missed(phases),
+    }
+
+
+def section(phases: list[Phase], machine: dict[str, str]) -> str:
+    """Write the section of docs/bench.md."""
+    quiet = quiet_of(phases)
+    lines = [
+        HEADING,
+        "",
+        "Written by `sesi bench abuse --page docs/bench.md`. 50 pairs send 100 messages a second, the gateway makes 10 genuine calls a",
+        "second, and a load balancer probes both listeners, with and without an attack, against production defaults. Goals on two",
+        f"processors: acknowledgement p99 at most {ACK_TIMES:.0f} times the quiet one and {ACK_MS:.0f} ms, a genuine webhook "
+        f"{WEBHOOK_MS:.0f} ms, `/healthz` {PROBE_MS:.0f} ms,",
+        "no failed call, no refused refresh.",
+        "",
+        "The attackers run in one process with a niceness of 10 and bounded rates, on the same two processors. *Own lag* is how late the",
+        "measuring process woke up, and is part of every latency. *neighbour* is no attack: that process only keeps a processor busy, which",
+        "shows how much of a latency is due to the generator.",
+        "",
+        *(f"- {name}: {machine[name]}" for name in ("processor", "commit") if name in machine),
+        "",
+        "| attack | " + " | ".join(COLUMNS) + " | goals |",
+        "|---|" + "---|" * (len(COLUMNS) + 1),
+    ]
+    for phase in _shown(phases):
+        found = phase.figures()
+        verdict = "" if phase.name in (QUIET, CONTROL) else "missed" if phase.missed(quiet) else "met"
+        lines.append(f"| {phase.name} | " + " | ".join(number(found[column]) for column in COLUMNS) + f" | {verdict} |")
+    lines += ["", "What the attackers sent, and what they got:", ""]
+    lines += [f"- {phase.name}: {phase.attempts()}" for phase in phases if phase.attempts() and phase.name != ALL]
+    found = missed(phases)
+    lines += ["", "Missed: " + "; ".join(found) + "." if found else "Every goal was met."]
+    return "\n".join(lines) + "\n"
+
+
+def write_section(path: pathlib.Path, text: str) -> None:
+    """Put the section into a page in place of the old one, or at its end."""
+    page = path.read_text() if path.exists() else ""
+    before, found, rest = page.partition(HEADING + "\n")
+    after = ""
+    if found:
+        _, heading, following = rest.partition("\n## ")
+        after = f"\n## {following}" if heading else ""
+    path.write_text(before.rstrip("\n") + ("\n\n" if before.strip() else "") + text + after)
