@@ -48,6 +48,7 @@ MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be 
 UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
 # The gateway and whoever watches the process are never slowed down (contract 2).
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
+SIGN_IN = frozenset({"/internal/auth/login", "/internal/auth/totp/verify"})
 UNLIMITED = frozenset({"/healthz", WEBHOOK})
 
 
@@ -61,7 +62,7 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
     yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
     if access.kinds:
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
-    if "public" in access.listeners and not UNLIMITED & set(handler.paths):
+    if _is_limited(handler, access):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:
         yield MALFORMED
@@ -72,6 +73,12 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
         yield refusal_of(ValidationFailed)
     if signature.path or signature.query:  # a NUL in an address or its query finds nothing
         yield refusal_of(NotFound)
+
+
+def _is_limited(handler: Any, access: Access) -> bool:
+    if "public" in access.listeners:
+        return not UNLIMITED & set(handler.paths)
+    return bool(access.kinds or SIGN_IN & set(handler.paths))
 
 
 @cache

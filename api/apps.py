@@ -90,7 +90,7 @@ def public_app(runtime: Runtime) -> Gatekeeper:
     routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_routes else [])]
     cors = _cors(runtime.settings.public_cors_origins)
     app = _app(runtime, routes, audience="public", cors=cors)
-    return Gatekeeper(app, runtime, listener="public", cors=cors)  # type: ignore[arg-type]
+    return Gatekeeper(app, runtime, listener="public", cors=cors)
 
 
 def internal_app(runtime: Runtime) -> Gatekeeper:
@@ -98,4 +98,4 @@ def internal_app(runtime: Runtime) -> Gatekeeper:
     cors = _cors(runtime.settings.internal_cors_origins)
     routes = [*INTERNAL, *control_center.ROUTES, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
     app = _app(runtime, routes, audience="internal", cors=cors)
-    return Gatekeeper(app, runtime, listener="internal", cors=cors)  # type: ignore[arg-type]
+    return Gatekeeper(app, runtime, listener="internal", cors=cors)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-import structlog
 from litestar import Request
 
 from core.base.actor import Actor, UserType
@@ -96,7 +95,6 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
     people.require_kind(actor, access.kinds)
     if access.area is not None:
         require(actor.permissions, access.area, access.level)
-    structlog.contextvars.bind_contextvars(user_type=actor.user_type.value, auth_session_id=actor.auth_session_id)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
 
 

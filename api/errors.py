@@ -61,6 +61,12 @@ def _with_few_fields(details: dict[str, Any]) -> dict[str, Any]:
     return {**details, "fields": kept, **({"more": left_out} if left_out else {})}
 
 
+def note(scope: Any, code: str) -> None:
+    """Count a refusal, and let the request's log line have its code."""
+    metrics.REFUSALS.labels(code).inc()
+    scope["state"]["code"] = code
+
+
 def raw(error: DomainError) -> tuple[int, bytes]:
     """Return status and body of a refusal, for places outside the framework."""
     content = body(error.code, str(error), details=error.details, retry_after_seconds=error.retry_after_seconds)
@@ -69,8 +75,7 @@ def raw(error: DomainError) -> tuple[int, bytes]:
 
 def refusal(request: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
     """Answer a refusal."""
-    metrics.REFUSALS.labels(error.code).inc()
-    log.info("refused", code=error.code)
+    note(request.scope, error.code)
     check(request, STATUS[error.kind], error.code)
     headers = {} if error.retry_after_seconds is None else {"Retry-After": str(error.retry_after_seconds)}
     return Response(
@@ -93,15 +98,14 @@ def framework(request: Request[Any, Any, Any], error: HTTPException) -> Response
             if isinstance(item, dict)
         ]
         details = {"fields": fields or [{"field": "", "message": "is not valid"}]}
-    metrics.REFUSALS.labels(code).inc()
-    log.info("refused", code=code)
+    note(request.scope, code)
     check(request, status, code)
     return Response(body(code, message, details=details), status_code=status, headers=dict(error.headers or {}))
 
 
 def too_deep(request: Request[Any, Any, Any], __: RecursionError) -> Response[Any]:
     """Answer a body that is nested deeper than any decoder goes."""
-    metrics.REFUSALS.labels("VALIDATION_ERROR").inc()
+    note(request.scope, "VALIDATION_ERROR")
     check(request, 422, "VALIDATION_ERROR")
     details = {"fields": [{"field": "", "message": "is nested too deeply"}]}
     return Response(body("VALIDATION_ERROR", FRAMEWORK[422][1], details=details), status_code=422)
@@ -112,6 +116,7 @@ def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[An
     if isinstance(error, AWAY):
         return refusal(request, Unavailable())
     request_id = request.scope.get("state", {}).get("request_id", "")
+    note(request.scope, INTERNAL_ERROR.code)
     log.error("unexpected", exc_info=error, path=request.scope.get("path"), request_id=request_id)
     return Response(
         body(INTERNAL_ERROR.code, INTERNAL_ERROR.message, details={"request_id": request_id}),

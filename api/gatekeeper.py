@@ -6,19 +6,23 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import msgspec
 import structlog
+from litestar import Litestar
 from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
 from api import errors
-from api.answers import UNLIMITED, WEBHOOK
+from api.answers import SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import ids, logs, metrics
-from core.base.addresses import who_has
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
-from core.bus.rate_limit import Limit
+from core.bus.rate_limit import Charge, Charges, Limit, charges_of_address
 from core.flows import webhook_receive
+from core.logins import refresh
+from core.logins.access import Claims
+from core.logins.refresh import RefreshInvalid
 from core.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
@@ -32,6 +36,13 @@ MAX_BODY = 65_536
 MAX_READ = 8 * 1024 * 1024
 BODY_S = 20.0  # real: how long a body may take to arrive
 AVAILABILITY = "/api/client/mitras/availability"
+REFRESH = "/api/shared/auth/refresh"
+# What phones ask by the clock, and what finds keys: an address that is full must not take mitras offline.
+POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
+WELL_KNOWN = "/.well-known/"
+# For each address, in a minute: thousands of phones of one carrier may refresh at once, after an outage.
+REFRESHES, STRAY_POLLS = 12_000, 12_000
+CLIENT_GONE = 499  # logged for a client that went away before its answer, as nginx does
 SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 SECURITY = {
     b"x-content-type-options": b"nosniff",
@@ -42,9 +53,6 @@ SECURITY = {
 }
 
 
-log = logs.get("api")
-
-
 class TooLarge(DomainError):
     """The body passes the limit."""
 
@@ -52,21 +60,39 @@ class TooLarge(DomainError):
     code, message = errors.FRAMEWORK[413]
 
 
+class Presented(msgspec.Struct):
+    """The part of a refresh's body that says whom it is charged to."""
+
+    refresh_token: str
+
+
 class Gatekeeper:
     """Wraps one listener's application."""
 
-    def __init__(self, app: App, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
-        self._app = app
+    def __init__(self, app: Litestar, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
+        self._app: App = app  # type: ignore[assignment]
         self._runtime = runtime
         self._listener = listener
+        self._routes = frozenset(route.path for route in app.routes if "{" not in route.path)
         self._cors = cors
         settings = runtime.settings
-        self._general = Limit(
-            name="general", per_minute=settings.rate_limit_per_minute, burst=settings.rate_limit_burst
+        per_minute, burst = settings.rate_limit_per_minute, settings.rate_limit_burst
+        self._general = Limit(name="general", per_minute=per_minute, burst=burst)
+        self._availability = Limit(name="availability", per_minute=60, burst=60)
+        self._address = Limit(
+            name="address",
+            per_minute=settings.rate_limit_address_per_minute,
+            burst=settings.rate_limit_address_burst,
         )
+        self._refresh = Limit(name="refresh", per_minute=per_minute, burst=burst)
+        self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=REFRESHES)
+        self._stray_polls = Limit(name="stray_polls", per_minute=STRAY_POLLS, burst=STRAY_POLLS)
+        operators = settings.operator_rate_limit_per_minute
+        self._operator = Limit(name="operator", per_minute=operators, burst=max(1, operators // 2))
+        sign_ins = settings.operator_sign_in_per_minute
+        self._sign_in = Limit(name="operator_sign_in", per_minute=sign_ins, burst=sign_ins)
         self._counters: dict[tuple[str, str, int], Counter] = {}  # looking one up by its labels takes longer
         self._seconds = metrics.REQUEST_SECONDS.labels(listener)
-        self._availability = Limit(name="availability", per_minute=60, burst=60)  # contract 2: 60 a minute
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; other kinds of connection pass through (websockets are refused)."""
@@ -83,59 +109,110 @@ class Gatekeeper:
         request_id = _request_id(headers)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
+        claims = self._claims(headers)
+        caller = {} if claims is None else {
+            "user_type": claims.user_type.value, "user_id": claims.user_id, "auth_session_id": claims.auth_session_id,
+        }  # fmt: skip
         structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(process="api", request_id=request_id)
-        status = 0
+        structlog.contextvars.bind_contextvars(process="api", request_id=request_id, **caller)
+        status = sent = 0
 
         async def answer(message: MutableMapping[str, Any]) -> None:
-            nonlocal status
+            nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
                 self._finish(message, headers, request_id)
+            else:
+                sent += len(message.get("body", b""))
             await send(message)
 
         try:
-            await self._admit(scope, headers)
+            await self._handle(scope, receive, answer, headers, claims)
+        finally:
+            seconds = monotonic() - started
+            self._count(scope, status, seconds)
+            self._log(scope, caller, status=status or CLIENT_GONE, ms=round(seconds * 1000, 1), bytes_out=sent)
+
+    async def _handle(
+        self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: Claims | None
+    ) -> None:
+        """Admit a request, read its body and let the application answer, or refuse it."""
+        try:
+            self._check_preflight(scope, headers)
+            path = scope["path"].rstrip("/") or "/"
+            by_token = self._listener == "public" and path == REFRESH and scope["method"] == "POST"
+            if not by_token:
+                await self._charge(self._charges(scope, path, headers, claims))
             body = await _read_in_time(scope, receive, headers, most=self._most(scope, headers))
             if body is None:
                 return
+            scope["state"]["body_size"] = len(body)
+            if by_token:
+                await self._charge(self._charges_of_refresh(scope, body))
             if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
                 raise NotFound
         except DomainError as error:
-            await _refuse(answer, error)
+            await _refuse(scope, answer, error)
         else:
-            state["body_size"] = len(body)
             await self._app(scope, _replay(body, receive), answer)
-        self._count(scope, status, monotonic() - started)
 
-    async def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Check the origin and the method of a preflight, and the rate. Raises Forbidden, RateLimited."""
-        if scope["method"] == "OPTIONS" and "origin" in headers and self._cors is not None:
-            if not self._cors.is_origin_allowed(headers["origin"]):
-                raise Forbidden("This origin is not allowed.")
-            if headers.get("access-control-request-method", "GET") not in self._cors.allow_methods:
-                raise Forbidden("This method is not allowed.")
+    def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Check the origin and the method that a browser asks about. Raises Forbidden."""
+        if self._cors is None or not _is_preflight(scope, headers):
             return
-        path = scope["path"].rstrip("/") or "/"
-        if self._listener != "public" or path in UNLIMITED:
-            return
-        limit = self._availability if path == AVAILABILITY else self._general
-        now = self._runtime.now()
-        await self._runtime.rate_limit.take(limit, self._who(scope, headers), now_us=int(now.timestamp() * 1_000_000))
+        if not self._cors.is_origin_allowed(headers["origin"]):
+            raise Forbidden("This origin is not allowed.")
+        if headers.get("access-control-request-method", "GET") not in self._cors.allow_methods:
+            raise Forbidden("This method is not allowed.")
 
     def _most(self, scope: Scope, headers: dict[str, str]) -> int:
         """Return how many bytes of a body are read."""
         genuine = scope["path"].rstrip("/") == WEBHOOK and webhook_receive.is_genuine(self._runtime, headers)
         return MAX_READ if genuine else MAX_BODY
 
-    def _who(self, scope: Scope, headers: dict[str, str]) -> str:
-        """The user, or the address of whoever has no valid token."""
+    def _claims(self, headers: dict[str, str]) -> Claims | None:
+        """Return what the request's token says; None without a valid one for this listener."""
         try:
-            claims = self._runtime.tokens.check(bearer(headers), audience="public", now=self._runtime.now())
-            return f"user:{claims.user_id}"
+            return self._runtime.tokens.check(bearer(headers), audience=self._listener, now=self._runtime.now())
         except Unauthenticated:
-            host = scope["client"][0] if scope.get("client") else ""
-            return f"address:{who_has(host)}"
+            return None
+
+    async def _charge(self, charges: Charges) -> None:
+        """Count the request. Raises RateLimited."""
+        if charges:
+            await self._runtime.charge(charges)
+
+    def _charges(self, scope: Scope, path: str, headers: dict[str, str], claims: Claims | None) -> Charges:
+        """Return the buckets that a request is charged to."""
+        if self._cors is not None and _is_preflight(scope, headers):
+            return ()
+        if self._listener == "internal":
+            if path in SIGN_IN:
+                return charges_of_address(self._sign_in, _host(scope))
+            return () if claims is None else (Charge(self._operator, claims.user_id),)
+        if path in UNLIMITED or path.startswith(WELL_KNOWN):
+            return ()
+        if claims is None:
+            return charges_of_address(self._stray_polls if path in POLLS else self._address, _host(scope))
+        if path == AVAILABILITY:
+            return (Charge(self._availability, claims.user_id),)
+        own = (Charge(self._general, claims.user_id),)
+        if path in POLLS or not claims.newcomer or claims.user_id in self._runtime.paid:
+            return own
+        return own + charges_of_address(self._address, _host(scope))
+
+    def _charges_of_refresh(self, scope: Scope, body: bytes) -> Charges:
+        """Return the buckets of a refresh: the auth session that a token of ours names, and the address.
+
+        Any other body counts as a request without a token.
+        """
+        try:
+            token = msgspec.json.decode(body, type=Presented).refresh_token
+            auth_session_id = refresh.auth_session_of(token, keys=self._runtime.keys.refresh)
+        except (msgspec.DecodeError, RecursionError, UnicodeError, RefreshInvalid):
+            return charges_of_address(self._address, _host(scope))
+        by_address = charges_of_address(self._refresh_address, _host(scope))
+        return Charge(self._refresh, auth_session_id), *by_address
 
     def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
         """Add the headers that every answer has."""
@@ -150,8 +227,34 @@ class Gatekeeper:
             more.append((b"vary", b"Origin"))
         message["headers"] = [*message.get("headers", []), *more]
 
+    def _route(self, scope: Scope) -> str:
+        """The route's template. A request that is refused before routing has one when its path is all of it."""
+        template = scope.get("path_template")
+        if template is None:
+            path = scope["path"].rstrip("/") or "/"
+            template = path if path in self._routes else "unknown"
+        return template
+
+    def _log(self, scope: Scope, caller: dict[str, str], **figures: float) -> None:
+        """Write the request's line: no query, no body, and the path only as the route's template."""
+        state = scope["state"]
+        line = {
+            "event": "request",
+            "listener": self._listener,
+            "method": scope["method"],
+            "route": self._route(scope),
+            "address": _host(scope),
+            "request_id": state["request_id"],
+            "bytes_in": state.get("body_size", 0),
+            **figures,
+            **caller,
+        }
+        if "code" in state:
+            line["code"] = state["code"]
+        logs.write_line(line, at=self._runtime.clock.real_now())
+
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        key = (scope["method"], scope.get("path_template") or "unknown", status)
+        key = (scope["method"], self._route(scope), status)
         counter = self._counters.get(key)
         if counter is None:
             counter = self._counters[key] = metrics.REQUESTS.labels(self._listener, key[0], key[1], str(status))
@@ -162,6 +265,14 @@ class Gatekeeper:
 def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
     """Return the headers that every answer has."""
     return [(b"x-request-id", request_id.encode()), (b"x-server-time", as_text(now).encode()), *SECURITY.items()]
+
+
+def _is_preflight(scope: Scope, headers: dict[str, str]) -> bool:
+    return scope["method"] == "OPTIONS" and "origin" in headers
+
+
+def _host(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _request_id(headers: dict[str, str]) -> str:
@@ -230,9 +341,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _refuse(send: Send, error: DomainError) -> None:
-    metrics.REFUSALS.labels(error.code).inc()
-    log.info("refused", code=error.code)
+async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
+    errors.note(scope, error.code)
     status, content = errors.raw(error)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
     if error.retry_after_seconds is not None:

@@ -43,8 +43,10 @@ WHO_IS_IT_FOR = {
     "internal": "What the control center calls. Operators have roles; a route names the permission it asks for.",
 }
 LIMITS = {
-    "public": "Requests are counted for each user, or for each address without a token.",
-    "internal": "Sign-ins are locked after too many wrong passwords.",
+    "public": "Requests are counted for each user. Requests without a token, and those of anonymous customers who have"
+    " not paid yet, are also counted for each address.",
+    "internal": "Requests are counted for each operator, sign-ins for each address. Sign-ins are locked after too many"
+    " wrong passwords.",
 }
 ERROR: Schema = {
     "type": "object",

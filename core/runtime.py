@@ -24,7 +24,7 @@ from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.base.together import Together
 from core.bus.bus import SIGNALS, Bus, frames_of
-from core.bus.rate_limit import RateLimit
+from core.bus.rate_limit import Charges, RateLimit
 from core.config import store as config_store
 from core.config.cache import Config
 from core.config.keys import effective
@@ -49,6 +49,7 @@ CLOCK_EVERY_S = 60.0
 ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
 UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid token may use
 CODE_SENDS = 16  # to the code provider, side by side, that no answer waits for
+PAID_KEPT = 50_000
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -91,6 +92,8 @@ class Runtime:
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
     node: str = attrs.field(factory=ids.new_id)
     revoked: set[str] = attrs.field(factory=set)
+    # Customers who paid since their access token was made, which may still call them newcomers.
+    paid: set[str] = attrs.field(factory=set)
     draining: bool = False  # stopping: no longer ready, still serving
     brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
     # Set by core.reactions: committed signal -> flow that follows in this process.
@@ -125,6 +128,10 @@ class Runtime:
         for fact in tx.signals:
             self.announce(fact)
 
+    async def charge(self, charges: Charges) -> None:
+        """Count one request in each of these buckets, now. Raises RateLimited."""
+        await self.rate_limit.take_all(charges, now_us=int(self.now().timestamp() * 1_000_000))
+
     # -- telling
 
     def tell(self, envelope: Envelope) -> None:
@@ -150,6 +157,10 @@ class Runtime:
             self.revoked.update(signal.auth_session_ids)
         if isinstance(signal, signals.AccountJoined):
             self.accounts.forget(signal.customer_id)
+        if isinstance(signal, signals.PaymentConfirmed) and signal.customer_id is not None:
+            if len(self.paid) >= PAID_KEPT:
+                self.paid.clear()
+            self.paid.add(signal.customer_id)
 
     def follow(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start work that goes on when its caller is gone; a process that stops waits shortly for it."""

@@ -101,6 +101,10 @@ class Service:
             # Everybody here comes from one address; whoever looks at the limit sets it.
             "RATE_LIMIT_PER_MINUTE": "1000000",
             "RATE_LIMIT_BURST": "1000000",
+            "RATE_LIMIT_ADDRESS_PER_MINUTE": "1000000",
+            "RATE_LIMIT_ADDRESS_BURST": "1000000",
+            "OPERATOR_RATE_LIMIT_PER_MINUTE": "1000000",
+            "OPERATOR_SIGN_IN_PER_MINUTE": "1000000",
             **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
             **env,
         }

@@ -85,7 +85,9 @@ async def auth_providers(runtime: Runtime) -> Providers:
 @post("/api/shared/auth/anonymous", status_code=201, **anyone())
 async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
     """A new anonymous customer."""
-    tokens, customer = await login_anonymous.sign_in_anonymously(runtime, device=device_of(request))
+    tokens, customer = await login_anonymous.sign_in_anonymously(
+        runtime, device=device_of(request), ip_address=client_ip(request)
+    )
     return customer_tokens(tokens, people.customer_view(customer))
 
 

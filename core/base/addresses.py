@@ -2,6 +2,7 @@
 
 import ipaddress
 import urllib.parse
+from functools import lru_cache
 
 WRITABLE = ("read-write", "primary")  # values of target_session_attrs that ask for the server that takes writes
 
@@ -20,6 +21,18 @@ def who_has(host: str) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+@lru_cache(maxsize=4096)
+def networks_of(host: str) -> tuple[str, ...]:
+    """Return the networks that a client's requests are counted in: an IPv4 address; of IPv6 the /64 and the /48.
+
+    A /64 belongs to one client; providers give whole /48 blocks away, in which each /64 looks like another client.
+    """
+    own = who_has(host)
+    if "/" not in own:
+        return (own,)
+    return own, str(ipaddress.ip_network(own).supernet(new_prefix=48))
 
 
 def place(host: str, port: int) -> str:

@@ -1,10 +1,20 @@
 """Structured logs: one JSON line an event, with the request's and the session's id, without personal data."""
 
+import contextlib
+import datetime as dt
 import logging
+import os
 import sys
 import traceback
+from typing import Any
 
+import msgspec
 import structlog
+
+from core.base.clock import as_text
+
+STDERR = 2
+_process = ""
 
 
 def _without_data(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
@@ -53,6 +63,18 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
     logging.getLogger("uvicorn.access").disabled = True
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(process=process)
+    global _process  # noqa: PLW0603 - one process has one name
+    _process = process
+
+
+def write_line(fields: dict[str, Any], *, at: dt.datetime) -> None:
+    """Write one line of plain values at the level info, without the processors: for what every request logs.
+
+    That costs a tenth of what a logger does. `at` is the real time. A log that can't be written stops no request.
+    """
+    line = msgspec.json.encode({**fields, "process": _process, "level": "info", "timestamp": as_text(at)})
+    with contextlib.suppress(OSError):
+        os.write(STDERR, line + b"\n")
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:

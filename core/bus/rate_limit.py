@@ -1,11 +1,14 @@
-"""One bucket a user for all processes, kept in Redis; while Redis is away, one for each process (contract 2).
+"""Token buckets that all processes share, kept in Redis; while Redis is away, each process keeps its own.
 
 How this works: the generic cell rate algorithm. A bucket is the moment at which it will be full again; each request moves
-it on by one emission interval, and is refused when that is further ahead than the burst allows. Beside it stands the
+it on by one emission interval, and is refused when that is further ahead than the burst allows. The bucket also keeps the
 latest moment at which it granted something: questions of several processes come in any order and from clocks that differ,
 and if a bucket's time went back with them, a burst would be a request short. Only a clock that was set back takes it along.
-All requests that gather while one question is under way are asked in the next one, those of one bucket together, so a busy
-process asks seldom. A limit that is very high is taken in small advances, which last a second: the higher, the cheaper.
+
+A request may be charged to several buckets, those of its user and of its address. Redis judges them together: either all of
+them have room and each is charged, or none is. All requests that gather while one question is under way are asked in the
+next one, those with the same buckets together, so a busy process asks seldom. A very high limit is taken in small
+advances, which last a second: the higher, the cheaper.
 """
 
 import asyncio
@@ -19,40 +22,60 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from core.base import logs, metrics
+from core.base.addresses import networks_of
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Kind
 from core.base.settings import Settings
 
 DEADLINE_S = 0.25  # real; a question that takes longer is answered by this process alone
-AWAY_S = 1.0  # so long nobody asks again
+AWAY_S = 1.0  # after a failed question, this process does not ask for that time
 ADVANCE_S = 1.0
 SET_BACK_S = 5.0  # real; no order of questions and no difference of clocks that are kept comes near
 AT_ONCE = 500
 KEPT = 50_000  # buckets of this process
 log = logs.get("rate_limit")
 
-# KEYS: buckets. ARGV: now (µs), real seconds a service second, how far back (µs) a clock is set, then for each key:
-# interval (µs), tolerance (µs), wanted.
-# Answers for each key: how many were granted, or minus the µs to wait.
+# KEYS: the buckets of each question in turn. ARGV: now (µs), real seconds a service second, how far back (µs) a clock is
+# set; then for each question how many buckets it has and how many requests it is for, and for each bucket its interval and
+# tolerance (µs). Answers for each question: how many were granted, or minus the µs to wait; and the number of the bucket
+# that refused, or 0.
 TAKE = """
 local now, pace, set_back = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local out = {}
-for i, key in ipairs(KEYS) do
-  local interval, tolerance, wanted = tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])
-  local full, latest = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
-  full, latest = tonumber(full or 0), tonumber(latest or 0)
-  if latest > now + set_back then full, latest = full - latest + now, now end
-  local at = math.max(now, latest)
-  full = math.max(at, full)
-  local room = math.floor((at + tolerance - full) / interval) + 1
-  if room < 1 then
-    out[i] = -math.max(1, math.ceil(full - tolerance - now))
+local function keep(key, full, at)
+  local kept_ms = math.ceil((full - at) / 1000 * pace) + 1000
+  redis.call('SET', key, string.format('%.0f %.0f', full, at), 'PX', kept_ms)
+end
+local out, k, a = {}, 1, 4
+while k <= #KEYS do
+  local size, granted = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+  local buckets, wait, refused = {}, 0, 0
+  a = a + 2
+  for i = 1, size do
+    local key, interval, tolerance = KEYS[k], tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+    k, a = k + 1, a + 2
+    local full, latest = string.match(redis.call('GET', key) or '', '^(%d+) (%d+)$')
+    full, latest = tonumber(full or 0), tonumber(latest or 0)
+    if latest > now + set_back then
+      full, latest = full - latest + now, now
+      keep(key, math.max(now, full), now)
+    end
+    local at = math.max(now, latest)
+    full = math.max(at, full)
+    local room = math.floor((at + tolerance - full) / interval) + 1
+    if room < 1 then
+      local its_wait = math.max(1, math.ceil(full - tolerance - now))
+      if its_wait > wait then wait, refused = its_wait, i end
+    end
+    granted = math.min(granted, room)
+    buckets[i] = {key, full, at, interval}
+  end
+  if refused > 0 then
+    out[#out + 1], out[#out + 2] = -wait, refused
   else
-    local granted = math.min(room, wanted)
-    full = full + granted * interval
-    local kept_ms = math.ceil((full - at) / 1000 * pace) + 1000
-    redis.call('SET', key, string.format('%.0f %.0f', full, at), 'PX', kept_ms)
-    out[i] = granted
+    for _, bucket in ipairs(buckets) do
+      keep(bucket[1], bucket[2] + granted * bucket[4], bucket[3])
+    end
+    out[#out + 1], out[#out + 2] = granted, 0
   end
 end
 return out
@@ -69,16 +92,16 @@ class RateLimited(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Limit:
-    """So many requests a minute of service time, and so many at once."""
+    """A bucket's rate, in requests a minute of service time, and its size. `name` labels the metric."""
 
     name: str
-    per_minute: int
+    per_minute: float
     burst: int
 
     @property
     def interval(self) -> int:
         """Microseconds between two requests at the steady rate: whole ones, so that no rounding eats into a burst."""
-        return 60_000_000 // self.per_minute
+        return int(60_000_000 // self.per_minute)
 
     @property
     def tolerance(self) -> int:
@@ -88,20 +111,54 @@ class Limit:
     @property
     def advance(self) -> int:
         """How many to take at once: one, unless the limit is so high that a second's worth is many."""
-        return max(1, min(self.burst // 64, self.per_minute // 60 // 16))
+        return max(1, min(self.burst // 64, int(self.per_minute) // 60 // 16))
+
+    def times(self, factor: int, *, name: str) -> "Limit":
+        """Return a limit that is `factor` times as high."""
+        return Limit(name=name, per_minute=self.per_minute * factor, burst=self.burst * factor)
+
+
+@attrs.frozen
+class Charge:
+    """A bucket: its limit, and the user or address that it belongs to."""
+
+    limit: Limit
+    who: str
+
+    @property
+    def key(self) -> str:
+        """The bucket's name in Redis."""
+        return f"sesi:rate:{self.limit.name}:{self.who}"
+
+
+Charges = tuple[Charge, ...]
+
+
+def charges_of_address(limit: Limit, host: str) -> Charges:
+    """Return the buckets of a client's address. An IPv6 /48 block has ten times as much as each /64 in it."""
+    own, *blocks = networks_of(host)
+    wider = limit.times(10, name=f"{limit.name}_block")
+    return Charge(limit, own), *(Charge(wider, block) for block in blocks)
+
+
+Answer = tuple[int, int]  # how many are granted, or minus the µs to wait; the number of the bucket that refused, or 0
+GRANTED: Answer = (1, 0)
 
 
 @attrs.define(kw_only=True)
 class _Question:
-    key: str
-    limit: Limit
+    charges: Charges
     now_us: int
-    answer: asyncio.Future[int]  # 1: granted; negative: minus the µs to wait
+    answer: asyncio.Future[Answer]
 
-    def reply(self, answer: int) -> None:
-        """Answer, if somebody still waits."""
+    def reply(self, answer: Answer) -> None:
+        """Answer, unless the caller has gone."""
         if not self.answer.done():
             self.answer.set_result(answer)
+
+
+def _advance(charges: Charges) -> int:
+    return min(charge.limit.advance for charge in charges)
 
 
 class RateLimit:
@@ -118,23 +175,29 @@ class RateLimit:
         self._asking: asyncio.Task[None] | None = None
         self._away_until = 0.0
         self._own: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        self._advances: dict[str, tuple[int, float]] = {}
+        self._advances: dict[Charges, tuple[int, float]] = {}
 
     async def take(self, limit: Limit, who: str, *, now_us: int) -> None:
         """Count one request at `now_us` (microseconds of service time). Raises RateLimited with the seconds to wait."""
-        key = f"sesi:rate:{limit.name}:{who}"
-        left, until = self._advances.get(key, (0, 0.0))
+        await self.take_all((Charge(limit, who),), now_us=now_us)
+
+    async def take_all(self, charges: Charges, *, now_us: int) -> None:
+        """Count one request in each of these buckets, or in none of them when one refuses.
+
+        Raises RateLimited with the longest of the waits.
+        """
+        left, until = self._advances.get(charges, (0, 0.0))
         if left > 0 and monotonic() < until:
-            self._advances[key] = (left - 1, until)
+            self._advances[charges] = (left - 1, until)
             return
-        answer = await self._ask(_Question(
-            key=key, limit=limit, now_us=now_us, answer=asyncio.get_running_loop().create_future()
-        ))  # fmt: skip
+        answer, refused = await self._ask(
+            _Question(charges=charges, now_us=now_us, answer=asyncio.get_running_loop().create_future())
+        )
         if answer < 0:
-            metrics.LIMITED.labels(limit.name).inc()
+            metrics.LIMITED.labels(charges[refused - 1].limit.name).inc()
             raise RateLimited(retry_after_seconds=max(1, math.ceil(-answer / 1_000_000)))
 
-    async def _ask(self, question: _Question) -> int:
+    async def _ask(self, question: _Question) -> Answer:
         if monotonic() < self._away_until:
             return self._judge(question)
         self._waiting.append(question)
@@ -146,29 +209,33 @@ class RateLimit:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
-                buckets: dict[str, list[_Question]] = {}
+                alike: dict[Charges, list[_Question]] = {}
                 for question in batch:
-                    buckets.setdefault(question.key, []).append(question)
-                answers = await self._together(buckets, now_us=max(question.now_us for question in batch))
+                    alike.setdefault(question.charges, []).append(question)
+                answers = await self._together(alike, now_us=max(question.now_us for question in batch))
                 if answers is None:
                     for question in batch:
                         question.reply(self._judge(question))
                 else:
-                    for (key, questions), answer in zip(buckets.items(), answers, strict=True):
-                        self._share(key, questions, answer)
+                    for (charges, questions), answer in zip(alike.items(), answers, strict=True):
+                        self._share(charges, questions, answer)
         finally:
             self._asking = None
 
-    async def _together(self, buckets: dict[str, list[_Question]], *, now_us: int) -> list[int] | None:
-        """Ask Redis what each bucket grants; None while it is away."""
+    async def _together(self, alike: dict[Charges, list[_Question]], *, now_us: int) -> list[Answer] | None:
+        """Ask Redis what each group of buckets grants; None while it is away."""
+        keys: list[str] = []
         args: list[float | int | str] = [now_us, self._pace, self._set_back_us]
-        for questions in buckets.values():
-            limit = questions[0].limit
-            args += [limit.interval, limit.tolerance, len(questions) + limit.advance - 1]
+        for charges, questions in alike.items():
+            args += [len(charges), len(questions) + _advance(charges) - 1]
+            for charge in charges:
+                keys.append(charge.key)
+                args += [charge.limit.interval, charge.limit.tolerance]
         if monotonic() >= self._away_until:
             try:
                 async with asyncio.timeout(DEADLINE_S):
-                    return await self._script(keys=list(buckets), args=args)
+                    flat = await self._script(keys=keys, args=args)
+                return list(zip(flat[::2], flat[1::2], strict=True))
             except (RedisError, OSError, TimeoutError) as error:
                 log.warning("limits hold for this process alone", error=type(error).__name__)
                 self._away_until = monotonic() + AWAY_S
@@ -177,39 +244,45 @@ class RateLimit:
                 self._away_until = monotonic() + AWAY_S
         return None
 
-    def _share(self, key: str, questions: list[_Question], answer: int) -> None:
-        """Hand out what a bucket granted: first come, first served. What nobody waits for is an advance."""
-        if answer < 0:
+    def _share(self, charges: Charges, questions: list[_Question], answer: Answer) -> None:
+        """Hand out what a group of buckets granted: first come, first served. The rest is an advance."""
+        granted, _ = answer
+        if granted < 0:
             for question in questions:
                 question.reply(answer)
             return
-        for question in questions[:answer]:
-            question.reply(1)
-        self._waiting += questions[answer:]  # the bucket is empty now: asked again, it says for how long
-        if answer > len(questions):
+        for question in questions[:granted]:
+            question.reply(GRANTED)
+        self._waiting += questions[granted:]  # a bucket is empty now: asked again, it says for how long
+        if granted > len(questions):
             now = monotonic()
-            left, until = self._advances.pop(key, (0, 0.0))
+            left, until = self._advances.pop(charges, (0, 0.0))
             if len(self._advances) >= KEPT:
                 self._advances.clear()
             kept = left if now < until else 0
-            self._advances[key] = (kept + answer - len(questions), now + ADVANCE_S)
+            self._advances[charges] = (kept + granted - len(questions), now + ADVANCE_S)
 
-    def _judge(self, question: _Question) -> int:
+    def _judge(self, question: _Question) -> Answer:
         """The same rule, for this process alone."""
-        limit = question.limit
-        full, latest = self._own.pop(question.key, (0, 0))
-        if latest > question.now_us + self._set_back_us:
-            full, latest = full - latest + question.now_us, question.now_us
-        at = max(question.now_us, latest)
-        full = max(at, full)
-        if len(self._own) >= KEPT:
-            self._own.popitem(last=False)
-        room = math.floor((at + limit.tolerance - full) / limit.interval) + 1
-        if room < 1:
-            self._own[question.key] = (full, latest)
-            return -max(1, math.ceil(full - limit.tolerance - question.now_us))
-        self._own[question.key] = (full + limit.interval, at)
-        return 1
+        now_us, charged, waits = question.now_us, [], []
+        for number, charge in enumerate(question.charges, 1):
+            limit = charge.limit
+            full, latest = self._own.pop(charge.key, (0, 0))
+            if latest > now_us + self._set_back_us:
+                full, latest = full - latest + now_us, now_us
+            at = max(now_us, latest)
+            full = max(at, full)
+            if math.floor((at + limit.tolerance - full) / limit.interval) + 1 < 1:
+                waits.append((max(1, math.ceil(full - limit.tolerance - now_us)), number))
+            charged.append((charge.key, (full, latest), (full + limit.interval, at)))
+        for key, before, after in charged:
+            if len(self._own) >= KEPT:
+                self._own.popitem(last=False)
+            self._own[key] = before if waits else after
+        if waits:
+            wait, refused = max(waits)
+            return -wait, refused
+        return GRANTED
 
     async def close(self) -> None:
         """Close the connection."""

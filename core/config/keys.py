@@ -76,6 +76,13 @@ KEYS: dict[str, Key] = {
             "codes",
             "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.",
         ),
+        _number(
+            "anonymous_max_per_address_per_hour",
+            3_000,
+            LIMIT,
+            "requests",
+            "Anonymous sign-ins from an address in an hour.",
+        ),
         _number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before a code is sent again."),
         _number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Tries to verify one code."),
         _number("cc_login_max_attempts", 5, LIMIT, "attempts", "Failed operator logins before a lockout."),

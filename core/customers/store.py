@@ -35,6 +35,16 @@ async def get(reader: Reader, customer_id: str) -> Customer | None:
     return one(Customer, await reader.fetchrow(f"SELECT {COLUMNS} FROM customers WHERE id = $1", customer_id))
 
 
+async def is_newcomer(reader: Reader, customer_id: str) -> bool:
+    """Whether a customer is anonymous and has never paid: nothing makes such an account costly to have."""
+    return await reader.fetchval(
+        """SELECT is_anonymous AND NOT EXISTS (SELECT 1 FROM payment_requests p
+             WHERE p.customer_id = c.id AND p.confirmed_at IS NOT NULL AND p.amount > 0)
+           FROM customers c WHERE c.id = $1""",
+        customer_id,
+    )
+
+
 async def create_anonymous(tx: Tx, customer_id: str) -> Customer:
     """Insert an anonymous customer."""
     row = await tx.fetchrow(

@@ -45,6 +45,7 @@ class PaymentConfirmed(Signal, frozen=True, kw_only=True):
 
     payment_request_id: str
     is_extension: bool
+    customer_id: str | None = None  # when they paid just now
 
 
 class InvoiceVoided(Signal, frozen=True, kw_only=True):

@@ -2,8 +2,11 @@
 
 import attrs
 
+from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, Unauthenticated
+from core.bus.rate_limit import RateLimited
+from core.customers import store as customers
 from core.logins import refresh
 from core.logins import store as logins
 from core.logins.issued import Tokens
@@ -27,7 +30,7 @@ async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: boo
     """Rotate a refresh token. A reused one revokes its auth session, which is committed before it is refused.
 
     `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
-    Raises RefreshInvalid.
+    Raises RefreshInvalid, and RateLimited after ten rotations in a minute.
     """
     with failed_sign_ins.noted(runtime, way="refresh", address=ip_address) as attempt:
         return await _refresh(runtime, refresh_token, attempt, operators=operators)
@@ -64,6 +67,9 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
         elif verdict is Verdict.RETRY:
             following = refresh.repeated_successor(refresh_token, held, keys=keys)
         else:
+            if wait := refresh.wait_before_rotation(held, now=came_at):
+                metrics.LIMITED.labels("refresh_rotations").inc()
+                raise RateLimited(retry_after_seconds=wait)
             following = refresh.successor(key=keys[0], token=refresh_token)
             await logins.rotate(
                 tx,
@@ -73,6 +79,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
                 used=held.used_after_rotation(tx.now),
                 expires_at=tx.now + tokens.lifetime(runtime, user_type),
             )
+        newcomer = user_type is UserType.CUSTOMER and await customers.is_newcomer(tx, found.user_id)
     if reused:
         raise RefreshInvalid
     issued = tokens.with_access(
@@ -81,6 +88,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
         user_id=found.user_id,
         auth_session_id=auth_session_id,
         refresh_token=following,
+        newcomer=newcomer,
     )
     return Refreshed(tokens=issued, user_type=user_type, user_id=found.user_id)
 

@@ -29,6 +29,7 @@ class Claims:
     auth_session_id: str
     audience: str
     expires_at: int  # unix seconds of service time
+    newcomer: bool = False  # an anonymous customer who had never paid when the token was made
 
 
 class Said(msgspec.Struct):
@@ -41,6 +42,7 @@ class Said(msgspec.Struct):
     iat: int
     exp: int
     jti: str
+    newcomer: bool = False
 
 
 class Prepared(HMACAlgorithm):
@@ -66,8 +68,17 @@ class AccessTokens:
         self._seen: dict[str, Claims] = {}
         self._heads: dict[str, bytes] = {}  # a good token's first part -> the secret that it names
 
-    def make(self, *, user_type: UserType, user_id: str, auth_session_id: str, now: dt.datetime, seconds: int) -> str:
-        """Return a token that is valid for so many seconds of service time."""
+    def make(
+        self,
+        *,
+        user_type: UserType,
+        user_id: str,
+        auth_session_id: str,
+        now: dt.datetime,
+        seconds: int,
+        newcomer: bool = False,
+    ) -> str:
+        """Return a token that is valid for `seconds` of service time."""
         issued = int(now.timestamp())
         claims = {
             "sub": user_id,
@@ -77,6 +88,7 @@ class AccessTokens:
             "iat": issued,
             "exp": issued + seconds,
             "jti": ids.new_id(),
+            **({"newcomer": True} if newcomer else {}),
         }
         return jwt.encode(claims, self._keys[self._kid], algorithm=ALGORITHM, headers={"kid": self._kid})
 
@@ -110,7 +122,12 @@ class AccessTokens:
             if user_id is None or sid is None:
                 raise Unauthenticated
             return Claims(
-                user_type=said.typ, user_id=user_id, auth_session_id=sid, audience=said.aud, expires_at=said.exp
+                user_type=said.typ,
+                user_id=user_id,
+                auth_session_id=sid,
+                audience=said.aud,
+                expires_at=said.exp,
+                newcomer=said.newcomer,
             )
         except (jwt.PyJWTError, msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Unauthenticated from error

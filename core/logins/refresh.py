@@ -11,6 +11,7 @@ import datetime as dt
 import enum
 import hashlib
 import hmac
+import math
 import uuid
 
 import attrs
@@ -22,6 +23,7 @@ SEAL_BYTES = 16
 SIZE = 16 + 4 + SECRET_BYTES + SEAL_BYTES
 RETRY_WINDOW = dt.timedelta(seconds=30)  # contract 3
 REMEMBERED = 100  # used tokens of a device
+ROTATIONS, ROTATIONS_WITHIN = 10, dt.timedelta(minutes=1)  # of a device; one each 15 minutes is usual
 
 
 class RefreshInvalid(DomainError):
@@ -131,6 +133,20 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
     if used_at is not None and now < used_at + RETRY_WINDOW and digest != held.previous_hash:
         return Verdict.STALE
     return Verdict.REUSED
+
+
+def wait_before_rotation(held: Held, *, now: dt.datetime) -> int:
+    """Return the seconds until an auth session may rotate its token; 0: now.
+
+    The times of rotations are those of the used tokens, so that a repeated token counts once.
+    """
+    times = list((held.used or {}).values())
+    if held.rotated_at is not None:
+        times.append(held.rotated_at)
+    recent = sorted(at for at in times if at > now - ROTATIONS_WITHIN)
+    if len(recent) < ROTATIONS:
+        return 0
+    return math.ceil((recent[-ROTATIONS] + ROTATIONS_WITHIN - now).total_seconds())
 
 
 def repeated_successor(token: str, held: Held, *, keys: list[bytes]) -> str:

@@ -72,5 +72,9 @@ async def take(
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await payments.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
-    tx.signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))
+    tx.signal(
+        PaymentConfirmed(
+            payment_request_id=payment.id, is_extension=payment.is_extension, customer_id=payment.customer_id
+        )
+    )
     return Case.CONFIRMED

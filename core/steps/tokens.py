@@ -22,20 +22,29 @@ def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
 
 
 def with_access(
-    runtime: Runtime, *, user_type: UserType, user_id: str, auth_session_id: str, refresh_token: str
+    runtime: Runtime,
+    *,
+    user_type: UserType,
+    user_id: str,
+    auth_session_id: str,
+    refresh_token: str,
+    newcomer: bool = False,
 ) -> Tokens:
-    """Put a fresh access token beside a refresh token."""
+    """Make a fresh access token and return it with the refresh token. `newcomer`: see `customers.store.is_newcomer`."""
     access = runtime.tokens.make(
         user_type=user_type,
         user_id=user_id,
         auth_session_id=auth_session_id,
         now=runtime.now(),
         seconds=runtime.settings.access_token_seconds,
+        newcomer=newcomer,
     )
     return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
 
 
-async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any]) -> Tokens:
+async def issue(
+    runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any], newcomer: bool = False
+) -> Tokens:
     """Open an auth session for a device and return its tokens."""
     auth_session_id = ids.new_id()
     token = refresh.make(
@@ -52,5 +61,10 @@ async def issue(runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, 
     )
     log.info("signed in", user_type=user_type.value, user_id=user_id, auth_session_id=auth_session_id)
     return with_access(
-        runtime, user_type=user_type, user_id=user_id, auth_session_id=auth_session_id, refresh_token=token
+        runtime,
+        user_type=user_type,
+        user_id=user_id,
+        auth_session_id=auth_session_id,
+        refresh_token=token,
+        newcomer=newcomer,
     )

@@ -73,7 +73,7 @@ async def test_an_anonymous_customer_gets_tokens_and_has_no_name(world: World) -
     assert (customer["is_anonymous"], customer["display_name"], customer["phone"]) == (True, None, None)
     header, said = claims(answer["access_token"])
     assert (header["alg"], header["kid"]) == ("HS256", "test")
-    assert set(said) == {"sub", "typ", "sid", "aud", "iat", "exp", "jti"}
+    assert set(said) == {"sub", "typ", "sid", "aud", "iat", "exp", "jti", "newcomer"}
     assert (said["sub"], said["typ"], said["aud"]) == (customer["id"], "customer", "public")
     assert said["exp"] - said["iat"] == 900
 

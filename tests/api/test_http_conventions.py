@@ -291,7 +291,7 @@ async def test_a_refused_request_can_be_found_in_the_log(stack: Stack, http: aio
     await ask(http, stack.addresses.public + "/api/client/auth/me", headers={"X-Request-Id": name})
     lines = [json.loads(line) for line in stack.log("api").splitlines() if name in line]
     assert [(line["event"], line["code"], line["request_id"]) for line in lines] == [
-        ("refused", "UNAUTHENTICATED", name)
+        ("request", "UNAUTHENTICATED", name)
     ]
 
 
@@ -449,7 +449,7 @@ def listeners(stack: Stack) -> Iterator[list[Listener]]:
     public, internal = free_port(), free_port()
     stack.start(
         "api", key="cors", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), PUBLIC_CORS_ORIGINS=f"{APP},https://two.test",
-        INTERNAL_CORS_ORIGINS=DESK, RATE_LIMIT_PER_MINUTE="1", RATE_LIMIT_BURST="5",
+        INTERNAL_CORS_ORIGINS=DESK, RATE_LIMIT_ADDRESS_PER_MINUTE="1", RATE_LIMIT_ADDRESS_BURST="5",
     )  # fmt: skip
     stack.wait_ready("api", port=internal)
     yield [

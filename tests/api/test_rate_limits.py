@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import attrs
+import jwt
 import pytest
 import redis
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from core.bus.rate_limit import TAKE, Limit
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
 from tests.rules.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
-from tests.stack import CALLBACK_TOKEN, Stack, World
+from tests.stack import CALLBACK_TOKEN, Stack, World, refused
 from tools.embedded import running
 from tools.throwaway import free_port
 
@@ -60,7 +61,10 @@ def start_api(stack: Stack, key: str, **env: str) -> str:
 def doors() -> Iterator[Doors]:
     """A service of our own, because here the limit is low and Valkey dies."""
     made = Stack(
-        RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST), PUBLIC_CORS_ORIGINS=ORIGIN
+        RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST),
+        RATE_LIMIT_ADDRESS_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_ADDRESS_BURST=str(BURST),
+        OPERATOR_RATE_LIMIT_PER_MINUTE=str(2 * BURST), OPERATOR_SIGN_IN_PER_MINUTE=str(BURST),
+        PUBLIC_CORS_ORIGINS=ORIGIN,
     )  # fmt: skip
     yield Doors(made, made.addresses.public, start_api(made, "api2"))
     made.close()
@@ -87,9 +91,12 @@ class Visitor:
         self._headers = {"X-Forwarded-For": address or an_address()}
         self._token = token
 
-    async def ask(self, base: str, path: str = NOTHING, method: str = "GET", **headers: str) -> Answer:
+    async def ask(
+        self, base: str, path: str = NOTHING, method: str = "GET", *, body: Any = None, **headers: str
+    ) -> Answer:
         """One request."""
-        return await ask(self._http, base + path, method, token=self._token, headers={**self._headers, **headers})
+        sent = {**self._headers, **headers}
+        return await ask(self._http, base + path, method, token=self._token, headers=sent, body=body)
 
     async def storm(self, count: int, *bases: str, path: str = NOTHING) -> list[Answer]:
         """Many at once, in turn at each process."""
@@ -114,6 +121,14 @@ async def a_customer(doors: Doors, http: aiohttp.ClientSession) -> str:
     answer = await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
     assert answer.status == 201
     return answer.body["access_token"]
+
+
+def known(doors: Doors, token: str) -> str:
+    """The same customer's token as if they had paid before it was made."""
+    kid, secret = doors.stack.env["JWT_SECRETS"].split(":")
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert claims.pop("newcomer") is True
+    return jwt.encode(claims, secret, headers={"kid": kid})
 
 
 async def test_a_burst_is_exact_across_two_processes(doors: Doors, http: aiohttp.ClientSession) -> None:
@@ -141,11 +156,11 @@ async def test_a_refusal_says_when_to_come_again_and_lets_browsers_read_it(
     assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # a browser's question is free
 
 
-async def test_refusal_by_general_limit_increments_its_metric(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_refusal_by_address_limit_increments_its_metric(doors: Doors, http: aiohttp.ClientSession) -> None:
     await Visitor(http).storm(BURST + 2, doors.first)
     async with http.get(f"{doors.stack.addresses.internal}/metrics") as answer:
         figures = await answer.text()
-    counted = re.search(r'^sesi_limited_total\{limit="general"\} ([0-9.]+)$', figures, re.MULTILINE)
+    counted = re.search(r'^sesi_limited_total\{limit="address"\} ([0-9.]+)$', figures, re.MULTILINE)
     assert counted is not None
     assert float(counted[1]) >= 2
 
@@ -179,27 +194,122 @@ async def test_a_refusal_for_its_rate_can_be_found_in_the_log(doors: Doors, http
     answer = await visitor.ask(doors.first, **{"X-Request-Id": name})
     assert answer.said == (429, "RATE_LIMITED")
     lines = [json.loads(line) for line in doors.stack.log("api").splitlines() if name in line]
-    assert [(line["event"], line["code"]) for line in lines] == [("refused", "RATE_LIMITED")]
+    assert [(line["event"], line["code"]) for line in lines] == [("request", "RATE_LIMITED")]
 
 
-async def test_users_at_one_address_have_a_bucket_each_and_strangers_there_another(
+async def test_known_users_at_one_address_have_a_bucket_each_and_strangers_there_another(
     doors: Doors, http: aiohttp.ClientSession
 ) -> None:
-    address, tokens = an_address(), [await a_customer(doors, http) for _ in range(3)]
+    address, tokens = an_address(), [known(doors, await a_customer(doors, http)) for _ in range(3)]
     for token in tokens:
         assert await Visitor(http, address, token).passes(BURST + 3, *doors.both, path=ME) == BURST
     assert await Visitor(http, address).passes(BURST + 3, *doors.both) == BURST
     assert await Visitor(http).passes(1, *doors.both) == 1
 
 
+async def test_free_accounts_of_one_address_share_its_bucket(doors: Doors, http: aiohttp.ClientSession) -> None:
+    address, tokens = an_address(), [await a_customer(doors, http) for _ in range(5)]
+    visitors = [Visitor(http, address, token) for token in tokens]
+    assert sum([await visitor.passes(6, *doors.both, path=ME) for visitor in visitors]) == BURST
+    assert await Visitor(http, token=tokens[-1]).passes(BURST + 1, *doors.both, path=ME) == BURST  # nothing was taken
+
+
+async def test_address_bucket_no_longer_counts_a_customer_who_has_paid(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    world, address = World(doors.stack), an_address()
+    try:
+        customer = world.client()
+        customer._http.headers["X-Forwarded-For"] = an_address()
+        await customer.sign_in_anonymously("Dewi")
+        payment = await world.request(customer)
+        await Visitor(http, address).storm(BURST, doors.first)
+        payer = Visitor(http, address, customer.access_token)
+        assert (await payer.ask(doors.first, ME)).status == 429
+        assert (await world.webhook(payment))[0] == 200
+        await world.until(lambda: payer.ask(doors.second, ME), lambda answer: answer.status == 200)
+        fresh = await refresh(Visitor(http, address), doors.first, customer.refresh_token)
+        assert fresh.status == 200
+        assert "newcomer" not in jwt.decode(fresh.body["access_token"], options={"verify_signature": False})
+        await world.leave_searches()
+    finally:
+        await world.close()
+
+
+async def test_full_address_still_takes_polls_heartbeats_refreshes_and_published_keys(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    address, customer = an_address(), await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
+    stranger = Visitor(http, address)
+    await stranger.storm(BURST, doors.first)
+    assert (await stranger.ask(doors.first)).status == 429
+    assert (await Visitor(http, address, customer.body["access_token"]).ask(doors.first, POLL)).status == 200
+    assert (await stranger.ask(doors.first, "/api/mitra/status/heartbeat", "POST")).status == 401
+    assert (await stranger.ask(doors.first, "/.well-known/anything.json")).status == 404
+    assert (await refresh(stranger, doors.first, customer.body["refresh_token"])).status == 200
+
+
+async def refresh(visitor: Visitor, base: str, token: str | None) -> Answer:
+    """Present a refresh token."""
+    return await visitor.ask(base, "/api/shared/auth/refresh", "POST", body={"refresh_token": token})
+
+
+async def test_refresh_token_that_is_not_ours_is_charged_to_the_address(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    good = (await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")).body["refresh_token"]
+    visitor = Visitor(http)
+    forged = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
+    answers = [await refresh(visitor, doors.both[n % 2], forged) for n in range(BURST + 2)]
+    assert [answer.status for answer in answers] == [401] * BURST + [429] * 2
+    assert (await visitor.ask(doors.first)).status == 429
+    assert (await refresh(visitor, doors.first, good)).status == 200
+
+
+async def test_eleventh_rotation_in_a_minute_is_refused_and_repeats_do_not_count(stack: Stack, world: World) -> None:
+    """On the service without low limits, so that nothing else refuses."""
+    customer = await world.customer()
+    tokens = [customer.refresh_token]
+    for _ in range(10):
+        for _ in range(3):  # the successor's answer was lost, and again
+            fresh = await customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-1]})
+        tokens.append(fresh["refresh_token"])
+    error = await refused(customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-1]}), 429, "RATE_LIMITED")
+    assert 1 <= error["retry_after_seconds"] <= 60
+    repeated = await customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-2]})
+    assert repeated["refresh_token"] == tokens[-1]  # refused, not revoked
+    customer.access_token = repeated["access_token"]
+    assert await customer.get(ME)
+
+
+async def test_anonymous_sign_ins_of_an_address_are_limited_by_the_hour(stack: Stack, world: World) -> None:
+    address = {"X-Forwarded-For": an_address()}
+    client = world.client()
+    async with world.setting(anonymous_max_per_address_per_hour=0):
+        await refused(client.call("POST", "/api/shared/auth/anonymous", headers=address), 429, "RATE_LIMITED")
+    async with world.setting(anonymous_max_per_address_per_hour=3):
+        for _ in range(3):
+            assert await client.call("POST", "/api/shared/auth/anonymous", headers=address)
+        error = await refused(client.call("POST", "/api/shared/auth/anonymous", headers=address), 429, "RATE_LIMITED")
+        assert 60 <= error["retry_after_seconds"] <= 1_200
+        assert await client.call("POST", "/api/shared/auth/anonymous", headers={"X-Forwarded-For": an_address()})
+
+
 async def test_a_token_that_is_none_counts_as_its_address(doors: Doors, http: aiohttp.ClientSession) -> None:
-    address, good = an_address(), await a_customer(doors, http)
+    address, good = an_address(), known(doors, await a_customer(doors, http))
     bad = bad_tokens(doors.stack, good)
     answers = [await Visitor(http, address, token).ask(doors.first, ME) for token in bad.values()]
     assert len(answers) > BURST
     assert [answer.status for answer in answers] == [401] * BURST + [429] * (len(answers) - BURST)
     assert (await Visitor(http, address).ask(doors.second)).status == 429
     assert (await Visitor(http, address, good).ask(doors.second, ME)).status == 200
+
+
+async def test_ipv6_block_of_48_has_ten_times_what_each_64_has(doors: Doors, http: aiohttp.ClientSession) -> None:
+    block = f"2001:db8:{random.randrange(1, 65536):x}"
+    granted = [await Visitor(http, f"{block}:{n:x}::1").passes(BURST + 1, *doors.both) for n in range(1, 13)]
+    assert granted[:10] == [BURST] * 10
+    assert max(granted[10:]) < BURST  # one comes back in a second
 
 
 async def test_an_ipv6_network_is_one_address_and_a_mapped_ipv4_is_itself(
@@ -249,18 +359,26 @@ async def test_who_watches_and_the_gateway_are_never_refused(doors: Doors, http:
     assert (await visitor.ask(doors.first)).status == 429
 
 
-async def test_the_internal_listener_is_not_limited(doors: Doors, http: aiohttp.ClientSession) -> None:
-    base = doors.stack.addresses.internal
-    assert await Visitor(http).passes(60, base) == 60
-    world = World(doors.stack)
+async def test_internal_listener_limits_each_operator_and_the_sign_ins_of_an_address(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
+    base, world = doors.stack.addresses.internal, World(doors.stack)
     operator = await world.operator()
-    assert await Visitor(http, token=operator.access_token).passes(60, base, path="/internal/auth/me") == 60
+    passes = await Visitor(http, token=operator.access_token).passes(3 * BURST, base, path="/internal/auth/me")
+    assert 1 <= passes <= BURST  # the requests of `World` count as well
+    assert await Visitor(http).passes(60, base, path="/internal/auth/me") == 60  # nothing is behind a missing token
+    body = {"email": "nobody@example.test", "password": "not the password"}
+    answers = [await Visitor(http).ask(base, "/internal/auth/login", "POST", body=body) for _ in range(BURST + 1)]
+    assert {answer.code for answer in answers[:-1]} <= {"LOGIN_INVALID", "ACCOUNT_LOCKED", "RATE_LIMITED"}
+    assert answers[-1].said == (429, "RATE_LIMITED")
+    with redis.Redis.from_url(doors.stack.redis_url) as client:
+        client.flushall()  # for those who sign in after this
     await world.close()
 
 
 async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp.ClientSession) -> None:
     # It only counts strangers: for all else the processes of a service need one scale. A token in 30 s: half a real one.
-    slow = {"SESI_TIME_SCALE": "60", "RATE_LIMIT_PER_MINUTE": "2", "RATE_LIMIT_BURST": "3"}
+    slow = {"SESI_TIME_SCALE": "60", "RATE_LIMIT_ADDRESS_PER_MINUTE": "2", "RATE_LIMIT_ADDRESS_BURST": "3"}
     base = start_api(doors.stack, "slow", **slow)
     loop, visitor = asyncio.get_running_loop(), Visitor(http)
     began = loop.time()
@@ -279,7 +397,7 @@ async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp
 
 
 async def test_a_very_high_limit_loses_nothing(doors: Doors, http: aiohttp.ClientSession) -> None:
-    base = start_api(doors.stack, "high", RATE_LIMIT_PER_MINUTE="600000", RATE_LIMIT_BURST="2000")
+    base = start_api(doors.stack, "high", RATE_LIMIT_ADDRESS_PER_MINUTE="600000", RATE_LIMIT_ADDRESS_BURST="2000")
     visitor = Visitor(http)
     assert sum([await visitor.passes(100, base) for _ in range(20)]) == 2_000
     doors.stack.stop("high")
@@ -384,9 +502,10 @@ def test_the_script_grants_what_a_bucket_of_tokens_does(
             keys = [f"{prefix}:{which}" for which, _ in questions]
             args: list[Any] = [now, 1.0, SET_BACK]
             for _, wanted in questions:
-                args += [limit.interval, limit.tolerance, wanted]
+                args += [1, wanted, limit.interval, limit.tolerance]
             answers = client.eval(TAKE, len(keys), *keys, *args)
-            assert answers == [buckets[which].take(now, wanted) for which, wanted in questions]
+            granted = [buckets[which].take(now, wanted) for which, wanted in questions]
+            assert answers == [part for one in granted for part in (one, int(one < 0))]
             for which, key in {which: key for (which, _), key in zip(questions, keys, strict=True)}.items():
                 full_in_ms = (limit.burst - buckets[which].tokens) * limit.interval / 1000
                 assert client.pttl(key) > full_in_ms  # until then it says something

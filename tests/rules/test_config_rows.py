@@ -16,6 +16,7 @@ DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
     "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
     "otp_max_per_hour": 2000,
+    "anonymous_max_per_address_per_hour": 3000,
     "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,
     "cc_login_lockout_minutes": 15, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,

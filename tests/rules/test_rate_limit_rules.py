@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from core.base.errors import Kind
 from core.base.settings import read
 from core.bus import rate_limit
-from core.bus.rate_limit import Limit, RateLimit, RateLimited, _Question
+from core.bus.rate_limit import (
+    Answer,
+    Charge,
+    Charges,
+    Limit,
+    RateLimit,
+    RateLimited,
+    _Question,
+    charges_of_address,
+)
 
 NOW = 1_800_000_000_000_000  # µs; as large as real ones, where a float's steps are a quarter of one
 SET_BACK = 5_000_000
@@ -59,10 +68,14 @@ def a_process() -> RateLimit:
     return RateLimit(read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"}))
 
 
-def judged(process: RateLimit, limit: Limit, key: str, now: int) -> int:
-    future: asyncio.Future[int] = asyncio.Future(loop=asyncio.new_event_loop())
+def judged(process: RateLimit, limit: Limit, who: str, now: int) -> int:
+    return all_judged(process, (Charge(limit, who),), now)[0]
+
+
+def all_judged(process: RateLimit, charges: Charges, now: int) -> Answer:
+    future: asyncio.Future[Answer] = asyncio.Future(loop=asyncio.new_event_loop())
     future.get_loop().close()
-    return process._judge(_Question(key=key, limit=limit, now_us=now, answer=future))
+    return process._judge(_Question(charges=charges, now_us=now, answer=future))
 
 
 @given(LIMITS, STEPS)
@@ -139,6 +152,37 @@ def test_the_oldest_bucket_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, l
 )
 def test_only_a_very_high_limit_is_taken_in_advances(per_minute: int, burst: int, advance: int) -> None:
     assert Limit(name="test", per_minute=per_minute, burst=burst).advance == advance
+
+
+def test_request_refused_by_one_bucket_is_charged_to_none(limits: RateLimit) -> None:
+    user, address = Limit(name="user", per_minute=1, burst=5), Limit(name="address", per_minute=2, burst=2)
+    charges = (Charge(user, "u"), Charge(address, "a"))
+    assert [all_judged(limits, charges, NOW)[0] for _ in range(2)] == [1, 1]
+    assert all_judged(limits, charges, NOW) == (-30_000_000, 2)
+    assert [judged(limits, user, "u", NOW) for _ in range(3)] == [1, 1, 1]  # the refused one took nothing
+    assert all_judged(limits, charges, NOW) == (-60_000_000, 1)  # the longest wait counts
+
+
+@pytest.mark.parametrize(
+    ("host", "buckets"),
+    [
+        ("203.0.113.9", [("address", "203.0.113.9", 600)]),
+        ("::ffff:203.0.113.9", [("address", "203.0.113.9", 600)]),
+        ("2001:db8:1:2::5", [("address", "2001:db8:1:2::/64", 600), ("address_block", "2001:db8:1::/48", 6_000)]),
+        ("", [("address", "", 600)]),
+    ],
+)
+def test_ipv6_address_is_charged_by_64_and_by_48_with_ten_times_as_much(
+    host: str, buckets: list[tuple[str, str, int]]
+) -> None:
+    charges = charges_of_address(Limit(name="address", per_minute=1_200, burst=600), host)
+    assert [(charge.limit.name, charge.who, charge.limit.burst) for charge in charges] == buckets
+
+
+def test_limit_of_less_than_one_a_minute_counts_by_the_hour(limits: RateLimit) -> None:
+    limit = Limit(name="hourly", per_minute=10 / 60, burst=10)
+    assert [judged(limits, limit, "a", NOW) for _ in range(10)] == [1] * 10
+    assert judged(limits, limit, "a", NOW) == -360_000_000
 
 
 def test_the_refusal_is_429_rate_limited() -> None:

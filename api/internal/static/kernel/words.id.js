@@ -342,6 +342,7 @@ export const INDONESIAN = {
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
   "OTP requests for a phone in an hour.": "Permintaan OTP per telepon dalam sejam.",
   "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.": "Kode untuk pelanggan dalam sejam, seluruh layanan; separuhnya disisihkan untuk telepon yang sudah punya akun. 0: tanpa batas.",
+  "Anonymous sign-ins from an address in an hour.": "Masuk anonim dari satu alamat dalam sejam.",
   "OTP requests from an address in an hour.": "Permintaan OTP dari satu alamat dalam sejam.",
   "Wait before a code is sent again.": "Jeda sebelum kode dikirim lagi.",
   "Tries to verify one code.": "Percobaan memeriksa satu kode.",
