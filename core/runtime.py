@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from core.base import ids, logs, metrics
-from core.base.clock import Clock, monotonic, real_sleep
+from core.base.clock import SLEW_S, Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
 from core.base.keys import Keys
 from core.base.process import wait_for_second_signal
@@ -221,8 +221,13 @@ class Runtime:
             callback()
 
     async def _keep_clock(self) -> None:
+        changed = asyncio.Event()
+        self.db.on_new_epoch.append(changed.set)
         while True:
-            await real_sleep(CLOCK_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOCK_EVERY_S):
+                    await changed.wait()
+            changed.clear()
             try:
                 await self.set_clock()
             except AWAY:
@@ -233,7 +238,11 @@ class Runtime:
     async def set_clock(self) -> None:
         """Put our clock in step with the database's."""
         at, monotonic_at = await self.db.clock()
-        metrics.CLOCK_OFFSET.set(self.clock.set_real(at, at_monotonic=monotonic_at))
+        behind = self.clock.set_real(at, at_monotonic=monotonic_at)
+        metrics.CLOCK_OFFSET.set(behind)
+        if abs(behind) > SLEW_S:
+            metrics.CLOCK_STEPS.inc()
+            log.error("the database's clock was more than a second away", seconds=round(behind, 3))
 
     async def _keep_looking(self) -> None:
         looked = monotonic()
@@ -383,4 +392,5 @@ async def _open_clock(settings: Settings, db: Database) -> Clock:
         raise SettingsError(f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset")
     clock = Clock(anchor=anchor, scale=settings.sesi_time_scale)
     clock.set_real(at, at_monotonic=monotonic_at)
+    ids.follow(clock.real_microseconds)
     return clock

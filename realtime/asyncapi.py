@@ -46,8 +46,9 @@ gap. `auth_expiring` comes 60 s before the token ends: send `auth` again with a 
 
 **Delivery.** At least once. Frames with an `event_id` come again to whoever connects, for an hour, until one device \
 has acknowledged them: `message` by `delivered` or `read`, all others by `ack`. Drop an `event_id` that you have seen. \
-Event ids grow with time. One that was lost on its way comes late: where its id is smaller than that of an event you \
-have of the same session, acknowledge it, and keep what you know. \
+The ids of a session's events grow strictly in the order of its changes, whichever process made them. An event that was \
+lost on its way comes late: where its id is smaller than that of an event you have of the same session, acknowledge it, \
+and keep what you know. \
 Messages come in the order of `seq`, without gaps; what was missed is found by `sync`. Every device of a user gets every \
 frame.
 

@@ -9,8 +9,12 @@ import hashlib
 import os
 import re
 import secrets
+import threading
 import time
+from collections.abc import Callable
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MICROSECOND = dt.timedelta(microseconds=1)
 POOL_BYTES = 4096  # of randomness, fetched at once: a call of the system for each id is most of its cost
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
@@ -35,13 +39,63 @@ class _Pool:
         return self._bytes[end - size : end]
 
 
-_POOL = _Pool()
-os.register_at_fork(after_in_child=_POOL.forget)
+class _Times:
+    """The time parts of ids, strictly increasing: 48 bits of milliseconds and 12 bits of their fraction (RFC 9562, 6.2)."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, microseconds: int) -> int:
+        """Return the time part for a moment; the next larger one when the last id was of the same moment or a later one."""
+        milliseconds, rest = divmod(microseconds, 1000)
+        self._last = max(milliseconds << 12 | (rest << 12) // 1000, self._last + 1)
+        return self._last
+
+
+def _machine_time() -> int:
+    return time.time_ns() // 1000
+
+
+class _Source:
+    """Where the time of ids comes from, and which thread may make them; None: any."""
+
+    now: Callable[[], int] = staticmethod(_machine_time)
+    thread: int | None = None
+
+
+_POOL, _SOURCE = _Pool(), _Source()
+_TIMES, _EVENT_TIMES = _Times(), _Times()
+
+
+def _forget() -> None:
+    _POOL.forget()
+    _SOURCE.now, _SOURCE.thread = _machine_time, None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def follow(now: Callable[[], int]) -> None:
+    """Take the time of new ids, in microseconds since 1970, from the service's clock; from here on only this thread makes ids."""
+    _SOURCE.now, _SOURCE.thread = now, threading.get_ident()
 
 
 def new_id() -> str:
-    """Make a UUIDv7. Its time is the machine's: it orders rows, it is no fact. For one thread at a time."""
-    return _version_7(time.time_ns() // 1_000_000, _POOL.take(10))
+    """Make a UUIDv7, larger than every one that this process made before. Its time orders rows; it is not a fact."""
+    return _random(_TIMES.next(_SOURCE.now()))
+
+
+def new_event_id(at: dt.datetime) -> str:
+    """Make the id of an event: a UUIDv7 of a moment of the database's clock, larger than every event id made here before.
+
+    `at` is read while the event's session is locked, so the ids of a session's events grow whichever processes make them.
+    """
+    return _random(_EVENT_TIMES.next((at - EPOCH) // MICROSECOND))
+
+
+def _random(time_part: int) -> str:
+    assert _SOURCE.thread in (None, threading.get_ident()), "only the thread of the event loop makes ids"
+    return _version_7(time_part >> 12, (time_part & 0xFFF).to_bytes(2, "big") + _POOL.take(8))
 
 
 def id_of(moment: dt.datetime, name: bytes) -> str:

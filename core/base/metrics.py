@@ -54,6 +54,11 @@ OUTAGE_SECONDS = Counter(
     "sesi_outage_seconds_total", "Length of the outages that this process has recorded.", ["kind"], registry=REGISTRY
 )
 CLOCK_OFFSET = Gauge("sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY)
+CLOCK_STEPS = Counter(
+    "sesi_clock_steps_total",
+    "Times that the database's clock was more than a second away, so that this process followed in one step.",
+    registry=REGISTRY,
+)
 
 
 def exposition() -> bytes:

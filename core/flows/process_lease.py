@@ -86,6 +86,7 @@ class ProcessLease:
                 self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)
             for outage in ended:
                 self._count(outage)
+            await self._runtime.set_clock()  # it may be another server, and this machine may have stood still
             return  # the other processes begin again just now, too: who is missing is seen with the next renewal
         self._renewed_at = seen.now
         for kind, missing in OUTAGE_OF.items():

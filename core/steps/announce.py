@@ -22,9 +22,12 @@ from core.sessions.views import Person
 from core.storage.database import Tx
 
 
-def _notice(recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]) -> Notice:
+def _notice(
+    at: dt.datetime, recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]
+) -> Notice:
+    """Return an event for one recipient; `at` is the transaction's `event_time`, asked for when the session is locked."""
     return Notice(
-        event_id=ids.new_id(),
+        event_id=ids.new_event_id(at),
         recipient_id=recipient_id,
         recipient_type=recipient_type.value,
         event=frame["type"],
@@ -38,12 +41,13 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
     if not session_ids:
         return
     found = []
+    at = await tx.event_time()
     for two in await views.by_ids(tx, session_ids):
         for side in (UserType.CUSTOMER, UserType.MITRA):
             view = two.seen_by(side)
             party = view.mitra if side is UserType.MITRA else view.customer
             if party is not None:
-                found.append(_notice(party.id, side, view.id, {"type": event, "session": view, **more}))
+                found.append(_notice(at, party.id, side, view.id, {"type": event, "session": view, **more}))
         tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
     await deliveries.add(tx, found)
 
@@ -51,13 +55,13 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
 async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:
     """Tell both parties of the topic flag's new value; no push follows (contract 7)."""
     frame = {"type": "session_topic_updated", "session_id": session.id, "topic_sensitivity": topic_sensitivity}
-    await deliveries.add(tx, _both(session, frame))
+    await deliveries.add(tx, _both(await tx.event_time(), session, frame))
 
 
-def _both(session: Session, frame: dict[str, Any]) -> list[Notice]:
-    found = [_notice(session.customer_id, UserType.CUSTOMER, session.id, frame)]
+def _both(at: dt.datetime, session: Session, frame: dict[str, Any]) -> list[Notice]:
+    found = [_notice(at, session.customer_id, UserType.CUSTOMER, session.id, frame)]
     if session.mitra_id is not None:
-        found.append(_notice(session.mitra_id, UserType.MITRA, session.id, frame))
+        found.append(_notice(at, session.mitra_id, UserType.MITRA, session.id, frame))
     return found
 
 
@@ -66,19 +70,20 @@ async def extension_requested(tx: Tx, session: Session, extension: Extension) ->
     assert session.mitra_id is not None
     view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
     frame = {"type": "extension_requested", "extension": view}
-    await deliveries.add(tx, [_notice(session.mitra_id, UserType.MITRA, session.id, frame)])
+    await deliveries.add(tx, [_notice(await tx.event_time(), session.mitra_id, UserType.MITRA, session.id, frame)])
 
 
 async def extension_resolved(tx: Tx, session: Session, extension: Extension, *, to_mitra: bool) -> None:
     """Tell the customer, and the mitra if she was asked, what became of an extension."""
     view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
-    notices = _both(session, {"type": "extension_resolved", "extension": view})
+    notices = _both(await tx.event_time(), session, {"type": "extension_resolved", "extension": view})
     await deliveries.add(tx, notices if to_mitra else notices[:1])
 
 
 async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime]]) -> None:
     """Tell both parties that 180 s are left; each entry is (session, customer, mitra, expires_at)."""
     found = []
+    at = await tx.event_time()
     for session_id, customer_id, mitra_id, expires_at in parties:
         frame = {
             "type": "session_warning",
@@ -86,8 +91,8 @@ async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime
             "seconds_left": 180,
             "expires_at": expires_at,
         }
-        found.append(_notice(customer_id, UserType.CUSTOMER, session_id, frame))
-        found.append(_notice(mitra_id, UserType.MITRA, session_id, frame))
+        found.append(_notice(at, customer_id, UserType.CUSTOMER, session_id, frame))
+        found.append(_notice(at, mitra_id, UserType.MITRA, session_id, frame))
     await deliveries.add(tx, found)
 
 
@@ -114,7 +119,7 @@ async def pairing_status(
         frame["cause_tag"] = cause_tag
     if mitra is not None:
         frame["mitra"] = mitra
-    await deliveries.add(tx, [_notice(customer_id, UserType.CUSTOMER, session_id, frame)])
+    await deliveries.add(tx, [_notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
 
 
 # The open request of a session to one mitra (contract 5, GET /api/mitra/chat-requests).
@@ -129,12 +134,13 @@ async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
     if not mitra_ids:
         return
     found = []
+    at = await tx.event_time()
     rows = await tx.fetch(f"{REQUESTS} AND n.session_id = $1 AND n.mitra_id = ANY($2)", session_id, mitra_ids)
     for row in rows:
         request = {name: row[name] for name in row.keys() if name != "mitra_id"}  # noqa: SIM118 - a Record
         request["session_id"] = str(request["session_id"])
         frame = {"type": "chat_request", "request": request}
-        found.append(_notice(str(row["mitra_id"]), UserType.MITRA, session_id, frame))
+        found.append(_notice(at, str(row["mitra_id"]), UserType.MITRA, session_id, frame))
     await deliveries.add(tx, found)
 
 
@@ -148,7 +154,9 @@ async def requests_closed(
         "topic_sensitivity": topic_sensitivity,
         "reason": reason,
     }
-    await deliveries.add(tx, [_notice(mitra_id, UserType.MITRA, session_id, frame) for mitra_id in mitra_ids])
+    if mitra_ids:
+        at = await tx.event_time()
+        await deliveries.add(tx, [_notice(at, mitra_id, UserType.MITRA, session_id, frame) for mitra_id in mitra_ids])
 
 
 def deadline(tx: Tx, at: dt.datetime | None) -> None:

@@ -98,6 +98,7 @@ class Tx:
     def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
         self._connection = connection
         self._clock = clock
+        self._event_time: dt.datetime | None = None
         self.notices: list[Notice] = []
         self.signals: list[Signal] = []
 
@@ -109,6 +110,16 @@ class Tx:
         pass while a connection or a lock is waited for.
         """
         return self._clock()
+
+    async def event_time(self) -> dt.datetime:
+        """Return the one moment of the transaction's events, by the database's clock: when it was first asked for.
+
+        Locks are taken before, so it is later than the events of every change that this transaction has waited for.
+        """
+        at = self._event_time
+        if at is None:
+            at = self._event_time = await self.fetchval("SELECT clock_timestamp()")
+        return at
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Run a statement and return its rows."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.base.clock import Clock, monotonic
+from core.base.clock import SLEW_RATE, Clock, monotonic
 
 ANCHOR = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 NEAR_S = 0.5  # what a slow machine may take between two readings
@@ -41,6 +41,25 @@ def test_taking_over_the_databases_clock_tells_how_far_off_this_one_was():
     clock = clock_at(ANCHOR, scale=1)
     moved = clock.set_real(clock.real_now() + dt.timedelta(seconds=90), at_monotonic=monotonic())
     assert moved == pytest.approx(90, abs=NEAR_S)
+
+
+@pytest.mark.parametrize("seconds", [-0.9, -0.05, 0.05, 0.9])
+def test_a_small_difference_is_slewed_and_time_never_goes_backwards(seconds: float):
+    clock = clock_at(ANCHOR, scale=1)
+    began = monotonic()
+    before = clock.real_now()
+    clock.set_real(before + dt.timedelta(seconds=seconds), at_monotonic=monotonic())
+    times = [before, *(clock.real_now() for _ in range(1000))]
+    assert times == sorted(times)
+    assert (times[-1] - before).total_seconds() <= (monotonic() - began) * (1 + SLEW_RATE) + 0.001
+    late = began + abs(seconds) / SLEW_RATE + 0.1
+    assert clock._seconds(late) - clock._base - late == pytest.approx(seconds, abs=0.01)
+
+
+def test_a_difference_of_more_than_a_second_is_a_step():
+    clock = clock_at(ANCHOR, scale=1)
+    clock.set_real(clock.real_now() + dt.timedelta(seconds=20), at_monotonic=monotonic())
+    assert (clock.real_now() - ANCHOR).total_seconds() == pytest.approx(20, abs=NEAR_S)
 
 
 def test_times_are_aware_and_utc():
