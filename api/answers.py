@@ -22,6 +22,7 @@ STATUS = {
     Kind.FORBIDDEN: 403,
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
+    Kind.TOO_LATE: 408,
     Kind.TOO_LARGE: 413,
     Kind.INVALID: 422,
     Kind.LOCKED: 423,
@@ -45,6 +46,10 @@ class Refusal:
 INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message="Something went wrong on our side.")
 BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message="The body is over 64 KiB.")
 MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
+REQUEST_TIMEOUT = Refusal(status=408, code="REQUEST_TIMEOUT", message="The request did not arrive in time.")
+HEADERS_TOO_LARGE = Refusal(
+    status=431, code="HEADERS_TOO_LARGE", message="Send at most 100 header fields and 64 KiB of headers."
+)
 UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
 # The gateway and whoever watches the process are never slowed down (contract 2).
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
@@ -65,7 +70,7 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
     if _is_limited(handler, access):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:
-        yield MALFORMED
+        yield from (MALFORMED, REQUEST_TIMEOUT)
     takes_body = "GET" not in handler.http_methods and not access.foreign_body
     if takes_body:
         yield UNSUPPORTED_MEDIA_TYPE

@@ -13,7 +13,7 @@ from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
 from api import errors
-from api.answers import SIGN_IN, UNLIMITED, WEBHOOK
+from api.answers import REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import ids, logs, metrics
 from core.base.clock import as_text, monotonic
@@ -34,7 +34,7 @@ MAX_BODY = 65_536
 # How much is read of the body of a webhook call with a valid token; MAX_BODY and one byte are kept. Without a valid token
 # no more is read than is kept.
 MAX_READ = 8 * 1024 * 1024
-BODY_S = 20.0  # real: how long a body may take to arrive
+BODY_S = 15.0  # real: how long a body may take to arrive
 AVAILABILITY = "/api/client/mitras/availability"
 REFRESH = "/api/shared/auth/refresh"
 # What phones ask by the clock, and what finds keys: an address that is full must not take mitras offline.
@@ -280,15 +280,15 @@ def _request_id(headers: dict[str, str]) -> str:
     return given if SANE_ID.fullmatch(given) else ids.new_id()
 
 
-class Malformed(DomainError):
-    """The request can't be read."""
+class RequestTimeout(DomainError):
+    """The body did not arrive in time."""
 
-    kind = Kind.MALFORMED
-    code, message = errors.FRAMEWORK[400]
+    kind = Kind.TOO_LATE
+    code, message = REQUEST_TIMEOUT.code, REQUEST_TIMEOUT.message
 
 
 async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str], *, most: int) -> bytes | None:
-    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge, Malformed when it does not arrive."""
+    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge, RequestTimeout when it does not arrive."""
     announced = headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY and not _is_webhook(scope):
         raise TooLarge
@@ -298,7 +298,8 @@ async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str],
         async with asyncio.timeout(BODY_S):
             return await _read(scope, receive, most)
     except TimeoutError as error:
-        raise Malformed("The body did not arrive.") from error
+        metrics.LIMITED.labels("http_body_seconds").inc()
+        raise RequestTimeout from error
 
 
 def _is_webhook(scope: Scope) -> bool:
@@ -347,5 +348,7 @@ async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
     if error.retry_after_seconds is not None:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
+    if error.kind is Kind.TOO_LATE:  # the rest of the body would be read as the next request's
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

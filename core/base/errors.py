@@ -18,6 +18,7 @@ class Kind(enum.Enum):
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
+    TOO_LATE = "too_late"  # did not arrive in time
     TOO_LARGE = "too_large"
     LOCKED = "locked"
     TOO_SOON = "too_soon"

@@ -1,0 +1,264 @@
+"""HTTP/1.1 connections: bounds of time, size and number, and the one error body where no application answers yet.
+
+A client that sends nothing, or a byte at a time, holds a connection and nothing else. So each phase has an end: the headers
+of a request, its body, and the pause between two requests (uvicorn's keep-alive). What passes a bound is answered once,
+then read and discarded for a moment, because closing at once would take the answer away from a client that still sends.
+"""
+
+import asyncio
+import ipaddress
+import resource
+from collections import Counter
+from typing import Any, cast
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from api import errors
+from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
+from api.gatekeeper import BODY_S, own_headers
+from core.base import logs, metrics
+from core.base.errors import Unavailable
+from core.base.ids import new_id
+from core.base.settings import Settings
+from core.bus.rate_limit import RateLimited
+from core.runtime import Runtime
+
+HEADERS_S = (
+    10.0  # real, as all here: from the connection, or the first byte of a later request, to the end of the headers
+)
+KEEP_ALIVE_S = 75
+BODY_GRACE_S = 5.0  # the application answers a late body first, after BODY_S
+MAX_HEAD = 65_536  # bytes of a request line and its headers
+MAX_FIELDS = 100
+MAX_PIPELINED = 16  # requests behind the one that is being answered
+LINGER_S = 1.0  # after a refusal
+SPARE_FILES = 256  # descriptors that are not connections of clients
+
+
+class OneWrite:
+    """A transport that sends what is written in one turn of the event loop in one call of the system.
+
+    An answer's head and body are written one after the other; each call costs as much as a good part of the answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send with what else is written before the loop comes round."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(data)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            self._transport.write(data)
+
+    def write_eof(self) -> None:
+        """Send what waits, and close for writing."""
+        self.flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        self.flush()
+        self._transport.close()
+
+
+class Connections:
+    """Counts the open connections of a process, in all and for each peer that is not a trusted proxy."""
+
+    def __init__(self, settings: Settings) -> None:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        room = files - SPARE_FILES if files != resource.RLIM_INFINITY else settings.http_connections
+        self._most = max(1, min(settings.http_connections, room))
+        self._most_of_one = settings.http_connections_per_address
+        self._proxies = [ipaddress.ip_network(one, strict=False) for one in settings.trusted_proxies]
+        self._open = 0
+        self._of: Counter[str] = Counter()
+
+    def add(self, host: str) -> type[Unavailable | RateLimited] | None:
+        """Count a new connection. Returns the refusal when it is one too many; it must be removed all the same."""
+        self._open += 1
+        self._of[host] += 1
+        if self._open > self._most:
+            metrics.LIMITED.labels("http_connections").inc()
+            return Unavailable
+        if self._of[host] > self._most_of_one and not self._is_proxy(host):
+            metrics.LIMITED.labels("http_connections_per_address").inc()
+            return RateLimited
+        return None
+
+    def remove(self, host: str) -> None:
+        """Count a connection out."""
+        self._open -= 1
+        self._of[host] -= 1
+        if self._of[host] <= 0:
+            del self._of[host]
+
+    def _is_proxy(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return True  # a socket of this machine
+        return any(address in network for network in self._proxies)
+
+
+class HeadTooLarge(Exception):
+    """The headers pass a bound; the parser stops."""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection of a listener; `runtime` and `counts` are set by `protocol_of`."""
+
+    runtime: Runtime
+    counts: Connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin with a transport that writes an answer at once; the first headers are due."""
+        super().connection_made(cast("asyncio.Transport", OneWrite(transport, self.loop)))
+        self._host = self.client[0] if self.client else ""
+        self._head_size = self._fields = self._named = 0
+        self._in_head = True
+        self._in_body = self._refused = False
+        self._due: asyncio.TimerHandle | None = self.loop.call_later(HEADERS_S, self._headers_are_late)
+        too_many = self.counts.add(self._host)
+        if too_many is not None:
+            self._refuse(refusal_of(too_many), retry_after_s=1)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection out."""
+        self.counts.remove(self._host)
+        self._not_due()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, unless the connection was refused; what is not complete by then is due."""
+        if self._refused:
+            return
+        if not self._in_body:
+            self._head_size += len(data)
+        super().data_received(data)
+        if self._refused or self.transport.is_closing():
+            return
+        if self._in_head and self._head_size > MAX_HEAD:
+            self._refuse(HEADERS_TOO_LARGE, limit="http_headers")
+        elif self._due is None and self._in_body:
+            self._due = self.loop.call_later(BODY_S + BODY_GRACE_S, self._body_is_late)
+        elif self._due is None and (self.cycle is None or self.cycle.response_complete):
+            self._due = self.loop.call_later(HEADERS_S, self._headers_are_late)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head = True
+        self._fields = 0
+        self._named = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Count the request line."""
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a field."""
+        self._fields += 1
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._named += size
+        if self._named > MAX_HEAD or self._fields > MAX_FIELDS:
+            raise HeadTooLarge
+
+    def on_headers_complete(self) -> None:
+        """The headers came in time."""
+        self._not_due()
+        self._in_head, self._in_body = False, True
+        self._head_size = 0
+        if len(self.pipeline) >= MAX_PIPELINED:
+            metrics.LIMITED.labels("http_pipelined").inc()
+            self._refused = True
+            self.transport.abort()
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body, unless the connection was refused."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The body came in time."""
+        self._not_due()
+        self._in_body = False
+        if not self._refused:
+            super().on_message_complete()
+
+    def _not_due(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _headers_are_late(self) -> None:
+        self._due = None
+        metrics.LIMITED.labels("http_headers_seconds").inc()
+        if self._head_size:
+            self._refuse(REQUEST_TIMEOUT)
+        else:
+            self.transport.close()
+
+    def _body_is_late(self) -> None:
+        self._due = None
+        metrics.LIMITED.labels("http_body_seconds").inc()
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser refuses, and close."""
+        if self._refused:
+            return
+        if self._named > MAX_HEAD or self._fields > MAX_FIELDS:
+            self._refuse(HEADERS_TOO_LARGE, limit="http_headers")
+        else:
+            self._refuse(MALFORMED)
+
+    def _refuse(self, refusal: Refusal, *, limit: str | None = None, retry_after_s: int | None = None) -> None:
+        """Answer with a refusal, discard what still comes for a moment, and close."""
+        self._refused = True
+        self._not_due()
+        if limit is not None:
+            metrics.LIMITED.labels(limit).inc()
+        metrics.REFUSALS.labels(refusal.code).inc()
+        request_id = new_id()
+        content = msgspec.json.encode(errors.body(refusal.code, refusal.message, retry_after_seconds=retry_after_s))
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            *own_headers(request_id, self.runtime.now()),
+            (b"connection", b"close"),
+        ]
+        if retry_after_s is not None:
+            headers.append((b"retry-after", str(retry_after_s).encode()))
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(b"HTTP/1.1 %d \r\n" % refusal.status + head + b"\r\n" + content)
+        self.transport.write_eof()
+        self._due = self.loop.call_later(LINGER_S, self.transport.close)
+        logs.write_line(
+            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
+             "address": self._host, "request_id": request_id},
+            at=self.runtime.clock.real_now(),
+        )  # fmt: skip
+
+
+def protocol_of(runtime: Runtime, counts: Connections) -> type[Connection]:
+    """Return the protocol class of a listener."""
+    return type("Protocol", (Connection,), {"runtime": runtime, "counts": counts})

@@ -1,0 +1,205 @@
+"""Connections that send too little, too slowly or too much, and those that are too many."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from tests.access.wire import ask
+from tests.stack import Stack, World, new_id
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+START = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    """Connections."""
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) -> bytes:
+    """Send parts over one connection and return everything that came back before the service closed it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def send() -> None:
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause)
+        except ConnectionError:
+            return
+
+    sending = asyncio.create_task(send())
+    got = b""
+    try:
+        async with asyncio.timeout(timeout):
+            while part := await reader.read(65_536):
+                got += part
+    except ConnectionError:
+        pass
+    finally:
+        sending.cancel()
+        writer.close()
+    return got
+
+
+def code_of(raw: bytes) -> tuple[int, str]:
+    """Status and code of an answer."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"x-request-id: " in head
+    assert b"x-server-time: " in head
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        START + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
+        START + b"X-Long: " + b"a" * 300_000,
+        START + b"".join(b"X-%d: 1\r\n" % n for n in range(101)) + b"\r\n",
+        START + b"a: 1\r\n" * 40_000 + b"\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["70 KB", "300 KB, unfinished", "103 fields", "40,000 fields", "address of 70 KB"],
+)
+@pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
+async def test_headers_over_a_bound_are_431(stack: Stack, listener: str, data: bytes) -> None:
+    assert code_of(await sent(stack.ports[listener], data)) == (431, "HEADERS_TOO_LARGE")
+
+
+async def test_header_of_16_mib_is_cut_off_early(stack: Stack) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
+    writer.write(START + b"X-Long: ")
+    sent_bytes, chunk = 0, b"a" * 65_536
+    try:
+        async with asyncio.timeout(20):
+            while sent_bytes < 16 * 2**20:
+                writer.write(chunk)
+                await writer.drain()
+                sent_bytes += len(chunk)
+            assert (await reader.read()).startswith(b"HTTP/1.1 431")
+    except ConnectionError:
+        pass  # it was closed while we sent
+    finally:
+        writer.close()
+
+
+async def test_a_hundred_fields_and_60_kb_are_read(stack: Stack) -> None:
+    fields = b"".join(b"X-%d: 1\r\n" % n for n in range(97))
+    raw = await sent(stack.ports["PUBLIC"], START + fields + b"Y: " + b"a" * 60_000 + b"\r\nConnection: close\r\n\r\n")
+    assert raw.startswith(b"HTTP/1.1 200")
+
+
+async def test_unfinished_requests_end_in_time_and_a_slow_body_is_408(stack: Stack) -> None:
+    port, loop = stack.ports["PUBLIC"], asyncio.get_running_loop()
+    post = b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+    began = loop.time()
+    silent, half, trickle, newlines, later, body = await asyncio.gather(
+        sent(port),
+        sent(port, b"GET /healthz HTTP/1.1\r\nHost: "),
+        sent(port, *[b"GET /healthz HTTP/1.1\r\n", *[b"X: 1\r\n"] * 60], pause=0.5),
+        sent(port, *[b"\r\n"] * 60, pause=0.5),
+        sent(port, START + b"\r\n", *[b"GET /heal"], pause=0.5),
+        sent(port, post, *[b"{"] * 60, pause=0.5),
+    )
+    assert silent == b""
+    assert code_of(half) == code_of(trickle) == (408, "REQUEST_TIMEOUT")
+    assert newlines == b"" or code_of(newlines) == (408, "REQUEST_TIMEOUT")
+    assert later.startswith(b"HTTP/1.1 200")
+    assert later.count(b"HTTP/1.1 ") == 2
+    assert b" 408 " in later
+    assert code_of(body) == (408, "REQUEST_TIMEOUT")
+    assert loop.time() - began < 29
+
+
+async def test_pipelined_requests_are_answered_in_order_and_too_many_end_the_connection(stack: Stack) -> None:
+    last = START + b"Connection: close\r\n\r\n"
+    raw = await sent(stack.ports["PUBLIC"], (START + b"\r\n") * 5 + last)
+    assert raw.count(b"HTTP/1.1 200") == 6
+    assert (await sent(stack.ports["PUBLIC"], (START + b"\r\n") * 5_000 + last)).count(b"HTTP/1.1 200") < 5_000
+
+
+@pytest.fixture
+def few() -> Iterator[Stack]:
+    """A service that takes few connections, behind no proxy."""
+    made = Stack(HTTP_CONNECTIONS="8", HTTP_CONNECTIONS_PER_ADDRESS="4", TRUSTED_PROXIES="192.0.2.1")
+    yield made
+    made.close()
+
+
+async def test_connections_are_bounded_for_each_address_and_in_all(few: Stack, http: aiohttp.ClientSession) -> None:
+    port = few.ports["PUBLIC"]
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+    refused = await sent(port, START + b"\r\n")
+    assert code_of(refused) == (429, "RATE_LIMITED")
+    assert b"retry-after: 1\r\n" in refused
+    for n in range(2, 6):  # other addresses of loopback
+        held.append(await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{n}", 0)))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0))
+    raw = await reader.read()
+    assert code_of(raw) == (503, "UNAVAILABLE")
+    assert b"retry-after: 1\r\n" in raw
+    writer.close()
+    for _, one in held:
+        one.close()
+
+    async def answered() -> int:
+        try:
+            return (await ask(http, few.addresses.public + "/healthz")).status
+        except (aiohttp.ClientError, AssertionError):
+            return 0
+
+    await World(few).until(answered, lambda status: status == 200)
+
+
+# -- the log
+
+
+async def test_every_request_has_one_line_in_the_log_without_personal_data(
+    stack: Stack, world: World, http: aiohttp.ClientSession
+) -> None:
+    customer: Client = await world.customer("Name of a person")
+    url, names = stack.addresses.public, {kind: new_id() for kind in ("own", "missing", "denied", "internal")}
+    secret = "a-secret-in-a-query"
+    await ask(
+        http,
+        f"{url}/api/client/auth/me?q={secret}",
+        token=customer.access_token,
+        headers={"X-Request-Id": names["own"]},
+    )
+    await ask(http, f"{url}/nothing/{secret}", headers={"X-Request-Id": names["missing"]})
+    await ask(http, f"{url}/api/mitra/auth/me", token=customer.access_token, headers={"X-Request-Id": names["denied"]})
+    await ask(http, f"{stack.addresses.internal}/internal/auth/me", headers={"X-Request-Id": names["internal"]})
+
+    def line_of(kind: str) -> dict[str, object]:
+        [line] = [json.loads(line) for line in stack.log("api").splitlines() if names[kind] in line]
+        assert line["event"] == "request"
+        assert line["ms"] >= 0
+        assert re.fullmatch(r"[0-9.:a-f]+", line["address"])
+        return line
+
+    own = line_of("own")
+    assert (own["method"], own["route"], own["status"], own["user_id"]) == (
+        "GET",
+        "/api/client/auth/me",
+        200,
+        customer.user["id"],
+    )
+    assert own["user_type"] == "customer"
+    assert own["auth_session_id"]
+    assert own["bytes_out"]
+    missing = line_of("missing")
+    assert (missing["route"], missing["status"], missing["code"]) == ("unknown", 404, "NOT_FOUND")
+    denied = line_of("denied")
+    assert (denied["status"], denied["code"], denied["user_id"]) == (403, "FORBIDDEN", customer.user["id"])
+    assert line_of("internal")["code"] == "UNAUTHENTICATED"
+    assert secret not in stack.log("api")
+    assert "Name of a person" not in stack.log("api")
