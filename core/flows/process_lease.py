@@ -4,12 +4,14 @@ How this works: a process that cannot write keeps the moment of its last success
 it records the time since then as an outage of the database, except for what other processes covered. A process that has
 just started knows nothing, but finds in the rows when the last process of its kind was alive. So every gap is found by
 whichever process comes back first, also when all of them died. A process that stood still counts as dead for that time.
+
+A process whose event loop is late, as while thousands of phones come back at once, keeps its lease but begins a new series
+of renewals: it could not take every heartbeat, so no mitra's silence counts until the crowd is served.
 """
 
 import asyncio
 import datetime as dt
 import socket
-from collections.abc import Callable
 
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
@@ -20,6 +22,7 @@ from core.runtime import AWAY, Runtime
 
 ATTEMPT_S = 1.0  # for one renewal
 AGAIN_S = 0.25  # after a renewal that failed
+LATE_S = 1.0  # by which the event loop is late when it is overloaded
 KEEP_PROCESSES = dt.timedelta(days=1)
 KEEP_OUTAGES = dt.timedelta(
     days=400
@@ -29,15 +32,13 @@ log = logs.get("outages")
 
 
 class ProcessLease:
-    """The lease of this process. `steady` returns False while it refuses clients because it is overloaded."""
+    """The lease of this process."""
 
-    def __init__(
-        self, runtime: Runtime, kind: ProcessKind, *, port: int, steady: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, runtime: Runtime, kind: ProcessKind, *, port: int) -> None:
         self._runtime = runtime
         name = f"{kind} {socket.gethostname()}:{port}"
         self._place = store.Place(name=name, kind=kind, scale=runtime.clock.scale)
-        self._steady = steady
+        self._is_steady = True  # the event loop came round in time
         self._renewed_at: dt.datetime | None = None  # in service time; None after a start and a standstill
         self._succeeded_at = self._looked_at = monotonic()
         self._open: set[OutageKind] = set()
@@ -53,7 +54,10 @@ class ProcessLease:
             self._looked_at = began
             async with self._turn:
                 renewed = self._is_ended or await self._try()
-            await real_sleep(max(0.0, began + rules.RENEW_EVERY_S - monotonic()) if renewed else AGAIN_S)
+            pause = max(0.0, began + rules.RENEW_EVERY_S - monotonic()) if renewed else AGAIN_S
+            due = monotonic() + pause
+            await real_sleep(pause)
+            self._is_steady = monotonic() - due < LATE_S
 
     async def end(self) -> None:
         """End the lease, because the process stops; without the database it ends some seconds later."""
@@ -80,7 +84,7 @@ class ProcessLease:
         return True
 
     async def _renew(self) -> None:
-        seen = await store.renew(self._runtime.db, self._place, steady=self._steady())
+        seen = await store.renew(self._runtime.db, self._place, steady=self._is_steady)
         if not seen.renewed:
             async with self._runtime.transaction() as tx:
                 self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)

@@ -2,10 +2,12 @@
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from core.flows.process_lease import LATE_S, ProcessLease
 from core.outages import store
 from core.outages.rules import GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.outages.store import Place
@@ -210,6 +212,40 @@ def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be
         await begin(empty, HUB)
         seen = await store.renew(db, HUB, steady=False)
         assert (await able_since())[0] == seen.now  # it turned clients away
+
+    empty.run(play())
+
+
+def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty: Stage) -> None:
+    async def play() -> None:
+        runtime = empty.runtime
+        lease = ProcessLease(runtime, ProcessKind.REALTIME, port=1)
+        life = asyncio.create_task(lease.run())
+
+        async def series() -> tuple[dt.datetime, dt.datetime]:
+            row = await runtime.db.fetchrow("SELECT since_at, alive_at FROM service_processes WHERE kind = 'realtime'")
+            return (row["since_at"], row["alive_at"]) if row is not None else (runtime.now(), runtime.now())
+
+        async def renewed(after: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+            async with asyncio.timeout(20):
+                while True:
+                    found = await series()
+                    if found[1] > after:
+                        return found
+                    await asyncio.sleep(0.05)
+
+        try:
+            began, alive = await renewed(runtime.now())
+            since, alive = await renewed(alive)
+            assert since >= began
+            time.sleep(LATE_S + 1.2)  # noqa: ASYNC251 - the event loop is busy, as with thousands of handshakes
+            late = runtime.now()
+            since, _ = await renewed(late)
+            assert since >= late - dt.timedelta(seconds=1)
+            assert await recorded(empty) == []  # the lease was kept
+        finally:
+            life.cancel()
+            await lease.end()
 
     empty.run(play())
 
