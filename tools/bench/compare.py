@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import pathlib
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tools import environment
-from tools.bench import revision
+from tools.bench import http, revision
 from tools.bench.figures import number, spread
 from tools.bench.machine import describe, yardstick
 from tools.bench.main import BENCHES, Bench
@@ -73,7 +74,7 @@ def compare(asked: Asked, console: Console) -> int:
             one = Compared(name=bench.name, load=bench.load)
             try:
                 _measure(bench, rev, asked, one, console)
-            except BenchFailed as error:
+            except (BenchFailed, http.Refused) as error:
                 console.print(f"[red]{bench.name}: {error}[/]")
                 failed = True
                 continue
@@ -177,9 +178,10 @@ def as_json(done: list[Compared], rev: revision.Revision) -> dict[str, Any]:
                 "before": one.before,
                 "ratios": {
                     found.figure: {
-                        "median": found.median,
-                        "min": found.least,
-                        "max": found.most,
+                        **{
+                            name: value if math.isfinite(value) else None  # JSON has no infinity
+                            for name, value in (("median", found.median), ("min", found.least), ("max", found.most))
+                        },
                         "verdict": None if found.figure in ABOUT_THE_MACHINE else found.verdict.value,
                     }
                     for found in one.ratios()

@@ -77,7 +77,7 @@ def bench(asked: Asked, console: Console) -> int:
 
 def default_limits() -> dict[str, str]:
     """Return settings that undo the raised limits of other benches: a blank one counts as unset."""
-    return {name: "" for name in settings.names() if name.startswith(("RATE_LIMIT", "WS_"))}
+    return {name: "" for name in settings.names() if name.startswith(("RATE_LIMIT", "WS_", "OPERATOR_"))}
 
 
 async def _phases(asked: Asked, service: Service, console: Console) -> list[Phase]:
