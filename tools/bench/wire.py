@@ -7,11 +7,14 @@ comes back tells which message it is, and whether it came in its turn.
 import asyncio
 import collections
 import secrets
+import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import cast
 
 clock = time.perf_counter
+IP_BIND_ADDRESS_NO_PORT = 24  # of Linux; Python 3.11 has no name for it
 UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -19,6 +22,24 @@ UPGRADE = (
 WORDS = "a message of ordinary length, as people write it in a chat"
 CLIENT_ID = b'"client_message_id":"'
 COUNTER_AT = len(CLIENT_ID) + 24  # the last 12 of a UUID's 36 characters
+
+
+async def connected(source: str, port: int) -> socket.socket:
+    """Return a connection to a port of this machine that comes from a given loopback address. Raises OSError.
+
+    The kernel chooses the port only when it connects. Choosing it at `bind` takes ever longer with thousands of connections.
+    """
+    made = socket.socket()
+    try:
+        made.setblocking(False)
+        if sys.platform == "linux":
+            made.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        made.bind((source, 0))
+        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def client_frame(payload: bytes) -> bytes:

@@ -20,9 +20,9 @@ from typing import Any
 import attrs
 import uvloop
 
-from tools.bench.wire import UPGRADE, client_frame
+from tools.bench.wire import UPGRADE, client_frame, connected
 
-NICENESS = 10
+NICENESS = 5
 ANSWER_S = 20.0  # how long an attacker waits for an answer
 CHAT, PAIRING = "/ws/chat", "/ws/pairing"
 SOCKETS_EACH = 8  # on each of the two paths, all of one account
@@ -63,9 +63,10 @@ class Done:
 Attack = Callable[[Plan, Done], Awaitable[None]]
 
 
-def _address(kind: str) -> tuple[str, int]:
-    """Return the loopback address of a kind of attacker: limits by address must reach no other kind."""
-    return f"127.0.2.{1 + list(ATTACKS).index(kind)}", 0
+async def _connect(kind: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect from the loopback address of a kind of attacker: limits by address must reach no other kind."""
+    sock = await connected(f"127.0.2.{1 + list(ATTACKS).index(kind)}", port)
+    return await asyncio.open_connection(sock=sock)
 
 
 # -- HTTP
@@ -93,7 +94,7 @@ async def _asks(kind: str, port: int, requests: "asyncio.Queue[bytes]", done: Do
     while True:
         writer = None
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=_address(kind))
+            reader, writer = await _connect(kind, port)
             while True:
                 request = await requests.get()
                 done.sent += 1
@@ -169,7 +170,7 @@ async def _refreshes(plan: Plan, done: Done) -> None:
         writer = None
         try:
             async with asyncio.timeout(ANSWER_S):
-                reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address("refresh"))
+                reader, writer = await _connect("refresh", plan.public)
                 body = json.dumps({"refresh_token": token}).encode()
                 writer.write(_request("/api/shared/auth/refresh", body))
                 done.sent += 1
@@ -198,7 +199,7 @@ async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> N
     async def hold(said: bytes) -> None:
         writer = None
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address(kind))
+            reader, writer = await _connect(kind, plan.public)
             writer.write(said)
             done.sent += 1
             head = await reader.read(12)
@@ -225,7 +226,7 @@ async def _header(plan: Plan, done: Done) -> None:
     while True:
         writer = None
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", plan.public, local_addr=_address("header"))
+            reader, writer = await _connect("header", plan.public)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: bench\r\nX-Long: ")
             done.sent += 1
             for _ in range(max(1, size // CHUNK)):
@@ -245,7 +246,7 @@ async def _header(plan: Plan, done: Done) -> None:
 # -- sockets
 
 
-def _flood(kind: str, frame: Callable[[Plan], bytes], rate: int, batch: int) -> Attack:
+def _flood(kind: str, frame: Callable[[str], bytes], rate: int, batch: int) -> Attack:
     """Return an attack from 16 sockets of one account that send a frame at `rate` a second, all together."""
 
     async def attack(plan: Plan, done: Done) -> None:
@@ -259,21 +260,22 @@ def _flood(kind: str, frame: Callable[[Plan], bytes], rate: int, batch: int) -> 
 
 
 async def _socket(
-    kind: str, path: str, plan: Plan, done: Done, frame: Callable[[Plan], bytes], batch: int, pause: float
+    kind: str, path: str, plan: Plan, done: Done, frame: Callable[[str], bytes], batch: int, pause: float
 ) -> None:
-    """Flood from one socket, and from the next one when it is closed."""
-    auth = client_frame(b'{"type":"auth","token":"%s"}' % plan.tokens[0].encode())
+    """Flood from one socket, and from the next one when it is closed. Each kind has an account."""
+    token = plan.tokens[list(ATTACKS).index(kind) % len(plan.tokens)]
+    auth = _auth(token)
     while True:
         writer = listener = None
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", plan.realtime, local_addr=_address(kind))
+            reader, writer = await _connect(kind, plan.realtime)
             writer.write(UPGRADE.format(path=path).encode())
             status = (await reader.readuntil(b"\r\n\r\n"))[9:12].decode()
             if status == "101":
                 writer.write(auth)
                 listener = asyncio.create_task(_listen(reader, done))
                 while not listener.done():
-                    writer.write(b"".join(frame(plan) for _ in range(batch)))
+                    writer.write(b"".join(frame(token) for _ in range(batch)))
                     done.sent += batch
                     await writer.drain()
                     await asyncio.sleep(pause)
@@ -305,16 +307,16 @@ async def _listen(reader: asyncio.StreamReader, done: Done) -> None:
                 return
 
 
-def _sync(_: Plan) -> bytes:
+def _sync(_: str) -> bytes:
     return client_frame(b'{"type":"sync","session_id":"%s","after":0}' % str(uuid.UUID(bytes=os.urandom(16))).encode())
 
 
-def _ack(_: Plan) -> bytes:
+def _ack(_: str) -> bytes:
     return client_frame(b'{"type":"ack","event_id":"%s"}' % str(uuid.UUID(bytes=os.urandom(16))).encode())
 
 
-def _auth(plan: Plan) -> bytes:
-    return client_frame(b'{"type":"auth","token":"%s"}' % plan.tokens[0].encode())
+def _auth(token: str) -> bytes:
+    return client_frame(b'{"type":"auth","token":"%s"}' % token.encode())
 
 
 async def _neighbour(_plan: Plan, _done: Done) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from tools.bench import people
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.bench.wire import ChatWire, Tally
+from tools.bench.wire import ChatWire, Tally, connected
 from tools.service import Service
 
 PAIRS, MESSAGES_PER_SECOND = 50, 100  # one message a second and person
@@ -74,9 +74,8 @@ class Payers:
             ]
             sides[0].other, sides[1].other = sides[1], sides[0]
             for side in sides:
-                await loop.create_connection(
-                    lambda side=side: side, "127.0.0.1", self._service.ports["REALTIME"], local_addr=(PAIRS_FROM, 0)
-                )
+                sock = await connected(PAIRS_FROM, self._service.ports["REALTIME"])
+                await loop.create_connection(lambda side=side: side, sock=sock)
             self._wires += sides
         await until(lambda: self._tally.ready == len(self._wires), "every pair is connected")
 
@@ -192,7 +191,7 @@ async def _timed(port: int, address: str, request: bytes, latencies: list[float]
     began, writer, status = clock(), None, b""
     try:
         async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+            reader, writer = await asyncio.open_connection(sock=await connected(address, port))
             writer.write(request)
             status = (await reader.readuntil(b"\r\n\r\n"))[9:12]
     except (OSError, asyncio.IncompleteReadError, TimeoutError):

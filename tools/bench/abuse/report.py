@@ -149,7 +149,7 @@ def section(phases: list[Phase], machine: dict[str, str]) -> str:
         f"{WEBHOOK_MS:.0f} ms, `/healthz` {PROBE_MS:.0f} ms,",
         "no failed call, no refused refresh.",
         "",
-        "The attackers run in one process with a niceness of 10 and bounded rates, on the same two processors. *Own lag* is how late the",
+        "The attackers run in one process with a niceness of 5 and bounded rates, on the same two processors. *Own lag* is how late the",
         "measuring process woke up, and is part of every latency. *neighbour* is no attack: that process only keeps a processor busy, which",
         "shows how much of a latency is due to the generator.",
         "",
