@@ -24,6 +24,7 @@ from tools.bench.wire import UPGRADE, client_frame, connected
 
 NICENESS = 5
 ANSWER_S = 20.0  # how long an attacker waits for an answer
+DEVICE_S = 30.0  # how long a device does, also after the attack is over
 CHAT, PAIRING = "/ws/chat", "/ws/pairing"
 SOCKETS_EACH = 8  # on each of the two paths, all of one account
 FRAMES_PER_SECOND, PINGS_PER_SECOND = 4_000, 20_000  # over all sockets of a flood
@@ -169,7 +170,7 @@ async def _refreshes(plan: Plan, done: Done) -> None:
     async def device(token: str) -> None:
         writer = None
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(DEVICE_S):
                 reader, writer = await _connect("refresh", plan.public)
                 body = json.dumps({"refresh_token": token}).encode()
                 writer.write(_request("/api/shared/auth/refresh", body))
@@ -349,12 +350,12 @@ ATTACKS: dict[str, Attack] = {
 
 
 async def attack(plan: Plan) -> dict[str, Done]:
-    """Run the kinds of a plan side by side until its time is over; return what each did."""
+    """Run the kinds of a plan side by side until its time is over, and every device is answered; return what each did."""
     done = {kind: Done() for kind in plan.kinds}
 
     async def until_over(kind: str) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(plan.seconds):
+            async with asyncio.timeout(plan.seconds + (DEVICE_S if kind == "refresh" else 0)):
                 await ATTACKS[kind](plan, done[kind])
 
     async with asyncio.TaskGroup() as group:
