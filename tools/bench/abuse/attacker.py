@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import secrets
 import sys
 import time
@@ -168,20 +169,25 @@ async def _refreshes(plan: Plan, done: Done) -> None:
     began = time.monotonic()
 
     async def device(token: str) -> None:
-        writer = None
+        request = _request("/api/shared/auth/refresh", json.dumps({"refresh_token": token}).encode())
         try:
             async with asyncio.timeout(DEVICE_S):
-                reader, writer = await _connect("refresh", plan.public)
-                body = json.dumps({"refresh_token": token}).encode()
-                writer.write(_request("/api/shared/auth/refresh", body))
-                done.sent += 1
-                done.answers[await _answer(reader)] += 1
+                while (status := await ask(request)) == "503":  # busy: an app tries again
+                    done.answers[status] += 1
+                    await asyncio.sleep(1 + random.random())
+                done.answers[status] += 1
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             done.cut_off += 1
-        finally:
-            if writer is not None:
-                writer.close()
         done.seconds = time.monotonic() - began
+
+    async def ask(request: bytes) -> str:
+        reader, writer = await _connect("refresh", plan.public)
+        try:
+            writer.write(request)
+            done.sent += 1
+            return await _answer(reader)
+        finally:
+            writer.close()
 
     async with asyncio.TaskGroup() as group:
         for token in plan.refresh:
