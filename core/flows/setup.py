@@ -2,7 +2,7 @@
 
 import attrs
 
-from core.base import ids
+from core.base import ids, names
 from core.base.errors import ValidationFailed
 from core.config import store as config_store
 from core.customers import store as customers
@@ -95,8 +95,7 @@ async def create_operator(runtime: Runtime, *, email: str, display_name: str, ro
     """
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email:
         raise ValidationFailed.of("email", "is an address of at most 255 characters")
-    if not 1 <= len(display_name.strip()) <= 100:
-        raise ValidationFailed.of("display_name", "has 1 to 100 characters")
+    display_name = names.checked(display_name)
     passwords.check_new(password)
     hashed = await runtime.passwords.make(password)
     async with runtime.transaction() as tx:

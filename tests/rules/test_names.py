@@ -1,0 +1,51 @@
+"""Names that people are shown: a length, and nothing that hides or turns round what others read."""
+
+import pytest
+
+from core.base import names
+from core.base.errors import ValidationFailed
+
+
+def reason(name: str) -> str:
+    with pytest.raises(ValidationFailed) as caught:
+        names.checked(name, field="name")
+    assert caught.value.details is not None
+    (field,) = caught.value.details["fields"]
+    assert field["field"] == "name"
+    return field["message"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Dewi",
+        "d",
+        "x" * 100,
+        "I Gusti Ngurah Rai",
+        "O\u2019Brien",
+        "\u0645\u0631\u064a\u0645",
+        "\u5c0f\u6797",
+        "Ayu \U0001f469\u200d\U0001f52c",
+    ],
+)
+def test_usual_names_are_taken_as_they_are(name: str):
+    assert names.checked(f"  {name} ") == name
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t\n", "x" * 101])
+def test_a_name_has_a_length(name: str):
+    assert reason(name) == "must be 1 to 100 characters long"
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["\n", "\r", "\t", "\0", "\x1b", "\x85", "\u2028", "\u2029", "\u202e", "\u2066", "\u200b", "\u200e", "\ufeff", "\u00ad",
+     "\U000e0041", "\ud800"],
+)  # fmt: skip
+def test_control_characters_line_breaks_and_invisible_signs_are_refused(sign: str):
+    assert reason(f"De{sign}wi") == "must not contain line breaks, control or invisible characters"
+
+
+@pytest.mark.parametrize("name", ["\u200d", "\u200d \u200d"])
+def test_a_name_can_be_seen(name: str):
+    assert reason(name) == "must contain a visible character"
