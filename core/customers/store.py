@@ -12,6 +12,15 @@ from core.storage.records import as_dict, one
 COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
 
 
+NEWEST = 20  # anonymous rows of an account that count without a payment
+# The caller's ids, beside their own (contract 3): of each account in $1 the anonymous rows that joined it last, and every
+# one with a payment that is pending or was paid. Anonymous rows are free to make, so all of them would have no bound.
+JOINED_IDS = f"""SELECT o.owner::text, ids.id::text FROM unnest($1::uuid[]) AS o(owner) CROSS JOIN LATERAL (
+    (SELECT id FROM customers WHERE account_belongs_to = o.owner ORDER BY joined_real_at DESC NULLS LAST LIMIT {NEWEST})
+    UNION
+    (SELECT c.id FROM customers c WHERE c.account_belongs_to = o.owner AND EXISTS (
+       SELECT 1 FROM payment_requests p WHERE p.customer_id = c.id AND p.status NOT IN ('abandoned', 'expired')))
+  ) AS ids ORDER BY ids.id"""
 ROOT = "SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1"
 
 
@@ -130,17 +139,13 @@ async def set_display_name(tx: Tx, customer_id: str, name: str) -> Customer | No
 
 
 async def ids_of(reader: Reader, customer_id: str) -> tuple[str, ...]:
-    """Return the caller's ids: the customer's own first, then those of anonymous rows merged into it (contract 3)."""
-    rows = await reader.fetch("SELECT id FROM customers WHERE account_belongs_to = $1 ORDER BY id", customer_id)
-    return (customer_id, *(str(row["id"]) for row in rows))
+    """Return the caller's ids: the customer's own first, then those of anonymous rows that joined it (JOINED_IDS)."""
+    return (await ids_of_all(reader, [customer_id])).get(customer_id, (customer_id,))
 
 
 async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the callers' ids of several customers who have more than their own."""
-    rows = await reader.fetch(
-        "SELECT account_belongs_to::text AS owner, id::text FROM customers WHERE account_belongs_to = ANY($1::uuid[]) ORDER BY id",
-        customer_ids,
-    )
+    """Return the callers' ids (JOINED_IDS) of those customers who have more than their own."""
+    rows = await reader.fetch(JOINED_IDS, customer_ids)
     found: dict[str, tuple[str, ...]] = {}
     for row in rows:
         found[row["owner"]] = (*found.get(row["owner"], (row["owner"],)), row["id"])
@@ -150,7 +155,7 @@ async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple
 async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     """Lock the account that a customer's rows belong to, so that its payments happen one after the other.
 
-    Returns all ids of that account.
+    Returns the ids of that account, the given one included.
     """
     root, held = customer_id, None
     while root != held:
@@ -160,4 +165,5 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
         await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", held)
         # While we waited, an anonymous row may have signed into an account.
         root = await tx.fetchval(ROOT, held)
-    return await ids_of(tx, root)
+    ids = await ids_of(tx, root)
+    return ids if customer_id in ids else (*ids, customer_id)

@@ -17,6 +17,7 @@ from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.base.search import part_of
+from core.customers import store as customer_store
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
@@ -64,12 +65,12 @@ async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
 
 
 async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
-    """Return which customers' rows this is about: those named, and what was joined to them (specification, Core rules 8)."""
+    """Return the rows of the named customers' accounts (specification, Core rules 8)."""
     named = await _named(runtime, "customers", q)
     if named is None:
         return None
-    joined = await runtime.db.fetch("SELECT id FROM customers WHERE account_belongs_to = ANY ($1::uuid[])", named)
-    return list({*named, *(str(row["id"]) for row in joined)})
+    accounts = await customer_store.ids_of_all(runtime.db, named)
+    return list({*named, *(row_id for ids in accounts.values() for row_id in ids)})
 
 
 def _newest(table: str, t: str, among: list[tuple[str, list[str]]], where: Conditions, limit: str) -> str:
