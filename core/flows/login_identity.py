@@ -5,17 +5,22 @@ The provider's keys are fetched before the transaction; the same four cases as w
 
 from typing import Any
 
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
+from core.customers import store as customers
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
-from core.logins import identity
-from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled
+from core.logins import identity, refresh
+from core.logins import store as logins
+from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
 from core.logins.issued import Tokens
 from core.outside.identity_keys import IdentityProvider
 from core.runtime import Runtime
-from core.steps import accounts, failed_sign_ins
+from core.steps import accounts, failed_sign_ins, tokens
+from core.steps.tokens import Opening
+from core.storage.database import Tx
 
 KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
+PURGE_AT_ONCE = 1_000  # rows a statement
 
 
 async def sign_in_by_identity(
@@ -28,18 +33,51 @@ async def sign_in_by_identity(
     device: dict[str, Any],
     ip_address: str,
 ) -> tuple[Tokens, Customer]:
-    """Sign a customer in: upgraded, joined, created or recognised.
+    """Sign a customer in: upgraded, joined, created or recognised. A token works once.
 
+    The same token again within a minute gets the same auth session, because the first answer may have been lost.
     Raises ProviderDisabled, IdentityTokenInvalid, Unavailable (the provider's keys can't be read).
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:
         raise ProviderDisabled
-    with failed_sign_ins.noted(runtime, way=f"identity {provider}", address=ip_address):
+    with failed_sign_ins.noted(runtime, way=f"identity {provider}", address=ip_address) as attempt:
         claims = await _verify(runtime, configured, identity_token, nonce)
-    proven = Identity(kind=KINDS[provider], value=claims.subject, email=claims.email)
-    async with runtime.transaction() as tx:
-        return await accounts.sign_in(runtime, tx, identity=proven, caller=caller, device=device)
+        attempt.account = claims.subject
+        proven = Identity(kind=KINDS[provider], value=claims.subject, email=claims.email)
+        opening = Opening(secret=identity.secret_of(identity_token, key=runtime.keys.identity_tokens[0]))
+        async with runtime.transaction() as tx:
+            earlier = await logins.use_identity_token(
+                tx,
+                digest=identity.digest_of(identity_token),
+                auth_session_id=opening.auth_session_id,
+                expires_real_at=claims.expires_at,
+            )
+            if earlier is not None:
+                return await _again(runtime, tx, identity_token, earlier)
+            return await accounts.sign_in(runtime, tx, identity=proven, caller=caller, device=device, opening=opening)
+
+
+async def _again(runtime: Runtime, tx: Tx, identity_token: str, earlier: Use) -> tuple[Tokens, Customer]:
+    """Repeat the answer to a token that was used a moment ago, unless the device has gone on with it since."""
+    login = await logins.lock_auth_session(tx, earlier.auth_session_id)
+    if tx.now >= earlier.used_at + identity.REPEAT or login is None or login.revoked_at is not None:
+        raise IdentityTokenInvalid
+    firsts = (
+        refresh.make(
+            key=seal, auth_session_id=login.id, generation=0, secret=identity.secret_of(identity_token, key=key)
+        )
+        for seal in runtime.keys.refresh
+        for key in runtime.keys.identity_tokens
+    )
+    first = next((token for token in firsts if refresh.hash_of(token) == login.refresh_token_hash), None)
+    customer = await customers.get(tx, login.user_id)
+    if first is None or customer is None:
+        raise IdentityTokenInvalid
+    issued = tokens.with_access(
+        runtime, user_type=UserType.CUSTOMER, user_id=customer.id, auth_session_id=login.id, refresh_token=first
+    )
+    return issued, customer
 
 
 async def _verify(runtime: Runtime, provider: IdentityProvider, identity_token: str, nonce: str | None) -> Claims:
@@ -54,3 +92,12 @@ async def _verify(runtime: Runtime, provider: IdentityProvider, identity_token: 
         nonce=nonce,
         now=runtime.clock.real_now(),
     )
+
+
+async def purge_used_tokens(runtime: Runtime) -> None:
+    """Sweep: forget used identity tokens once they have expired."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await logins.forget_identity_tokens(tx, limit=PURGE_AT_ONCE)
+        if gone < PURGE_AT_ONCE:
+            return

@@ -12,7 +12,7 @@ from core.logins import codes, otp
 from core.logins.codes import Pending
 from core.mitras import store as mitras
 from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
-from core.runtime import Runtime
+from core.runtime import Runtime, away_is_unavailable
 from core.storage.database import Tx
 
 AT_ONCE = 16  # codes that the jobs process sends side by side
@@ -32,8 +32,11 @@ async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
 async def send_overdue(runtime: Runtime) -> None:
     """Sweep: send what the process that took it has not sent, and try again what the provider did not take."""
     while True:
+        with away_is_unavailable():
+            taken = await codes.claim_due(runtime.db, limit=AT_ONCE)
+        if not taken:
+            return
         async with runtime.transaction() as tx:
-            taken = await codes.claim_due(tx, limit=AT_ONCE)
             prepared = [(pending, await _prepare(runtime, tx, pending)) for pending in taken]
         async with asyncio.TaskGroup() as group:
             for pending, code in prepared:

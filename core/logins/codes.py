@@ -9,7 +9,7 @@ import datetime as dt
 import attrs
 
 from core.logins.otp import Asked
-from core.storage.database import Tx
+from core.storage.database import Database, Tx
 from core.storage.records import many, one
 
 COLUMNS = "id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at"
@@ -115,9 +115,9 @@ async def claim(tx: Tx, otp_request_id: str) -> Pending | None:
     return one(Pending, row)
 
 
-async def claim_due(tx: Tx, *, limit: int) -> list[Pending]:
+async def claim_due(db: Database, *, limit: int) -> list[Pending]:
     """Take requests whose process has died or was too slow, and those to be tried again."""
-    rows = await tx.fetch(
+    rows = await db.fetch(
         f"""UPDATE otp_requests SET send_attempts = send_attempts + 1,
               send_due_real_at = clock_timestamp() + make_interval(secs => $2)
             WHERE id = ANY (ARRAY(SELECT id FROM otp_requests WHERE send_due_real_at <= statement_timestamp()

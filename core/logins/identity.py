@@ -11,6 +11,9 @@ import jwt
 
 from core.base.errors import DomainError, Kind, NotFound
 
+LEEWAY_S = 60  # the provider's clock may be ahead of ours by so much
+REPEAT = dt.timedelta(seconds=60)  # the same token again, because the answer was lost
+FURTHEST = 253_402_300_799  # the last second of the year 9999
 ALGORITHMS = ["RS256", "ES256"]  # never a shared secret: the published key would be one
 MAX_SUBJECT = 255
 
@@ -36,6 +39,28 @@ class Claims:
 
     subject: str
     email: str | None
+    expires_at: dt.datetime  # real time
+
+
+@attrs.frozen(kw_only=True)
+class Use:
+    """The one use of a token: the auth session that it opened, and when."""
+
+    auth_session_id: str
+    used_at: dt.datetime
+
+
+def digest_of(token: str) -> str:
+    """Return what stands for a verified token in the memory of used ones, 64 hex digits.
+
+    It leaves the signature out: of some algorithms a valid one can be changed into another valid one.
+    """
+    return hashlib.sha256(token.rpartition(".")[0].encode()).hexdigest()
+
+
+def secret_of(token: str, *, key: bytes) -> bytes:
+    """Return the random part of the first refresh token that a token's sign-in gives: made from it, so that it can be repeated."""
+    return hmac.new(key, b"first refresh " + token.rpartition(".")[0].encode(), hashlib.sha256).digest()
 
 
 def key_id_of(token: str) -> str:
@@ -57,12 +82,14 @@ def _true(value: Any) -> bool:
 def verify(
     token: str, key: jwt.PyJWK, *, audiences: Collection[str], issuers: Collection[str], nonce: str | None, now: dt.datetime
 ) -> Claims:  # fmt: skip
-    """Check signature, issuer, audience, expiry and, when one is given, the nonce: as it is, or its SHA-256 in hex.
+    """Check signature, issuer, audience, times, and the nonce: as it is, or its SHA-256 in hex.
+
+    A token that has a nonce needs the same one in the request: else a stolen token would do without it.
 
     `now` is real time: the provider's clock is not scaled. Raises IdentityTokenInvalid.
     """
     options: Any = {
-        "require": ["iss", "aud", "exp", "sub"],
+        "require": ["iss", "aud", "exp", "iat", "sub"],
         "verify_exp": False,
         "verify_iat": False,
         "verify_nbf": False,
@@ -72,16 +99,23 @@ def verify(
         claims = jwt.decode(token, key, algorithms=ALGORITHMS, audience=list(audiences), options=options)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise IdentityTokenInvalid from error
-    expires_at, subject = claims["exp"], claims["sub"]
-    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float) or not expires_at > now.timestamp():
+    expires_at, issued_at, subject = claims["exp"], claims["iat"], claims["sub"]
+    if not _number(expires_at) or not expires_at > now.timestamp():
         raise IdentityTokenInvalid  # NaN is later than nothing
+    if not _number(issued_at) or not issued_at <= min(now.timestamp() + LEEWAY_S, expires_at):
+        raise IdentityTokenInvalid
     if claims["iss"] not in issuers:
         raise IdentityTokenInvalid
     if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or not _storable(subject):
         raise IdentityTokenInvalid
-    if nonce is not None and not _same_nonce(nonce, claims):
+    if not _same_nonce(nonce, claims):
         raise IdentityTokenInvalid
-    return Claims(subject=subject, email=_email(claims))
+    until = dt.datetime.fromtimestamp(min(expires_at, FURTHEST), dt.UTC)
+    return Claims(subject=subject, email=_email(claims), expires_at=until)
+
+
+def _number(claim: Any) -> bool:
+    return isinstance(claim, int | float) and not isinstance(claim, bool)
 
 
 def _storable(text: str) -> bool:
@@ -89,8 +123,10 @@ def _storable(text: str) -> bool:
     return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in text)
 
 
-def _same_nonce(nonce: str, claims: dict[str, Any]) -> bool:
+def _same_nonce(nonce: str | None, claims: dict[str, Any]) -> bool:
     found = claims.get("nonce")
+    if nonce is None:
+        return found is None
     if found is None:
         # A device that can't send a nonce says so in the token.
         supported = claims.get("nonce_supported")

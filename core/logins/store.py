@@ -5,14 +5,13 @@ from typing import Any
 
 import attrs
 
+from core.base import ids
+from core.logins.identity import Use
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import as_dict, many
+from core.storage.records import as_dict, many, one
 
-AUTH_COLUMNS = (
-    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, "
-    "refresh_generation, expires_at, revoked_at"
-)
+AUTH_COLUMNS = """id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, expires_at, revoked_at"""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,7 +25,6 @@ class AuthSession:
     previous_token_hash: str | None
     rotated_at: dt.datetime | None
     used_tokens: dict[str, dt.datetime] | None
-    refresh_generation: int | None
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
 
@@ -43,8 +41,8 @@ async def create_auth_session(
 ) -> None:
     """Insert a device."""
     await tx.execute(
-        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at)
-           VALUES ($1, $2, $3, $4, 0, $5, $6, $6, $7)""",
+        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, device_info, created_at, last_used_at, expires_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $6, $7)""",
         auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at,
     )  # fmt: skip
 
@@ -61,27 +59,14 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
 
 
 async def rotate(
-    tx: Tx,
-    auth_session_id: str,
-    *,
-    before: str,
-    presented: str,
-    after: str,
-    generation: int,
-    used: dict[str, dt.datetime],
-    expires_at: dt.datetime,
+    tx: Tx, auth_session_id: str, *, before: str, after: str, used: dict[str, dt.datetime], expires_at: dt.datetime
 ) -> bool:
-    """Replace the present refresh token's hash `before` by `after`, which is of this generation.
-
-    `presented` is the hash of the token that was rotated; `used` are those that were used within the window before.
-    """
+    """Replace the present refresh token's hash; `used` are those that were used within the window before."""
     return bool(
         await tx.execute(
-            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $7, rotated_at = $4, last_used_at = $4,
-                 expires_at = $5, used_tokens = $6, refresh_generation = $8
-               WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
+            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $2, rotated_at = $4, last_used_at = $4,
+                 expires_at = $5, used_tokens = $6 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
             auth_session_id, before, after, tx.now, expires_at, {digest: at.isoformat() for digest, at in used.items()},
-            presented, generation,
         )
     )  # fmt: skip
 
@@ -96,14 +81,16 @@ class Ended:
     push_token: str | None
 
 
-async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> list[Ended]:
-    """End one device, or all of a user's; their push tokens are forgotten. Returns those that were living."""
+async def revoke(
+    tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
+) -> list[Ended]:
+    """End one device, or all of a user's but one; their push tokens are forgotten. Returns those that were living."""
     rows = await tx.fetch(
         """WITH living AS (SELECT id, push_token FROM auth_sessions
-             WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL ORDER BY id FOR UPDATE)
+             WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL AND id IS DISTINCT FROM $4::uuid ORDER BY id FOR UPDATE)
            UPDATE auth_sessions a SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL, push_token_at = NULL
            FROM living WHERE a.id = living.id RETURNING a.id, a.user_type, a.user_id, living.push_token""",
-        auth_session_id, user_id, tx.now,
+        auth_session_id, user_id, tx.now, but,
     )  # fmt: skip
     return many(Ended, rows)
 
@@ -179,3 +166,28 @@ async def drop_push_token(tx: Tx, push_token: str) -> list[tuple[str, str]]:
         push_token,
     )
     return [(row["user_type"], str(row["user_id"])) for row in rows]
+
+
+async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expires_real_at: dt.datetime) -> Use | None:
+    """Note that a token is used now, for this auth session; return its earlier use instead when there is one.
+
+    Uses of one token are judged one after the other, until the commit.
+    """
+    added = await tx.execute(
+        """INSERT INTO used_identity_tokens (id, digest, auth_session_id, used_at, expires_real_at)
+           VALUES ($1, $2, $3, $4, $5) ON CONFLICT (digest) DO NOTHING""",
+        ids.new_id(), digest, auth_session_id, tx.now, expires_real_at,
+    )  # fmt: skip
+    if added:
+        return None
+    sql = "SELECT auth_session_id, used_at FROM used_identity_tokens WHERE digest = $1"
+    return one(Use, await tx.fetchrow(sql, digest))
+
+
+async def forget_identity_tokens(tx: Tx, *, limit: int) -> int:
+    """Forget used tokens that have expired, some at a time; return how many."""
+    return await tx.execute(
+        """DELETE FROM used_identity_tokens WHERE id = ANY (ARRAY(SELECT id FROM used_identity_tokens
+           WHERE expires_real_at < clock_timestamp() - interval '1 minute' LIMIT $1))""",
+        limit,
+    )

@@ -1,4 +1,4 @@
-"""Auth sessions and OTP requests (specification, Resources: auth_sessions, otp_requests)."""
+"""Auth sessions, OTP requests (specification, Resources: auth_sessions, otp_requests) and used identity tokens."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -16,8 +16,6 @@ class AuthSession(Table, tablename="auth_sessions"):
     # The token before the present one, for retries within the grace.
     previous_token_hash = columns.string(60, null=True)
     rotated_at = columns.moment()
-    # How many rotations since the sign-in. Null: a process of an older version has rotated last.
-    refresh_generation = columns.big_number(null=True)
     # Those before it that were used within the grace: {hash: when}.
     used_tokens = columns.json()
     device_info = columns.json()
@@ -58,3 +56,13 @@ class OtpRequest(Table, tablename="otp_requests"):
     expires_at = columns.moment(null=False)
 
     known_user_type = Check("user_type in ('customer', 'mitra')")
+
+
+class UsedIdentityToken(Table, tablename="used_identity_tokens"):
+    """An identity token that has signed a customer in. Forgotten once the token itself has expired."""
+
+    id = columns.identifier()
+    digest = columns.string(64, unique=True)
+    auth_session_id = columns.plain_id(null=False)
+    used_at = columns.moment(null=False)
+    expires_real_at = columns.moment(null=False)

@@ -10,47 +10,60 @@ from core.customers.store import Customer
 from core.events.signals import AccountJoined
 from core.logins import store as logins
 from core.logins.issued import Tokens
+from core.logins.store import AuthSession
 from core.runtime import Runtime
 from core.steps import logins as login_steps
 from core.steps import tokens
+from core.steps.tokens import Opening
 from core.storage.database import Tx
 
 log = logs.get("logins")
 
 
 async def sign_in(
-    runtime: Runtime, tx: Tx, *, identity: Identity, caller: Actor | None, device: dict[str, Any]
+    runtime: Runtime,
+    tx: Tx,
+    *,
+    identity: Identity,
+    caller: Actor | None,
+    device: dict[str, Any],
+    opening: Opening | None = None,
 ) -> tuple[Tokens, Customer]:
     """Upgrade, join, create or recognise, then open the device's auth session.
 
-    `caller`: who the request's Bearer says it is; anybody but a living anonymous customer counts as nobody.
+    `caller` is who the request's Bearer names; only a living anonymous customer counts. When they join an account, all their
+    auth sessions end; when they are upgraded, all but the caller's.
     """
     await customers.hold_identity(tx, identity)
-    anonymous_id = await _anonymous(tx, caller)
+    anonymous = await _anonymous(tx, caller)
     known = await customers.by_identity(tx, identity)
-    case = resolve(known=known is not None, anonymous=anonymous_id is not None)
+    case = resolve(known=known is not None, anonymous=anonymous is not None)
     if known is not None:
         customer = known
         if identity.email is not None and identity.email != known.email:
             customer = await customers.set_email(tx, known.id, identity.email)
-        if anonymous_id is not None:
-            await customers.join(tx, anonymous_id, account_id=known.id)
-            await login_steps.revoke(tx, user_id=anonymous_id)
-            tx.signal(AccountJoined(customer_id=known.id, joined_id=anonymous_id))
-    elif anonymous_id is not None:
-        customer = await customers.upgrade(tx, anonymous_id, identity)
+        if anonymous is not None:
+            await customers.join(tx, anonymous.user_id, account_id=known.id)
+            await login_steps.revoke(tx, user_id=anonymous.user_id)
+            tx.signal(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
+    elif anonymous is not None:
+        customer = await customers.upgrade(tx, anonymous.user_id, identity)
+        await login_steps.revoke(tx, user_id=customer.id, but=anonymous.id)
     else:
         customer = await customers.create_known(tx, ids.new_id(), identity)
     log.info("customer resolved", case=case.value, by=identity.kind.value, user_id=customer.id)
-    issued = await tokens.issue(runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device)
+    issued = await tokens.issue(
+        runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device, opening=opening
+    )
     return issued, customer
 
 
-async def _anonymous(tx: Tx, caller: Actor | None) -> str | None:
-    """Return the caller's id if she is a living anonymous customer, and hold her: nobody is merged twice."""
+async def _anonymous(tx: Tx, caller: Actor | None) -> AuthSession | None:
+    """Return the caller's auth session if they are a living anonymous customer, and lock them with all their devices."""
     if caller is None or caller.user_type is not UserType.CUSTOMER:
         return None
+    await logins.lock_all(tx, caller.user_id)
     login = await logins.lock_auth_session(tx, caller.auth_session_id)
     if login is None or login.revoked_at is not None:
         return None
-    return caller.user_id if await customers.lock_anonymous(tx, caller.user_id) else None
+    return login if await customers.lock_anonymous(tx, caller.user_id) else None

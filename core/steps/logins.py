@@ -9,12 +9,14 @@ from core.logins import store as logins
 from core.storage.database import Tx
 
 
-async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None) -> bool:
-    """End one device, or all of a user's. Returns whether there was a living one.
+async def revoke(
+    tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
+) -> bool:
+    """End one device, or all of a user's but one. Returns whether there was a living one.
 
     Its access token is refused and its sockets are closed within a second; no push goes to it any more.
     """
-    ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id)
+    ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id, but=but)
     if ended:
         tx.signal(LoginsRevoked(auth_session_ids=[one.id for one in ended]))
     for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:

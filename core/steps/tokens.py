@@ -3,6 +3,8 @@
 import datetime as dt
 from typing import Any
 
+import attrs
+
 from core.base import ids, logs
 from core.base.actor import UserType
 from core.logins import refresh
@@ -42,13 +44,29 @@ def with_access(
     return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
 
 
+@attrs.frozen(kw_only=True)
+class Opening:
+    """What an auth session begins with: its id, and the random part of its first refresh token."""
+
+    auth_session_id: str = attrs.field(factory=ids.new_id)
+    secret: bytes = attrs.field(factory=ids.new_secret, repr=False)
+
+
 async def issue(
-    runtime: Runtime, tx: Tx, *, user_type: UserType, user_id: str, device: dict[str, Any], newcomer: bool = False
+    runtime: Runtime,
+    tx: Tx,
+    *,
+    user_type: UserType,
+    user_id: str,
+    device: dict[str, Any],
+    newcomer: bool = False,
+    opening: Opening | None = None,
 ) -> Tokens:
     """Open an auth session for a device and return its tokens."""
-    auth_session_id = ids.new_id()
+    opening = opening or Opening()
+    auth_session_id = opening.auth_session_id
     token = refresh.make(
-        key=runtime.keys.refresh[0], auth_session_id=auth_session_id, generation=0, secret=ids.new_secret()
+        key=runtime.keys.refresh[0], auth_session_id=auth_session_id, generation=0, secret=opening.secret
     )
     await logins.create_auth_session(
         tx,

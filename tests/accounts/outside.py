@@ -130,7 +130,8 @@ class IdentityServer(Server):
     def claims(self, subject: str, **more: Any) -> dict[str, Any]:
         """What a good token says; None leaves a claim out."""
         now = int(time.time())
-        made = {"iss": self.issuer, "aud": self.audience, "sub": subject, "iat": now, "exp": now + 600, **more}
+        made = {"iss": self.issuer, "aud": self.audience, "sub": subject, "iat": now, "exp": now + 600}
+        made |= {"jti": secrets.token_hex(8), **more}  # no two tokens are the same
         return {name: value for name, value in made.items() if value is not None}
 
     def token(self, subject: str, *, key: Key = RSA_KEYS[0], headers: dict[str, Any] | None = None, **more: Any) -> str:

@@ -13,17 +13,25 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from core.base.settings import read
+from core.flows import login_identity
+from core.logins import identity
+from core.runtime import open_runtime
 from tests.accounts.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer
 from tests.accounts.people import (
     CUSTOMER,
     IDENTITY,
     TOKENS,
     all_at_once,
+    anonymous,
     another_api,
     by_identity,
+    claims_of,
     count,
     device,
     end_api,
+    keep,
+    me_status,
     new_subject,
     raw,
     refusal,
@@ -84,9 +92,11 @@ async def test_the_nonce_when_one_is_sent(world: World, provider_b: IdentityServ
     ):  # fmt: skip
         token = provider_b.token(new_subject(), **claims)
         assert await sign_in(device(world), token, "b", nonce="n-1") == expected, claims
+    # A token that was asked for with a nonce is worth nothing without it.
     token = provider_b.token(new_subject(), nonce="n-1")
-    assert await sign_in(device(world), token, "b") == OK
-    assert await sign_in(device(world), token, "b", nonce=None) == OK
+    assert await sign_in(device(world), token, "b") == INVALID
+    assert await sign_in(device(world), token, "b", nonce=None) == INVALID
+    assert await sign_in(device(world), token, "b", nonce="n-1") == OK
     status, code = await sign_in(device(world), token, "b", nonce="a\ud800")
     assert status in (400, 401, 422), code
 
@@ -183,6 +193,84 @@ async def test_neither_tokens_nor_emails_are_logged(world: World, provider_a: Id
     log = world.stack.log("api")
     assert token not in log
     assert subject not in log
+
+
+# -- once
+
+
+async def again(client: Client, token: str) -> tuple[int, Any]:
+    """Try a token; return the status and the answer."""
+    status, answer, _ = await raw(client, "POST", IDENTITY["a"], {"identity_token": token})
+    return status, answer
+
+
+async def test_the_same_token_within_a_minute_gets_the_same_auth_session(
+    world: World, provider_a: IdentityServer
+) -> None:
+    token = provider_a.token(new_subject())
+    answers = await all_at_once([again(device(world), token) for _ in range(12)])
+    assert {status for status, _ in answers} == {200}
+    assert len({answer["refresh_token"] for _, answer in answers}) == 1
+    assert len({answer["customer"]["id"] for _, answer in answers}) == 1
+    assert len({claims_of(answer["access_token"])["sid"] for _, answer in answers}) == 1
+    customer_id = answers[0][1]["customer"]["id"]
+    (row,) = await world.stack.sql(
+        "SELECT count(*)::int AS n FROM auth_sessions WHERE user_id = $1::text::uuid", customer_id
+    )
+    assert row["n"] == 1
+    # The refresh token works like any other.
+    client = keep(device(world), answers[3][1])
+    status, _, _ = await raw(client, "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
+    assert status == 200
+
+
+async def test_a_token_is_worth_nothing_a_minute_after_its_use(world: World, provider_a: IdentityServer) -> None:
+    token = provider_a.token(new_subject())
+    assert (await again(device(world), token))[0] == 200
+    await world.stack.sql(
+        "UPDATE used_identity_tokens SET used_at = used_at - interval '61 seconds' WHERE digest = $1",
+        identity.digest_of(token),
+    )
+    assert await sign_in(device(world), token) == INVALID
+
+
+async def test_a_repeated_token_does_not_touch_a_device_that_has_gone_on(
+    world: World, provider_a: IdentityServer
+) -> None:
+    token = provider_a.token(new_subject())
+    client = keep(device(world), (await again(device(world), token))[1])
+    _, fresh, _ = await raw(client, "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
+    assert await sign_in(device(world), token) == INVALID
+    keep(client, fresh)
+    assert await me_status(client) == 200
+    await client.call("POST", "/api/shared/auth/logout")
+    assert await sign_in(device(world), token) == INVALID
+
+
+async def test_a_lost_answer_of_an_upgrade_can_be_asked_for_again(world: World, provider_a: IdentityServer) -> None:
+    client, token = await anonymous(world), provider_a.token(new_subject())
+    first = (await again(client, token))[1]
+    status, answer = await again(client, token)  # its Bearer has ended by now
+    assert (status, answer["refresh_token"], answer["customer"]) == (200, first["refresh_token"], first["customer"])
+    assert answer["customer"]["id"] == client.user["id"]
+
+
+async def test_used_tokens_are_forgotten_once_they_have_expired(world: World, provider_a: IdentityServer) -> None:
+    token, digest = provider_a.token(new_subject()), "e" * 64
+    assert (await again(device(world), token))[0] == 200
+    await world.stack.sql(
+        """INSERT INTO used_identity_tokens (id, digest, auth_session_id, used_at, expires_real_at)
+           VALUES (gen_random_uuid(), $1, gen_random_uuid(), now(), now() - interval '2 minutes')""",
+        digest,
+    )
+    runtime = await open_runtime(read(world.stack.env))
+    try:
+        await login_identity.purge_used_tokens(runtime)
+    finally:
+        await runtime.close()
+    rows = await world.stack.sql("SELECT digest FROM used_identity_tokens")
+    assert digest not in {row["digest"] for row in rows}
+    assert identity.digest_of(token) in {row["digest"] for row in rows}
 
 
 # -- a process of its own, with a provider of its own

@@ -24,7 +24,9 @@ from tests.accounts.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Ke
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)
 AUDIENCES, ISSUERS = ("app", "web"), ("https://p.example.test", "p.example.test")
 KEY = RSA_KEYS[0]
-GOOD: dict[str, Any] = {"iss": ISSUERS[0], "aud": "app", "sub": "s-1", "exp": int(NOW.timestamp()) + 60}
+ISSUED = int(NOW.timestamp())
+GOOD: dict[str, Any] = {"iss": ISSUERS[0], "aud": "app", "sub": "s-1", "iat": ISSUED, "exp": ISSUED + 60}
+ENDS = NOW + dt.timedelta(seconds=60)
 
 
 def signed(claims: Any, key: Key = KEY, *, raw: bytes | None = None, **headers: Any) -> str:
@@ -60,7 +62,7 @@ def invalid(sent: str | None = None, /, **change: Any) -> None:
 
 @pytest.mark.parametrize("key", [KEY, EC_KEY])
 def test_a_good_token_of_either_algorithm_says_who_it_is(key: Key) -> None:
-    assert check(signed(GOOD, key), key) == Claims(subject="s-1", email=None)
+    assert check(signed(GOOD, key), key) == Claims(subject="s-1", email=None, expires_at=ENDS)
 
 
 @pytest.mark.parametrize("audience", ["app", "web", ["app"], ["x", "web"], ["app", "web"]])
@@ -102,6 +104,33 @@ def test_an_exp_that_is_no_future_number_is_refused(exp: Any) -> None:
     invalid(exp=exp)
 
 
+@pytest.mark.parametrize(
+    "iat", [None, str(ISSUED), True, [ISSUED], {}, ISSUED + 61, float("nan"), float("inf"), 10**400]
+)
+def test_an_iat_that_is_no_number_of_the_past_is_refused(iat: Any) -> None:
+    invalid(iat=iat, exp=ISSUED + 600)
+
+
+def test_a_provider_whose_clock_is_a_minute_ahead_is_believed() -> None:
+    assert said(iat=ISSUED + 60, exp=ISSUED + 600).subject == "s-1"
+    assert said(iat=ISSUED - 10**6, exp=10**400).expires_at.year == 9999
+    invalid(iat=ISSUED + 30, exp=ISSUED + 20)
+
+
+def test_what_is_remembered_of_a_token_does_not_change_with_its_signature() -> None:
+    """Of a valid ES256 signature (r, s) the pair (r, -s) is valid too."""
+    token = signed(GOOD, EC_KEY)
+    head, body, seal = token.split(".")
+    raw = base64.urlsafe_b64decode(seal + "==")
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    other = raw[:32] + (order - int.from_bytes(raw[32:], "big")).to_bytes(32, "big")
+    twin = f"{head}.{body}.{base64.urlsafe_b64encode(other).decode().rstrip('=')}"
+    assert check(twin, EC_KEY).subject == "s-1"
+    assert twin != token
+    assert identity.digest_of(twin) == identity.digest_of(token)
+    assert identity.digest_of(token) != identity.digest_of(signed({**GOOD, "sub": "s-2"}, EC_KEY))
+
+
 @pytest.mark.parametrize("subject", [None, "", 5, True, ["s"], {}, "x" * 256, "a\0b", "\ud800", "a\udfffb"])
 def test_a_subject_is_1_to_255_characters(subject: Any) -> None:
     invalid(sub=subject)
@@ -127,7 +156,7 @@ def test_an_email_that_is_not_verified_is_not_kept(verified: Any) -> None:
     [None, "", "x", "@", 5, ["a@example.test"], "a" * 244 + "@example.test", "a\0@example.test", "\ud800@example.test"],
 )
 def test_an_email_that_can_not_be_one_is_left_out_and_the_sign_in_goes_on(email: Any) -> None:
-    assert said(email=email, email_verified=True) == Claims(subject="s-1", email=None)
+    assert said(email=email, email_verified=True) == Claims(subject="s-1", email=None, expires_at=ENDS)
 
 
 # -- nonce
@@ -137,7 +166,6 @@ def test_the_nonce_is_there_as_it_is_or_hashed() -> None:
     hashed = hashlib.sha256(b"n-1").hexdigest()
     for claim in ("n-1", hashed):
         assert said("n-1", nonce=claim).subject == "s-1"
-    assert said(None, nonce="whatever").subject == "s-1"  # the app did not send one
     assert said("é名", nonce=hashlib.sha256("é名".encode()).hexdigest()).subject == "s-1"
 
 
@@ -147,6 +175,12 @@ def test_the_nonce_is_there_as_it_is_or_hashed() -> None:
 def test_another_nonce_is_refused(claim: Any) -> None:
     invalid("n-1", nonce=claim)
     invalid("n-1", nonce=claim, nonce_supported=False)
+
+
+@pytest.mark.parametrize("claim", ["n-1", "", 5, False, [], {}])
+def test_a_token_with_a_nonce_needs_it_in_the_request(claim: Any) -> None:
+    invalid(None, nonce=claim)
+    invalid(None, nonce=claim, nonce_supported=False)
 
 
 @pytest.mark.parametrize("nonce", ["\ud800", "a\udc00"])

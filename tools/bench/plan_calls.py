@@ -147,6 +147,7 @@ class Caller:
             "but": text["session_id"],
             "ip_address": "10.1.2.9",
             "email": "grown-1@example.test",
+            "digest": "0" * 64,
             "mode": "chat",
             "user_type": "customer",
             "kind": "updated",
