@@ -14,7 +14,13 @@ from core.base.settings import Settings, SettingsError
 from core.outside.gateway import make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.push_sender import make_push_sender
+from core.storage.servers import writable_url
 from tools import environment, migrate, up
+
+DURABILITY = """SELECT current_setting('transaction_read_only') = 'on' AS read_only,
+  current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_standby_names') AS names,
+  (SELECT count(*) FROM pg_stat_replication) AS standbys"""
 
 Check = tuple[str, bool, str]
 
@@ -23,7 +29,7 @@ async def examine(settings: Settings) -> list[Check]:
     """Return (what, well, what was found or how it is mended) for each check."""
     found = [await _database(settings), await _bus(settings)]
     if found[0][1]:
-        found += [await _migrations(settings), await _clock(settings)]
+        found += [await _migrations(settings), await _clock(settings), await _durability(settings)]
     found += await _ports(settings)
     found.append(await _otp_sender(settings))
     found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
@@ -89,7 +95,7 @@ async def _identity(letter: str, provider: IdentityProvider) -> Check:
 
 async def _database(settings: Settings) -> Check:
     try:
-        connection = await asyncpg.connect(settings.database_url, timeout=3)
+        connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
         version = connection.get_server_version().major
         await connection.close()
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
@@ -126,7 +132,7 @@ async def _migrations(settings: Settings) -> Check:
 
 
 async def _clock(settings: Settings) -> Check:
-    connection = await asyncpg.connect(settings.database_url, timeout=3)
+    connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
     try:
         before = monotonic()
         at = await connection.fetchval("SELECT clock_timestamp()")
@@ -139,6 +145,35 @@ async def _clock(settings: Settings) -> Check:
         well,
         f"{offset:+.3f} s against the database's" + ("" if well else ": run NTP on both machines"),
     )
+
+
+async def _durability(settings: Settings) -> Check:
+    """Ask whether what was acknowledged survives: a crash of the server, and a failover to a standby."""
+    connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
+    try:
+        found = await connection.fetchrow(DURABILITY)
+    finally:
+        await connection.close()
+    wrong = []
+    if found["read_only"]:
+        wrong.append(
+            "the server takes no writes: name the primary in DATABASE_URL, or set default_transaction_read_only = off"
+        )
+    if found["synchronous_commit"] == "off":
+        wrong.append("a crash loses what was acknowledged last: set synchronous_commit = on")
+    if settings.production:  # a laptop or a test may lose its data with its power
+        wrong += [
+            f"a loss of power may destroy the database: set {name} = on"
+            for name in ("fsync", "full_page_writes")
+            if found[name] == "off"
+        ]
+    if found["standbys"] and (not found["names"] or found["synchronous_commit"] in ("off", "local")):
+        wrong.append(
+            "a failover to the standby loses what was acknowledged last: name it in synchronous_standby_names, "
+            "with synchronous_commit = on"
+        )
+    state = "commits wait for a standby" if found["standbys"] else "commits are on disk; no standby"
+    return "durability", not wrong, "; ".join(wrong) or state
 
 
 async def _ports(settings: Settings) -> list[Check]:
