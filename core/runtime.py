@@ -57,6 +57,8 @@ NEWS = f"""SELECT {config_store.VERSION} AS config_version,
   ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)) AS revoked,
   ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
     WHERE joined_real_at > statement_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
+# Held by a migration while it runs; shared by those who read whole tables, whose locks it would wait for.
+MIGRATION_LOCK = 5_351_001
 MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
 
 log = logs.get("runtime")

@@ -4,13 +4,14 @@ from typing import Any
 
 import attrs
 
+from core.base.errors import Unavailable
 from core.base.together import Together
 from core.reads.ledger_chats import CHATS
 from core.reads.ledger_money import MONEY
 from core.reads.ledger_overdue import OVERDUE
 from core.reads.ledger_people import PEOPLE
 from core.reads.ledger_rule import Rule
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import MIGRATION_LOCK, Runtime, away_is_unavailable
 
 RULES: tuple[Rule, ...] = (*MONEY, *CHATS, *PEOPLE, *OVERDUE)
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
@@ -37,6 +38,8 @@ class Audit:
 async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
     """Check every rule over the whole database, in one snapshot.
 
+    A migration waits until the check has ended. Raises Unavailable while a migration runs.
+
     `overdue`: whether what must have happened by now is checked too; a service whose timers rest on purpose is not late.
     """
     with away_is_unavailable():
@@ -44,6 +47,11 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
             runtime.db.pool.acquire(timeout=4) as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
+            free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", MIGRATION_LOCK)
+            if not free:
+                raise Unavailable(
+                    "The database is being migrated. Try again when that has ended.", retry_after_seconds=60
+                )
             return await check(runtime, connection, overdue=overdue)
 
 

@@ -1,0 +1,75 @@
+"""A migration beside a long read of the same tables: sign-in goes on, the migration comes later."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+
+from core.runtime import MIGRATION_LOCK
+from tests.stack import Stack, World, within
+from tools import migrate
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+UNDO = "2026-11-22T20:00:00:000000"  # adds a column to auth_sessions, where it is missing
+WAITED_S = 2.0  # for a lock that a migration asks for in vain
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Stack]:
+    """A service whose database is migrated while it runs."""
+    made = Stack()
+    yield made
+    made.close()
+
+
+async def sign_in(stack: Stack) -> float:
+    """Sign in and refresh; return how long that took."""
+    client = Client(stack.addresses)
+    began = time.monotonic()
+    try:
+        await client.sign_in_anonymously("Dewi")
+        await client.refresh()
+    finally:
+        await client.close()
+    return time.monotonic() - began
+
+
+async def test_migration_beside_an_audit_lets_sign_in_go_on(own: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "AGAIN_S", 0.5)
+    await own.sql("DELETE FROM migration WHERE name = $1", UNDO)
+    audit = await asyncpg.connect(own.database_url)
+    try:
+        async with audit.transaction(isolation="repeatable_read", readonly=True):
+            await audit.fetch("SELECT count(*) FROM auth_sessions")
+            migration = asyncio.create_task(migrate.migrate(own.database_url))
+            until = time.monotonic() + 4 * WAITED_S
+            times = []
+            while time.monotonic() < until:
+                times.append(await sign_in(own))
+            assert not migration.done()
+            assert max(times) < within(2 * WAITED_S + 0.5)  # both statements came behind a try
+            assert len(times) > 5
+        assert await asyncio.wait_for(migration, 60) == 1
+    finally:
+        await audit.close()
+
+
+async def test_audit_is_refused_while_a_migration_runs(own: Stack) -> None:
+    connection = await asyncpg.connect(own.database_url)
+    world = World(own)
+    try:
+        operator = await world.operator()
+        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
+        headers = {"Authorization": f"Bearer {operator.access_token}"}
+        url = f"{own.addresses.internal}/internal/ledger/audit"
+        async with operator._http.get(url, headers=headers) as answer:
+            assert answer.status == 503
+            assert (await answer.json())["error"]["code"] == "UNAVAILABLE"
+        await connection.execute("SELECT pg_advisory_unlock($1)", MIGRATION_LOCK)
+        assert (await world.audit())["violations"] == []
+    finally:
+        await connection.close()
+        await world.close()
