@@ -94,7 +94,7 @@ async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> Paymen
     status_code=202,
     dto=Body[RequestBody],
     return_dto=None,
-    **customers(NotFound, PaymentNotConfirmed),
+    **customers(NotFound, PaymentNotConfirmed, SessionInProgress),
 )
 async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Legacy: start the pairing of a confirmed request; one that has a session is answered with it."""

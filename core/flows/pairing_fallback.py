@@ -105,7 +105,7 @@ async def _begin_again(runtime: Runtime, tx: Tx, payment: PaymentRequest, accoun
 async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> SessionView:
     """The legacy way: start the pairing of a confirmed request, or return the session that it has.
 
-    Raises NotFound, PaymentNotConfirmed.
+    Raises NotFound, PaymentNotConfirmed, SessionInProgress.
     """
     async with runtime.transaction() as tx:
         account = await customers.lock_account(tx, actor.user_id)
@@ -120,6 +120,9 @@ async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: s
         if session is None or session.status in ENDED:
             if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
                 raise PaymentNotConfirmed
+            _, live_session_id = await payments.blocking(tx, list(account), but=payment.id)
+            if live_session_id is not None:
+                raise SessionInProgress(details={"session_id": live_session_id})
             session = await search.begin(runtime, tx, payment)
         view = await views.one_of(tx, session.id, party_ids=list(account), side=actor.user_type)
     assert view is not None

@@ -1,18 +1,27 @@
 """A confirmed payment becomes a search (specification, Core rules 4; contract 5). Safe to run twice: one session a request."""
 
+from core.customers import store as customers
+from core.pairing.rules import CauseTag
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import FINAL, SessionStatus
-from core.steps import search
+from core.steps import announce, money, search
 
 
 async def start(runtime: Runtime, *, payment_request_id: str) -> None:
-    """Create the searching session and ask mitras, unless that has happened."""
+    """Create the searching session and ask mitras, unless that has happened.
+
+    The request may have been confirmed before its customer signed into an account that has a live session. An account has
+    one live session, so the payment then fails, for an operator to give back.
+    """
     async with runtime.transaction() as tx:
         asked_for = await payments.get(tx, payment_request_id)
-        if asked_for is not None and asked_for.targeted_mitra_id is not None:
+        if asked_for is None:
+            return
+        account = list(await customers.lock_account(tx, asked_for.customer_id))
+        if asked_for.targeted_mitra_id is not None:
             await search.hold_target(tx, asked_for)
         payment = await payments.lock(tx, payment_request_id)
         if payment is None or payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
@@ -20,4 +29,17 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         earlier = await sessions.of_payment(tx, payment.id)
         if earlier is not None and earlier.status not in (FINAL - {SessionStatus.COMPLETED}):
             return
-        await search.begin(runtime, tx, payment)
+        _, live_session_id = await payments.blocking(tx, account, but=payment.id)
+        if live_session_id is None:
+            await search.begin(runtime, tx, payment)
+            return
+        cause = CauseTag.PAYMENT_SESSION_EXPIRED
+        await money.fail(tx, payment, cause)
+        await announce.pairing_status(
+            tx,
+            customer_id=payment.customer_id,
+            payment_request_id=payment.id,
+            session_id=None,
+            status="failed",
+            cause_tag=cause.value,
+        )

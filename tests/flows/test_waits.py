@@ -32,6 +32,8 @@ from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
 from core.payments import store as payments
 from core.payments import views as payment_views
+from core.payments.rules import SessionInProgress
+from core.payments.states import PaymentStatus
 from core.reads import ledger
 from core.sessions import store as sessions
 from core.steps import tokens
@@ -209,6 +211,59 @@ def test_who_is_asked_just_as_she_goes_offline_has_not_answered(quiet: Stage) ->
         await mitra_status.close_asked(runtime)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         assert (await quiet.session_of(request_id)).status == "searching"
+
+    quiet.run(play())
+
+
+# -- accounts that are joined
+
+
+async def _a_search_and_a_payment_of_another_row(stage: Stage) -> tuple[Actor, Actor, str]:
+    """An account that searches; a customer who is about to sign into it, and that customer's paid request."""
+    account, before = await stage.customer(), await stage.customer()
+    await stage.runtime.db.fetch(KNOWN, account.user_id)
+    await pairing_start.start(stage.runtime, payment_request_id=await stage.paid(account))
+    return account, before, await stage.paid(before)
+
+
+KNOWN = "UPDATE customers SET is_anonymous = false, identity_a_sub = id::text WHERE id = $1"
+JOIN = "UPDATE customers SET account_belongs_to = $2 WHERE id = $1"
+LIVE = """SELECT count(*)::int FROM chat_sessions WHERE customer_id = ANY($1)
+  AND status IN ('searching', 'active', 'expired')"""
+
+
+async def _one_is_live_and_the_other_failed(stage: Stage, people: list[str], request_id: str) -> None:
+    assert await stage.runtime.db.fetchval(LIVE, people) == 1
+    payment = await payments.get(stage.runtime.db, request_id)
+    assert payment is not None
+    assert payment.status is PaymentStatus.FAILED_PAIRING
+    frames = await stage.runtime.db.fetch(
+        "SELECT payload::text AS frame FROM deliveries WHERE recipient_id = $1", people[1]
+    )
+    assert any("payment_session_expired" in row["frame"] for row in frames)
+    assert (await ledger.audit(stage.runtime)).violations == []
+
+
+def test_a_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Stage) -> None:
+    async def play() -> None:
+        account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
+        held = "SELECT 1 FROM customers WHERE id = $1 AND $2::uuid IS NOT NULL FOR NO KEY UPDATE"
+        work = pairing_start.start(quiet.runtime, payment_request_id=request_id)
+        await _after(quiet, held, before.user_id, account.user_id, work=work, change=JOIN)
+        await _one_is_live_and_the_other_failed(quiet, [account.user_id, before.user_id], request_id)
+
+    quiet.run(play())
+
+
+def test_a_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Stage) -> None:
+    async def play() -> None:
+        account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
+        await quiet.runtime.db.fetch(JOIN, before.user_id, account.user_id)
+        joined = attrs.evolve(account, ids=(account.user_id, before.user_id))
+        with pytest.raises(SessionInProgress):
+            await pairing_fallback.start_by_hand(quiet.runtime, joined, payment_request_id=request_id)
+        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
+        await _one_is_live_and_the_other_failed(quiet, [account.user_id, before.user_id], request_id)
 
     quiet.run(play())
 
