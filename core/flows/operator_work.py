@@ -121,6 +121,10 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             raise NotFound
         if number is not None and number != before.phone:
             await mitras.hold_phone(tx, number)
+        if change.is_active is False:
+            # Before the row is changed: a new phone number locks its key, and a search that asks the mitra needs that
+            # while it holds its session, which going offline locks.
+            await presence.take_offline(tx, mitra_id)
         after = await mitras.update(
             tx,
             mitra_id,
@@ -131,7 +135,6 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         if after is None:
             raise PhoneTaken
         if not after.is_active:
-            await presence.take_offline(tx, mitra_id)
             await login_steps.revoke(tx, user_id=mitra_id)
         await operators.audit(
             tx,

@@ -16,6 +16,7 @@ from core.flows import (
     login_tokens,
     mitra_status,
     operator_accounts,
+    operator_work,
     pairing_answer,
     pairing_fallback,
     pairing_leave,
@@ -24,6 +25,7 @@ from core.flows import (
     setup,
     webhook_receive,
 )
+from core.flows.operator_work import MitraChange
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
 from core.logins import refresh
@@ -269,6 +271,35 @@ def test_a_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: 
 
 
 # -- operators
+
+
+def test_a_new_phone_and_a_deactivation_at_once_meet_a_search_without_a_deadlock(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, mitra = quiet.runtime, await quiet.mitra()
+        await mitra_status.go_online(runtime, mitra)
+        request_id = await quiet.paid(await quiet.customer())
+        await pairing_start.start(runtime, payment_request_id=request_id)
+        session = await quiet.session_of(request_id)
+        operator_id, _, _ = await _operator(quiet)
+        operator = attrs.evolve(mitra, user_type=UserType.OPERATOR, user_id=operator_id, ids=(operator_id,))
+        change = MitraChange(phone="+628990001234", is_active=False)
+        async with runtime.db.pool.acquire() as searching:
+            async with searching.transaction():
+                await searching.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", session.id)
+                work = operator_work.change_mitra(runtime, operator, mitra_id=mitra.user_id, change=change)
+                task = asyncio.create_task(work)
+                await quiet.until(WAITING, 1)
+                # A search that asks the mitra refers to the row.
+                await searching.fetch("SELECT 1 FROM mitras WHERE id = $1 FOR KEY SHARE", mitra.user_id)
+            await task
+        seen = await runtime.db.fetchrow("SELECT phone, is_active FROM mitras WHERE id = $1", mitra.user_id)
+        assert tuple(seen) == ("+628990001234", False)
+        assert (
+            await runtime.db.fetchval("SELECT is_online FROM mitra_online_status WHERE mitra_id = $1", mitra.user_id)
+            is False
+        )
+
+    quiet.run(play())
 
 
 async def _operator(stage: Stage) -> tuple[str, str, str]:
