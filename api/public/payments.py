@@ -10,19 +10,20 @@ from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
+from core.customers.rules import DisplayNameRequired
 from core.extensions.rules import ExtensionPending, SessionNotExtendable
 from core.flows import payment_extension, payment_request
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.mitras.rules import MitraAtCapacity, MitraOffline
-from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
+from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.views import PaymentView
 from core.pricing.rules import DiscountNotEligible, TierNotFound
 from core.reads import payments
 from core.runtime import Runtime
 
 PAYING = (
-    SessionInProgress, TierNotFound, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
+    SessionInProgress, TierNotFound, DisplayNameRequired, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
     IdempotencyMismatch, IdempotencyInFlight,
 )  # fmt: skip
 

@@ -129,6 +129,11 @@ KEYS: dict[str, Key] = {
         _flag("payment_method_qris_first", "Apps list QRIS first.", default=True),
         _flag("sensitive_flip_confirmation_enabled", "The mitra app asks before a flip.", default=True),
         _flag("sensitive_flag_one_way_latch", "A sensitive session stays sensitive.", default=False),
+        _flag(
+            "first_session_discount_requires_identity",
+            "The first-session discount is only for customers with a verified phone or an identity.",
+            default=False,
+        ),
         _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
         _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),
         _document("anonymity", {"enabled": False}, "Has no effect.", used=False),

@@ -4,6 +4,15 @@ import enum
 
 import attrs
 
+from core.base.errors import DomainError
+
+
+class DisplayNameRequired(DomainError):
+    """The customer has no name yet: mitras must know how to call the person they talk to."""
+
+    code = "DISPLAY_NAME_REQUIRED"
+    message = "Tell us your name first."
+
 
 class IdentityKind(enum.StrEnum):
     """What proves who a customer is; each is a column of `customers`."""

@@ -4,6 +4,7 @@ import datetime as dt
 
 import attrs
 
+from core.base.customer_names import ACCOUNT, NAME
 from core.customers.rules import Identity
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -52,6 +53,11 @@ async def is_newcomer(reader: Reader, customer_id: str) -> bool:
            FROM customers c WHERE c.id = $1""",
         customer_id,
     )
+
+
+async def name_of(reader: Reader, customer_id: str) -> str | None:
+    """Return the name that mitras see, which is the account's where a customer has signed into one; None without a name."""
+    return await reader.fetchval(f"SELECT {NAME} FROM customers c {ACCOUNT} WHERE c.id = $1", customer_id)
 
 
 async def create_anonymous(tx: Tx, customer_id: str) -> Customer:

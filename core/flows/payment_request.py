@@ -9,6 +9,7 @@ from core.base import logs
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.customers import store as customers
+from core.customers.rules import DisplayNameRequired
 from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.idempotency import store as idempotency
 from core.idempotency.rules import Once
@@ -17,7 +18,7 @@ from core.mitras import store as mitras
 from core.outside.gateway import Gateway
 from core.payments import invoice_counts, rules
 from core.payments import store as payments
-from core.payments.rules import NotPreviousMitra, PaymentNotPending, SessionInProgress
+from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
@@ -47,8 +48,8 @@ async def request_payment(
 ) -> PaymentView:
     """Create a pending request with its price frozen; the customer's pending one before it is abandoned.
 
-    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, SessionInProgress, TierNotFound, DiscountNotEligible,
-    NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
+    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound,
+    DiscountNotEligible, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
     """
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(PaymentView)) is not None:
@@ -60,12 +61,16 @@ async def request_payment(
 
 async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: str) -> PaymentRequest:
     account = list(await customers.lock_account(tx, actor.user_id))
+    if await customers.name_of(tx, actor.user_id) is None:
+        raise DisplayNameRequired
     blocked, session_id = await payments.blocking(tx, account, but=None)
     if blocked:
         raise SessionInProgress(details={"session_id": session_id})
     if wish.targeted_mitra_id is not None:
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
-    amount, minutes = await _price(tx, account, wish)
+    amount, minutes = await _price(runtime, tx, account, wish)
+    if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
+        raise FreeRequestOpen(details={"payment_request_id": open_id})
     await invoices.abandon_pending(tx, account)
     return await invoices.create(
         runtime,
@@ -82,11 +87,17 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     )
 
 
-async def _price(tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
+async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
     if wish.first_session_discount:
         promotion = await pricing.first_session(tx)
         past = await pricing.past_of(tx, account, but_pending=True)
-        return pricing_rules.discounted(promotion, past, mode=wish.mode, duration_minutes=wish.duration_minutes)
+        return pricing_rules.discounted(
+            promotion,
+            past,
+            mode=wish.mode,
+            duration_minutes=wish.duration_minutes,
+            requires_identity=runtime.config.flag("first_session_discount_requires_identity"),
+        )
     if wish.duration_minutes is None:
         raise pricing_rules.TierNotFound
     price = await pricing.price_of(tx, mode=wish.mode, minutes=wish.duration_minutes)

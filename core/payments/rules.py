@@ -24,6 +24,16 @@ class SessionInProgress(DomainError):
     message = "You have a session in progress."
 
 
+class FreeRequestOpen(DomainError):
+    """The customer's last request at a price of 0 came to no chat; `details.payment_request_id` names it.
+
+    Nothing is paid for such a request, so only this keeps a customer from asking all mitras again and again.
+    """
+
+    code = "FREE_REQUEST_OPEN"
+    message = "Your last free request is still being looked at."
+
+
 class PaymentNotPending(DomainError):
     """The request is not waiting for money any more."""
 

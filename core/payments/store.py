@@ -243,6 +243,17 @@ async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list
     )
 
 
+async def open_free_request(reader: Reader, customer_ids: list[str]) -> str | None:
+    """Return the account's free request that came to no chat and that no operator has dealt with; None without one."""
+    found = await reader.fetchval(
+        """SELECT p.id FROM payment_requests p JOIN pairing_failures f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
+           WHERE p.customer_id = ANY($1) AND p.amount = 0 AND NOT p.is_extension AND p.status = 'failed_pairing'
+             AND f.operator_action IS NULL LIMIT 1""",
+        customer_ids,
+    )
+    return None if found is None else str(found)
+
+
 async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> tuple[bool, str | None]:
     """Whether the customer has a live session or a confirmed ordinary request other than `but`; and that session's id."""
     row = await reader.fetchrow(

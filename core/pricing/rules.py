@@ -87,20 +87,34 @@ class Past:
 
     ever_paired: bool
     other_discounted_request: bool  # pending, confirmed or consumed; a pending one that is replaced does not count
+    anonymous: bool  # the account has neither a verified phone nor an identity
 
 
-def eligible(promotion: Promotion | None, past: Past) -> bool:
-    """Whether the customer could have the discount in some mode."""
-    offered = promotion is not None and promotion.enabled and bool(promotion.modes)
-    return offered and not past.ever_paired and not past.other_discounted_request
+def eligible(promotion: Promotion | None, past: Past, *, requires_identity: bool) -> bool:
+    """Whether the customer could have the discount in some mode.
+
+    Anonymous accounts can be made without end, so a free session always needs a verified phone or an identity, and a
+    cheaper one where `requires_identity` says so.
+    """
+    if promotion is None or not promotion.enabled or not promotion.modes:
+        return False
+    if past.anonymous and (requires_identity or promotion.price_idr == 0):
+        return False
+    return not past.ever_paired and not past.other_discounted_request
 
 
-def discounted(promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None) -> tuple[int, int]:
+def discounted(
+    promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None, requires_identity: bool
+) -> tuple[int, int]:
     """Return (price, minutes) with the discount.
 
     Raises DiscountNotEligible.
     """
-    if promotion is None or not eligible(promotion, past) or mode not in promotion.modes:
+    if (
+        promotion is None
+        or not eligible(promotion, past, requires_identity=requires_identity)
+        or mode not in promotion.modes
+    ):
         raise DiscountNotEligible
     if duration_minutes not in (None, promotion.duration_minutes):
         raise DiscountNotEligible

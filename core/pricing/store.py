@@ -56,7 +56,8 @@ async def past_of(reader: Reader, customer_ids: list[str], *, but_pending: bool,
     row = await reader.fetchrow(
         """SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND paired_at IS NOT NULL) AS ever_paired,
              EXISTS (SELECT 1 FROM payment_requests WHERE customer_id = ANY($1) AND is_first_session_discount
-               AND status = ANY($2) AND id IS DISTINCT FROM $3) AS other_discounted_request""",
+               AND status = ANY($2) AND id IS DISTINCT FROM $3) AS other_discounted_request,
+             NOT EXISTS (SELECT 1 FROM customers WHERE id = ANY($1) AND NOT is_anonymous) AS anonymous""",
         customer_ids, ["confirmed", "consumed"] if but_pending else ["pending", "confirmed", "consumed"], but,
     )  # fmt: skip
     return Past(**dict(row))

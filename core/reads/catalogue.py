@@ -61,6 +61,11 @@ def _group(tiers: list[Tier], mode: str) -> TierGroup:
     )
 
 
+def _eligible(runtime: Runtime, promotion: rules.Promotion | None, past: rules.Past) -> bool:
+    required = runtime.config.flag("first_session_discount_requires_identity")
+    return rules.eligible(promotion, past, requires_identity=required)
+
+
 async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
     """Read the price list as the caller may use it."""
     with away_is_unavailable():
@@ -69,7 +74,7 @@ async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
     discount = Discount(
         enabled=promotion is not None and promotion.enabled,
-        eligible=rules.eligible(promotion, past),
+        eligible=_eligible(runtime, promotion, past),
         price_idr=promotion.price_idr if promotion else 0,
         gimmick_price_idr=promotion.gimmick_price_idr if promotion else 0,
         duration_minutes=promotion.duration_minutes if promotion else 0,
@@ -106,7 +111,7 @@ async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
     if row is None:
         raise NotFound
-    return Onboarding(**dict(row), first_session_discount_eligible=rules.eligible(promotion, past))
+    return Onboarding(**dict(row), first_session_discount_eligible=_eligible(runtime, promotion, past))
 
 
 @attrs.frozen(kw_only=True)

@@ -111,6 +111,57 @@ async def test_the_discount_is_for_its_mode_and_minutes_only(world: World, wish:
     await refused(customer.post(REQUESTS, {"first_session_discount": True, **wish}), 409, "DISCOUNT_NOT_ELIGIBLE")
 
 
+async def test_the_discount_may_be_for_customers_with_an_identity_only(world: World) -> None:
+    customer = await world.customer()
+
+    async def shown() -> list[bool]:
+        pricing = await customer.get("/api/client/chat/pricing")
+        flags = await customer.get("/api/client/onboarding-state")
+        return [pricing["first_session_discount"]["eligible"], flags["first_session_discount_eligible"]]
+
+    async with world.setting(first_session_discount_requires_identity=True):
+        assert await shown() == [False, False]
+        await refused(world.request(customer, first_session_discount=True), 409, "DISCOUNT_NOT_ELIGIBLE")
+        await world.stack.sql(
+            "UPDATE customers SET is_anonymous = false, identity_a_sub = id::text WHERE id = $1::text::uuid",
+            customer.user["id"],
+        )
+        assert await shown() == [True, True]
+        assert (await world.request(customer, first_session_discount=True))["amount"] == 2000
+
+
+async def test_without_a_name_nobody_asks_for_a_chat(world: World) -> None:
+    customer = world.client()
+    customer._keep(await customer.post("/api/shared/auth/anonymous"))
+    wish = {"mitra_id": new_id(), "mode": "chat", "duration_minutes": 12}
+    await refused(world.request(customer), 409, "DISPLAY_NAME_REQUIRED")
+    await refused(customer.post("/api/client/chat/returning", wish), 409, "DISPLAY_NAME_REQUIRED")
+    await customer.call("PATCH", "/api/client/auth/profile", {"display_name": "Dewi"})
+    assert (await world.request(customer))["status"] == "pending"
+    await refused(customer.post("/api/client/chat/returning", wish), 403, "NOT_PREVIOUS_MITRA")
+
+
+async def test_a_free_request_that_came_to_no_chat_stands_in_the_way_of_the_next_free_one(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    tier = await operator.post("/internal/pricing/tiers", {"mode": "chat", "minutes": 7, "price_idr": 0})
+    try:
+        free = await world.paid(customer, duration_minutes=7)
+        assert (free["amount"], free["status"]) == (0, "confirmed")
+        await customer.post("/api/client/chat/cancel", {"payment_request_id": free["payment_request_id"]})
+        error = await refused(world.request(customer, duration_minutes=7), 409, "FREE_REQUEST_OPEN")
+        assert error["details"] == {"payment_request_id": free["payment_request_id"]}
+        assert (await world.request(customer))["amount"] == 12000
+        assert (await world.request(await world.customer(), duration_minutes=7))["amount"] == 0
+        failures = (await operator.get("/internal/failed-pairings", limit=200))["items"]
+        (failure,) = [one for one in failures if one["payment_request_id"] == free["payment_request_id"]]
+        await operator.call("PATCH", f"/internal/failed-pairings/{failure['id']}", {"operator_action": "no_action"})
+        assert (await world.request(customer, duration_minutes=7))["amount"] == 0
+    finally:
+        seen = (await operator.get("/internal/pricing/tiers", mode="chat"))["items"]
+        (now,) = [one for one in seen if one["id"] == tier["id"]]
+        await operator.call("DELETE", f"/internal/pricing/tiers/{tier['id']}", params={"updated_at": now["updated_at"]})
+
+
 async def test_a_pending_discount_that_is_replaced_does_not_count(world: World) -> None:
     customer = await world.customer()
     first = await customer.post(REQUESTS, {"first_session_discount": True})

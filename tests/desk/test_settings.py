@@ -43,6 +43,7 @@ SWITCHES = {
     "sensitive_flip_confirmation_enabled": True,
     "sensitive_flag_one_way_latch": False,
     "free_trial_enabled": True,
+    "first_session_discount_requires_identity": False,
 }
 OTHERS = {"extension_default_action_on_timeout", "anonymity", "price_tiers", "support_handles"}
 LEGACY = {

@@ -45,6 +45,7 @@ class Stage:
         """A new customer."""
         async with self.runtime.transaction() as tx:
             made = await customers.create_anonymous(tx, ids.new_id())
+            await customers.set_display_name(tx, made.id, "Dewi")
         return _actor(UserType.CUSTOMER, made.id)
 
     async def mitra(self) -> Actor:

@@ -97,7 +97,7 @@ def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet:
 
 
 def test_a_promotion_for_no_mode_is_nobodys() -> None:
-    past = Past(ever_paired=False, other_discounted_request=False)
+    past = Past(ever_paired=False, other_discounted_request=False, anonymous=True)
     offered = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
-    assert eligible(offered, past)
-    assert not eligible(attrs.evolve(offered, modes=[]), past)
+    assert eligible(offered, past, requires_identity=False)
+    assert not eligible(attrs.evolve(offered, modes=[]), past, requires_identity=False)

@@ -158,6 +158,7 @@ async def test_a_discount_asked_for_before_signing_in_is_not_given_to_who_was_pa
     phone = f"+62813{secrets.randbelow(10**8):08d}"
     known, mitra = world.client(), await world.mitra()
     await sign_in(world, known, phone)
+    await known.call("PATCH", "/api/client/auth/profile", {"display_name": "Dewi"})
     await end_now(world, known, await world.session(known, mitra))
     guest = await world.customer()
     payment = await discounted(world, guest)

@@ -14,7 +14,7 @@ CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
 DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
-    "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
+    "first_session_discount_requires_identity": False, "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
     "otp_max_per_hour": 2000,
     "anonymous_max_per_address_per_hour": 3000,
     "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,

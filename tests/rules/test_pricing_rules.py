@@ -1,14 +1,19 @@
 """Who gets the first-session discount, and what it costs (contract 4)."""
 
+import functools
 import itertools
 
 import attrs
 import pytest
 
-from core.pricing.rules import DiscountNotEligible, Past, Promotion, discounted, eligible
+from core.pricing import rules
+from core.pricing.rules import DiscountNotEligible, Past, Promotion
+
+eligible = functools.partial(rules.eligible, requires_identity=False)
+discounted = functools.partial(rules.discounted, requires_identity=False)
 
 PROMOTION = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
-NEW = Past(ever_paired=False, other_discounted_request=False)
+NEW = Past(ever_paired=False, other_discounted_request=False, anonymous=False)
 
 
 @pytest.mark.parametrize(("enabled", "paired", "other"), list(itertools.product((True, False), repeat=3)))
@@ -16,7 +21,7 @@ def test_the_discount_is_for_an_enabled_promotion_and_a_customer_without_a_past(
     enabled: bool, paired: bool, other: bool
 ):
     promotion = attrs.evolve(PROMOTION, enabled=enabled)
-    past = Past(ever_paired=paired, other_discounted_request=other)
+    past = Past(ever_paired=paired, other_discounted_request=other, anonymous=True)
     may = enabled and not paired and not other
     assert eligible(promotion, past) is may
     if may:
@@ -42,3 +47,14 @@ def test_minutes_that_are_given_must_be_the_promotions(minutes: int):
     assert discounted(PROMOTION, NEW, mode="chat", duration_minutes=12) == (2000, 12)
     with pytest.raises(DiscountNotEligible):
         discounted(PROMOTION, NEW, mode="chat", duration_minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("anonymous", "required", "price"), list(itertools.product((True, False), (True, False), (0, 2000)))
+)
+def test_an_anonymous_customer_gets_no_free_session_and_no_discount_that_requires_an_identity(
+    anonymous: bool, required: bool, price: int
+):
+    promotion, past = attrs.evolve(PROMOTION, price_idr=price), attrs.evolve(NEW, anonymous=anonymous)
+    may = not anonymous or (price > 0 and not required)
+    assert rules.eligible(promotion, past, requires_identity=required) is may

@@ -351,6 +351,8 @@ export const INDONESIAN = {
   "Whether silent mitras are taken offline.": "Apakah mitra yang diam dijadikan luring.",
   "Silence after which a mitra is offline.": "Lama diam sebelum mitra menjadi luring.",
   "Vestigial.": "Sisa lama.",
+  "The first-session discount is only for customers with a verified phone or an identity.":
+    "Diskon sesi pertama hanya untuk pelanggan dengan telepon terverifikasi atau identitas.",
   "Lifetime of a payment request.": "Masa berlaku permintaan pembayaran.",
   "Invoices in an hour for an account that never paid; 0: no limit.":
     "Faktur dalam sejam untuk akun yang belum pernah membayar; 0: tanpa batas.",
