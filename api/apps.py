@@ -68,7 +68,8 @@ def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
 
 
 def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None) -> Litestar:
-    routes = [*routes, *docs.routes(listener=audience, document=lambda: interface(audience))]
+    if runtime.settings.docs_enabled:
+        routes = [*routes, *docs.routes(listener=audience, document=lambda: interface(audience))]
     check_declared(routes, listener=audience)
     return Litestar(
         routes,

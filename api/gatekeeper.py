@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -43,7 +42,6 @@ WELL_KNOWN = "/.well-known/"
 # For each address, in a minute: thousands of phones of one carrier may refresh at once, after an outage.
 REFRESHES, STRAY_POLLS = 12_000, 12_000
 CLIENT_GONE = 499  # logged for a client that went away before its answer, as nginx does
-SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 SECURITY = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -106,7 +104,7 @@ class Gatekeeper:
         # Of a header that comes twice the first counts, as for the framework: two views of one request would let a
         # client be one user to the limits and another one to the route.
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        request_id = _request_id(headers)
+        request_id = ids.request_id(headers.get("x-request-id", ""))
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         claims = self._claims(headers)
@@ -273,11 +271,6 @@ def _is_preflight(scope: Scope, headers: dict[str, str]) -> bool:
 
 def _host(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
-
-
-def _request_id(headers: dict[str, str]) -> str:
-    given = headers.get("x-request-id", "")
-    return given if SANE_ID.fullmatch(given) else ids.new_id()
 
 
 class RequestTimeout(DomainError):

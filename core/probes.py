@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from core.base import metrics
+from core.base import ids, metrics
 from core.base.clock import as_text
 from core.runtime import Runtime
 
@@ -15,7 +15,7 @@ NO_SUCH = {
 
 
 def add_probes(app: web.Application, runtime: Runtime) -> None:
-    """Add the three routes, and the one error body for every other address (contract 2)."""
+    """Add the three routes, the one error body for every other address, and the headers of every answer."""
 
     @web.middleware
     async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:
@@ -23,11 +23,15 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
             return await handler(request)
         except web.HTTPException as refused:
             code, message = NO_SUCH.get(refused.status, ("ERROR", "The request can't be answered."))
-            server_time = as_text(runtime.now())
-            error = {"error": {"code": code, "message": message}}
-            return web.json_response(error, status=refused.status, headers={"X-Server-Time": server_time})
+            return web.json_response({"error": {"code": code, "message": message}}, status=refused.status)
 
     app.middlewares.append(in_our_words)
+
+    async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.setdefault("X-Server-Time", as_text(runtime.now()))
+        response.headers.setdefault("X-Request-Id", ids.request_id(request.headers.get("X-Request-Id", "")))
+
+    app.on_response_prepare.append(add_headers)
 
     async def healthz(_: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

@@ -11,6 +11,7 @@ import functools
 import os
 import pathlib
 import signal
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -50,6 +51,7 @@ ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
 UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid token may use
 CODE_SENDS = 16  # to the code provider, side by side, that no answer waits for
 PAID_KEPT = 50_000
+READY_S = 1.0  # how long the answer to a probe holds
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -96,6 +98,13 @@ class Runtime:
     revoked: set[str] = attrs.field(factory=set)
     # Customers who paid since their access token was made, which may still call them newcomers.
     paid: set[str] = attrs.field(factory=set)
+    # Requests of this process that wait for one Idempotency-Key.
+    lines: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.field(
+        factory=weakref.WeakValueDictionary
+    )
+    _readiness: tuple[bool, bool, str | None] = (False, False, None)
+    _ready_until: float = 0.0
+    _looking: asyncio.Lock = attrs.field(factory=asyncio.Lock)
     draining: bool = False  # stopping: no longer ready, still serving
     brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
     # Set by core.reactions: committed signal -> flow that follows in this process.
@@ -287,10 +296,18 @@ class Runtime:
     async def ready(self) -> tuple[bool, bool, str | None]:
         """Return (ready, degraded, why not).
 
-        Ready: not stopping, the database answers, takes writes and is migrated. Degraded: the bus does not answer.
+        Ready: not stopping, the database answers, takes writes and is migrated. Degraded: the bus does not answer. The
+        database is asked once a second at most, however often strangers probe.
         """
         if self.draining:
             return False, False, "the process is stopping"
+        async with self._looking:
+            if monotonic() >= self._ready_until:
+                self._readiness = await self._look_whether_ready()
+                self._ready_until = monotonic() + READY_S
+        return self._readiness
+
+    async def _look_whether_ready(self) -> tuple[bool, bool, str | None]:
         try:
             async with asyncio.timeout(3):
                 writable = await self.db.is_writable()
@@ -339,14 +356,15 @@ def away_is_unavailable() -> Any:
         raise Unavailable from error
 
 
-def migration_ids() -> set[str]:
+@functools.cache
+def migration_ids() -> frozenset[str]:
     """Return the ids of all migrations that this version brings."""
     found = set()
     for path in MIGRATIONS.glob("sesi_*.py"):
         for line in path.read_text().splitlines():
             if line.startswith("ID = "):
                 found.add(line.split('"')[1])
-    return found
+    return frozenset(found)
 
 
 async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:

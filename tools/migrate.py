@@ -15,7 +15,7 @@ PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may hold loc
 AGAIN_S = 5.0  # between two tries: statements of the service wait behind a try for at most two seconds
 
 
-async def pending(url: str) -> set[str]:
+async def pending(url: str) -> frozenset[str]:
     """Return the ids of migrations that the database lacks."""
     connection = await asyncpg.connect(await writable_url(url), timeout=5)
     try:

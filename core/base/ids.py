@@ -16,6 +16,7 @@ from collections.abc import Callable
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
 POOL_BYTES = 4096  # of randomness, fetched at once: a call of the system for each id is most of its cost
+PLAIN_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -132,3 +133,8 @@ def new_code(digits: int = 6) -> str:
 def new_password() -> str:
     """Make a password for a person to copy once."""
     return secrets.token_urlsafe(18)
+
+
+def request_id(given: str) -> str:
+    """Return a request's id: the client's own if it is 1 to 128 plain characters, else a new one."""
+    return given if PLAIN_REQUEST_ID.fullmatch(given) else new_id()

@@ -5,6 +5,7 @@ must be asked in between, the key keeps a claim on what was made: a repeat waits
 work up when that one is dead.
 """
 
+import asyncio
 import contextlib
 import datetime as dt
 from collections.abc import AsyncIterator
@@ -71,19 +72,39 @@ async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn
 
     Raises IdempotencyMismatch, and IdempotencyInFlight when the first request still runs after 5 s.
     """
-    until = monotonic() + WAIT_S
-    while True:
+    if once is None:
         async with runtime.transaction() as tx:
-            if once is None:
-                yield Turn(tx, None, None)
-                return
-            if await store.try_hold(tx, once):
-                found = await store.find(tx, once, now=runtime.now())
-                if found is not None and found.fingerprint != once.fingerprint:
-                    raise IdempotencyMismatch
-                if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:
-                    yield Turn(tx, once, found)
-                    return
-        if monotonic() >= until:
-            raise IdempotencyInFlight
-        await real_sleep(POLL_S)
+            yield Turn(tx, None, None)
+        return
+    until = monotonic() + WAIT_S
+    async with _first_in_line(runtime, once):
+        while True:
+            async with runtime.transaction() as tx:
+                if await store.try_hold(tx, once):
+                    found = await store.find(tx, once, now=runtime.now())
+                    if found is not None and found.fingerprint != once.fingerprint:
+                        raise IdempotencyMismatch
+                    if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:
+                        yield Turn(tx, once, found)
+                        return
+            if monotonic() >= until:
+                raise IdempotencyInFlight
+            await real_sleep(POLL_S)
+
+
+@contextlib.asynccontextmanager
+async def _first_in_line(runtime: Runtime, once: Once) -> AsyncIterator[None]:
+    """Let one of this process's requests with the same key ask the database at a time; the others wait here.
+
+    Raises IdempotencyInFlight after 5 s.
+    """
+    lock = runtime.lines.setdefault((once.user_id, once.key), asyncio.Lock())
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await lock.acquire()
+    except TimeoutError as error:
+        raise IdempotencyInFlight from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,90 @@
+"""Probes and documents: what strangers may ask often costs little, and every answer can be found in the log."""
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from tests.access.wire import ask
+from tests.stack import Stack, World, new_id, outcome
+
+pytestmark = pytest.mark.anyio
+
+COMMITS = "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = current_database()"
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    """Connections."""
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def quiet() -> Iterator[Stack]:
+    """A service without the interface documents."""
+    made = Stack(DOCS_ENABLED="false")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["INTERNAL", "REALTIME", "JOBS"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/nothing"])
+async def test_every_answer_of_a_probe_has_the_time_and_the_request_id(stack: Stack, name: str, path: str) -> None:
+    request_id = new_id()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{stack.ports[name]}{path}", headers={"X-Request-Id": request_id}
+    )
+    try:
+        answer = await asyncio.to_thread(urllib.request.urlopen, request)
+    except urllib.error.HTTPError as error:
+        answer = error
+    assert answer.headers["X-Request-Id"] == request_id
+    assert answer.headers["X-Server-Time"].endswith("Z")
+    answer.close()
+
+
+async def test_readiness_is_asked_of_the_database_once_a_second(quiet: Stack, http: aiohttp.ClientSession) -> None:
+    [before] = await quiet.sql(
+        "SELECT pg_stat_clear_snapshot(), coalesce(sum(seq_scan), 0) AS n FROM pg_stat_user_tables WHERE relname = 'migration'"
+    )
+    began = asyncio.get_running_loop().time()
+    url = f"http://127.0.0.1:{quiet.ports['INTERNAL']}/readyz"
+    for _ in range(200):
+        assert (await ask(http, url)).status == 200
+    seconds = asyncio.get_running_loop().time() - began
+
+    async def scans() -> int:
+        [row] = await quiet.sql("SELECT sum(seq_scan) AS n FROM pg_stat_user_tables WHERE relname = 'migration'")
+        return row["n"] - before["n"]
+
+    await asyncio.sleep(1.2)  # statistics of a backend are written at most once a second
+    assert await scans() <= seconds + 3
+
+
+async def test_documents_are_absent_when_they_are_switched_off(quiet: Stack, http: aiohttp.ClientSession) -> None:
+    for base in (quiet.addresses.public, quiet.addresses.internal):
+        for path in ("/docs", "/openapi.json", "/docs/start.js"):
+            assert (await ask(http, base + path)).status == 404
+
+
+async def test_repeats_that_wait_for_a_key_ask_the_database_one_at_a_time(quiet: Stack) -> None:
+    world = World(quiet)
+    customer, key = await world.customer(), new_id()
+    headers, body = {"Idempotency-Key": key}, {"duration_minutes": 12}
+    async with quiet.transaction() as held:
+        await held.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 4))", f"{customer.user['id']} {key}")
+        [before] = await quiet.sql(COMMITS)
+        async with asyncio.TaskGroup() as group:
+            calls = [
+                group.create_task(outcome(customer.call("POST", "/api/client/payment/requests", body, headers=headers)))
+                for _ in range(30)
+            ]
+        assert {call.result() for call in calls} == {"IDEMPOTENCY_IN_FLIGHT"}
+        await asyncio.sleep(1.2)  # as above
+        [after] = await quiet.sql(COMMITS)
+    assert after["n"] - before["n"] < 1_000  # each of them asking twenty times a second: 3,000
+    await world.close()
