@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
+import aiohttp
 import asyncpg
 import pytest
 
@@ -23,6 +24,7 @@ from tools.service import Service
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
+CADENCE_S = 30  # of heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
 QUIET_S = 0.06  # for the yardstick, with nobody else on the machine
 # Paid requests of these customers that still look for a mitra.
 SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
@@ -161,8 +163,10 @@ class Stack(Service):
 class World:
     """The people of one test. Its mitras go offline when it ends, so that no other test's blast finds them."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, *, heartbeats: bool = False) -> None:
+        """Make a world; with `heartbeats` the phone of each mitra sends them over REST until the test ends."""
         self.stack = stack
+        self._heartbeats: list[asyncio.Task[None]] | None = [] if heartbeats else None
         self.clients: list[Client] = []
         self.mitras: list[Client] = []
         self._operator: Client | None = None
@@ -199,7 +203,15 @@ class World:
         self.mitras.append(made)
         if online:
             await made.post("/api/mitra/status/online")
+            if self._heartbeats is not None:
+                self._heartbeats.append(asyncio.create_task(self._send_heartbeats(made)))
         return made
+
+    async def _send_heartbeats(self, mitra: Client) -> None:
+        while True:
+            await asyncio.sleep(CADENCE_S / self.stack.scale)
+            with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
+                await mitra.post("/api/mitra/status/heartbeat")
 
     async def config(self, key: str, value: Any) -> None:
         """Set a configuration row."""
@@ -291,6 +303,8 @@ class World:
     async def close(self) -> None:
         """Send everybody home; the books must be right."""
         try:
+            for task in self._heartbeats or ():
+                task.cancel()
             for mitra in self.mitras:
                 operator = await self.operator()
                 await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")

@@ -6,10 +6,10 @@ import json
 import pathlib
 from typing import Any
 
-from tests.chaos.lives import OVER, Ack, Crowd
+from tests.chaos.lives import OVER, Ack, Crowd, Mitra
 from tests.faults import people as app
 
-SETTLE_S = 60.0  # sessions of 12 minutes at the scale of a run, one extension, the grace, and a machine that is busy
+SETTLE_S = 90.0  # a payment that a sweep finds after 60 s, the session's deadlines, and a machine that is busy
 STAMP_S = 75.0  # real seconds in which the sweep stamps calls whose process died
 
 
@@ -28,6 +28,23 @@ async def settled(crowd: Crowd) -> None:
         await asyncio.sleep(0.25)
     for row in rest:
         crowd.notes.violation(f"never settled: {row[0]}")
+
+
+async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
+    """Check that every mitra, whose phones are alive, is online, and was taken offline by nobody else."""
+    rows = await crowd.stack.sql(
+        """SELECT o.mitra_id::text, o.is_online, (SELECT count(*)::int FROM mitra_online_logs l WHERE l.mitra_id = o.mitra_id
+             AND l.status = 'offline') AS times FROM mitra_online_status o"""
+    )
+    seen = {row["mitra_id"]: row for row in rows}
+    for mitra in mitras:
+        if mitra.id not in seen:
+            continue  # whose life never began: that is a violation already
+        crowd.notes.counts["mitras online"] += seen[mitra.id]["is_online"]
+        if not seen[mitra.id]["is_online"]:
+            crowd.notes.violation(f"{mitra.name} is offline at the end, though the phone is alive")
+        elif seen[mitra.id]["times"] > mitra.went_offline:
+            crowd.notes.violation(f"{mitra.name} was taken offline, though the phone is alive")
 
 
 async def judge(crowd: Crowd) -> None:

@@ -79,9 +79,9 @@ class Crowd(World):
         self.clients.append(made)
         return made
 
-    async def phone(self, client: Client, path: str = "chat") -> Phone:
+    async def phone(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> Phone:
         """A phone of a client, which lives until the end of the run."""
-        made = await Phone(client, path).start()
+        made = await Phone(client, path, heartbeat_s=heartbeat_s).start()
         self.notes.phones.append(made)
         return made
 
@@ -248,11 +248,16 @@ class Customer(Life):
 class Mitra(Life):
     """Takes requests, talks with everybody, says yes to more time, says goodbye."""
 
+    id = ""
+    went_offline = 0
+
     async def live(self, stop: asyncio.Event) -> None:
         """Until the run ends: the customers stop first."""
         client = await app.insist(lambda: self.crowd.mitra(self.name))
+        self.id = client.user["id"]
         phone = await self.crowd.phone(client)
-        await self.crowd.phone(client, "pairing")
+        cadence = (await app.insist(lambda: client.get("/api/mitra/status")))["heartbeat_cadence_seconds"]
+        await self.crowd.phone(client, "pairing", heartbeat_s=cadence)
         chats: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
@@ -262,6 +267,7 @@ class Mitra(Life):
                     if item["id"] not in chats:
                         chats[item["id"]] = group.create_task(self.guarded(self.chat(client, phone, item["id"])))
                 if self.dice.random() < 0.02:
+                    self.went_offline += 1
                     await app.insist(lambda: client.post("/api/mitra/status/offline"))
                     await self.pause(0.1, 0.5)
                     await app.insist(lambda: client.post("/api/mitra/status/online"))

@@ -25,8 +25,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 async def people(calm: Service) -> AsyncIterator[World]:
     """The people of a test; in the end the networks are well again, and the books are right."""
-    made = World(calm)
-    await made.config("require_mitra_ping", False)
+    made = World(calm, heartbeats=True)
     yield made
     for server in ("postgres", "redis"):
         await calm.network(server, Mode.PASS)

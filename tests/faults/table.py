@@ -51,6 +51,14 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: postgres hangs",
         "chaos: postgres hangs for one",
     ),
+    "A minute without the database, realtime processes, or any process: mitras with a live phone stay online": (
+        "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_away_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute",
+        "faults/test_presence.py::test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_others_is_away",
+        "chaos: postgres hangs",
+    ),
     "A lost answer to COMMIT": (
         "faults/test_lost_answers.py::test_a_payment_request_whose_answer_was_lost_is_made_once",
         "faults/test_lost_answers.py::test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_comes_again",

@@ -76,6 +76,7 @@ def service() -> Iterator[Service]:
 async def world(service: Service) -> AsyncIterator[World]:
     """The people of a test. No search ends by itself: a death costs minutes here."""
     made = World(service)
+    # 45 s of silence are 2 s here, shorter than the lease of a process: test_presence.py judges silence through deaths.
     await made.config("require_mitra_ping", False)
     await made.config("searching_timeout_minutes", 1000)
     await made.config("pairing_blast_timeout_seconds", 3600)
