@@ -12,8 +12,10 @@ from litestar import Request
 from api.auth import Access
 from api.signatures import Signature, signature_of
 from core.base import logs, metrics
+from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.bus.rate_limit import RateLimited
+from core.operators.totp import TotpEnrolmentRequired, TotpRequired
 
 STATUS = {
     Kind.MALFORMED: 400,
@@ -67,6 +69,10 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
     yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
     if access.kinds:
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
+    if UserType.OPERATOR in access.kinds and not access.enrolling:
+        yield refusal_of(TotpEnrolmentRequired)
+    if access.step_up:
+        yield refusal_of(TotpRequired)
     if _is_limited(handler, access):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:

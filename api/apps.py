@@ -21,6 +21,7 @@ from api.internal import (
     mitras,
     operators,
     pricing,
+    second_factor,
     sessions,
     webhook_logs,
 )
@@ -48,7 +49,7 @@ PUBLIC = [
     *chat.ROUTES, health.healthz,
 ]  # fmt: skip
 INTERNAL = [
-    *operator_logins.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
+    *operator_logins.ROUTES, *second_factor.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
     health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from litestar import Request
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unauthenticated
 from core.operators.rules import require
+from core.operators.totp import TotpEnrolmentRequired
 from core.reads import people
 from core.runtime import Runtime
 
@@ -22,7 +23,9 @@ class Access:
     """Who may call a route, on which listener, and which refusals of its own it answers.
 
     No kinds: everybody; `optional`: a token is looked at when there is one. `foreign_body`: what comes in is not JSON of
-    ours. Refusals that follow from the declaration itself (no token, wrong kind, bad body) are not listed.
+    ours. `enrolling`: also for an operator who still has to set up a second factor. `step_up`: an operator with a second
+    factor has entered a code within 5 minutes. Refusals that follow from the declaration itself (no token, wrong kind,
+    bad body) are not listed.
     """
 
     listeners: frozenset[str]
@@ -31,6 +34,8 @@ class Access:
     level: str = "read"
     optional: bool = False
     foreign_body: bool = False
+    enrolling: bool = False
+    step_up: bool = False
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -64,10 +69,21 @@ def parties(*refusals: Refusal) -> dict[str, Any]:
     return _declare(Access(listeners=PUBLIC, kinds=kinds, refusals=refusals))
 
 
-def operators(area: str | None, level: str = "read", *refusals: Refusal) -> dict[str, Any]:
+def operators(
+    area: str | None, level: str = "read", *refusals: Refusal, enrolling: bool = False, step_up: bool = False
+) -> dict[str, Any]:
     """Operators with a permission; area None: any operator."""
-    kinds = frozenset({UserType.OPERATOR})
-    return _declare(Access(listeners=INTERNAL, kinds=kinds, area=area, level=level, refusals=refusals))
+    return _declare(
+        Access(
+            listeners=INTERNAL,
+            kinds=frozenset({UserType.OPERATOR}),
+            area=area,
+            level=level,
+            enrolling=enrolling,
+            step_up=step_up,
+            refusals=refusals,
+        )
+    )
 
 
 def check_declared(routes: list[Any], *, listener: str) -> None:
@@ -87,14 +103,18 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 async def guard(request: Request[Any, Any, Any], access: Access) -> None:
-    """Let the declared users in. Raises Unauthenticated or Forbidden."""
+    """Let the declared users in. Raises Unauthenticated, Forbidden, TotpEnrolmentRequired, TotpRequired."""
     if not access.kinds:
         return
     state = request.app.state
     actor = await people.authenticate(state.runtime, bearer(request.headers), audience=state.audience)
     people.require_kind(actor, access.kinds)
+    if actor.must_enrol and not access.enrolling:
+        raise TotpEnrolmentRequired
     if access.area is not None:
         require(actor.permissions, access.area, access.level)
+    if access.step_up:
+        await people.require_step_up(state.runtime, actor)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
 
 

@@ -45,7 +45,7 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     return sock
 
 
-def _server(app: Any, runtime: Runtime, connections: Connections, *, proxied: bool) -> Server:
+def _server(app: Any, runtime: Runtime, connections: Connections) -> Server:
     settings = runtime.settings
     return Server(
         uvicorn.Config(
@@ -56,8 +56,8 @@ def _server(app: Any, runtime: Runtime, connections: Connections, *, proxied: bo
             log_config=None,
             server_header=False,
             date_header=True,
-            proxy_headers=proxied,
-            forwarded_allow_ips=list(settings.trusted_proxies) if proxied else None,
+            proxy_headers=True,
+            forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, settings.shutdown_grace_seconds - 2),
             timeout_keep_alive=KEEP_ALIVE_S,
         )
@@ -78,8 +78,8 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(lease.run())
     connections = Connections(settings)
     servers = [
-        _server(public_app(runtime), runtime, connections, proxied=True),
-        _server(internal_app(runtime), runtime, connections, proxied=False),
+        _server(public_app(runtime), runtime, connections),
+        _server(internal_app(runtime), runtime, connections),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=[sock])) for s, sock in zip(servers, sockets, strict=True)]
     settle_memory()

@@ -32,6 +32,14 @@ class OperatorTokens(Tokens):
 
 
 @attrs.frozen(kw_only=True)
+class SecondFactorQuestion:
+    """The password was right; `login_token` and a code complete the sign-in within 5 minutes."""
+
+    totp_required: bool
+    login_token: str = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
 class List(Generic[T]):
     """Everything there is, or the part that was asked for."""
 

@@ -58,5 +58,5 @@ SWEEPS = (
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_request.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),
-    Sweep(name="purge_unknown_logins", every_s=3600, run=login_operator.purge_unknown),
+    Sweep(name="purge_sign_in_attempts", every_s=3600, run=login_operator.purge_attempts),
 )

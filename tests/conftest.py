@@ -72,7 +72,8 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def fast_stack() -> Iterator[Stack]:
     """A service at sixty times the speed; silence of mitras is not judged, unless a test asks for it."""
-    made = Stack(scale=60)
+    # At this speed an operator's sign-in would end after 12 minutes of the tests.
+    made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720")
     yield made
     made.close()
 

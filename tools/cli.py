@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import datetime as dt
 import io
 import json
 import os
@@ -23,6 +24,7 @@ from core.base.process import end_as_by_hand
 from core.base.settings import SettingsError, shown
 from core.flows import setup
 from core.flows.setup import TierSeed
+from core.operators import totp
 from core.pricing.rules import Promotion
 from core.reactions import react
 from core.reads import ledger, payments
@@ -35,6 +37,7 @@ from tools.embedded import EmbeddedError
 console = Console(highlight=False)
 if not console.is_terminal:
     console.width = 1000  # what is read by a program is never cut
+HOUR = dt.timedelta(hours=1)
 LONGEST_DEMO_SCALE = 120.0  # beyond it a person's answer is too slow for the service's time
 
 
@@ -164,9 +167,32 @@ def _operator(args: argparse.Namespace) -> int:
         if made is None:
             raise Failed(f"there is an operator {args.email} already")
         console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.", markup=False)
+        _print_enrolment_code(made.enrolment_code)
         return 0
 
     return _with_runtime(work)
+
+
+def _reset_totp(args: argparse.Namespace) -> int:
+    async def work(runtime: Runtime) -> int:
+        try:
+            code = await setup.reset_totp(runtime, email=args.email)
+        except LookupError as error:
+            raise Failed(f"there is no operator {args.email}") from error
+        console.print(f"Operator {args.email} has no second factor and is signed out everywhere.", markup=False)
+        _print_enrolment_code(code)
+        return 0
+
+    return _with_runtime(work)
+
+
+def _print_enrolment_code(code: str | None) -> None:
+    if code is not None:
+        console.print(
+            f"The role requires a second factor. One-time code to set it up, good for {totp.ENROLMENT_CODE_FOR // HOUR} h: {code}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _pay(args: argparse.Namespace) -> int:
@@ -307,6 +333,8 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--display-name", required=True)
     create.add_argument("--role", required=True)
     create.add_argument("--password-stdin", action="store_true", required=True)
+    reset = add("reset-totp", _reset_totp, "remove an operator's second factor and sign them out", operator)
+    reset.add_argument("--email", required=True)
     pay = add(
         "pay",
         _pay,

@@ -54,7 +54,9 @@ tokens, the hashes of codes and identity tokens, and the account hashes in the l
 
 Taking a secret out earlier signs out every device whose refresh token it sealed last: the device has not refreshed since step 2.
 Access tokens and codes made with it stop working at once, and account hashes in the log change with step 2.
-Nothing else is lost, and putting the secret back restores all of it.
+The secrets of operators' second factors are encrypted with a key of the first secret, and encrypted again with each code
+that an operator enters. An operator who entered none since step 2 signs in with a recovery code, or after
+`sesi operator reset-totp`. Nothing else is lost, and putting the secret back restores all of it.
 """
 
 

@@ -9,9 +9,10 @@ from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import operator_work
+from core.operators.totp import TotpRequired
 from core.pairing.rules import CauseTag
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
-from core.reads import payments
+from core.reads import payments, people
 from core.reads.payments import FailureFilter
 from core.runtime import Runtime
 
@@ -56,12 +57,14 @@ async def failed_pairing(failure_id: str, runtime: Runtime) -> payments.FailedPa
     "/internal/failed-pairings/{failure_id:str}",
     dto=Body[ActionBody],
     return_dto=None,
-    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded),
+    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded, TotpRequired),
 )
 async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
     """Say what was done for the customer, once."""
     found = path_id(failure_id)
     action = OperatorAction(data.operator_action)
+    if action is OperatorAction.REFUNDED:
+        await people.require_step_up(runtime, actor)
     await operator_work.act_on_failure(runtime, actor, failure_id=found, action=action)
     return await payments.failed_pairing(runtime, found)
 

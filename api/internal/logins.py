@@ -1,14 +1,15 @@
-"""Operators sign in and out, and change their own password (contract 8)."""
+"""Operators sign in and out, change their own password, and see and end their own sign-ins."""
 
 from typing import Any
 
 import attrs
-from litestar import Request, get, post
+from litestar import Request, delete, get, post
 
 from api.auth import INTERNAL, anyone, client_ip, device_of, operators
-from api.bodies import Body, text
-from api.wire import OperatorTokens, operator_tokens
+from api.bodies import Body, path_id, text
+from api.wire import OperatorTokens, SecondFactorQuestion, operator_tokens
 from core.base.actor import Actor
+from core.base.pages import Items, read_page
 from core.flows import login_operator, login_tokens, operator_accounts
 from core.logins.refresh import RefreshInvalid
 from core.operators.rules import AccountLocked, LoginInvalid
@@ -46,12 +47,17 @@ class PasswordBody:
     return_dto=None,
     **anyone(LoginInvalid, AccountLocked, listeners=INTERNAL),
 )
-async def sign_in(data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
-    """Sign an operator in."""
-    tokens, operator = await login_operator.sign_in(
-        runtime, email=data.email, password=data.password, device=device_of(request)
+async def sign_in(
+    data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime
+) -> OperatorTokens | SecondFactorQuestion:
+    """Sign an operator in, or ask for a code of their second factor."""
+    found = await login_operator.sign_in(
+        runtime, email=data.email, password=data.password, device=device_of(request), ip_address=client_ip(request)
     )
-    return operator_tokens(tokens, people.operator_view(operator))
+    if found.login_token is not None:
+        return SecondFactorQuestion(totp_required=True, login_token=found.login_token)
+    assert found.tokens is not None
+    return operator_tokens(found.tokens, people.operator_view(found.operator))
 
 
 @post(
@@ -69,7 +75,7 @@ async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: R
     return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
 
 
-@post("/internal/auth/logout", status_code=200, **operators(None))
+@post("/internal/auth/logout", status_code=200, **operators(None, enrolling=True))
 async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
     """End this device's auth session; who has signed out."""
     operator = await people.operator_me(runtime, actor.user_id)
@@ -77,7 +83,7 @@ async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
     return operator
 
 
-@get("/internal/auth/me", **operators(None))
+@get("/internal/auth/me", **operators(None, enrolling=True))
 async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
     """The calling operator."""
     return await people.operator_me(runtime, actor.user_id)
@@ -90,10 +96,31 @@ async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
     return_dto=None,
     **operators(None, "write", LoginInvalid, AccountLocked),
 )
-async def change_password(data: PasswordBody, runtime: Runtime, actor: Actor) -> people.OperatorView:
+async def change_password(
+    data: PasswordBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> people.OperatorView:
     """Change the caller's password; the other devices are signed out."""
-    await operator_accounts.change_password(runtime, actor, current=data.current_password, new=data.new_password)
+    await operator_accounts.change_password(
+        runtime, actor, current=data.current_password, new=data.new_password, ip_address=client_ip(request)
+    )
     return await people.operator_me(runtime, actor.user_id)
 
 
-ROUTES = [change_password, sign_in, refresh, log_out, me]
+@get("/internal/auth/sessions", **operators(None, enrolling=True))
+async def sessions(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[people.Device]:
+    """The caller's living sign-ins, newest first."""
+    return await people.devices(runtime, actor, read_page(cursor, limit))
+
+
+@delete("/internal/auth/sessions/{auth_session_id:str}", status_code=200, **operators(None, enrolling=True))
+async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
+    """End one of the caller's sign-ins: its tokens are refused within a second."""
+    found = path_id(auth_session_id)
+    device = await people.device(runtime, actor, found)
+    await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
+    return device
+
+
+ROUTES = [change_password, sign_in, refresh, log_out, me, sessions, end_session]

@@ -13,6 +13,7 @@ from core.base.pages import Items, read_page
 from core.flows import operator_accounts
 from core.flows.operator_accounts import OperatorChange, RoleChange
 from core.operators.rules import AREAS, EmailTaken, LastAdministrator, RoleNameTaken
+from core.operators.totp import TotpNotEnrolled
 from core.reads import operators as reads
 from core.runtime import Runtime
 
@@ -47,14 +48,16 @@ class RoleBody:
 
     name: str = text(1, 400)
     permissions: dict[str, str] = attrs.field(validator=max_len(MAX_PERMISSIONS))
+    require_totp: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class RolePatch:
-    """What changes of a role, for everybody who has it; what is absent stays."""
+    """Changes of a role, for every operator who has it; an absent field stays."""
 
     name: str | None = None
     permissions: dict[str, str] | None = attrs.field(default=None, validator=optional(max_len(MAX_PERMISSIONS)))
+    require_totp: bool | None = None
 
 
 @get("/internal/operators", **operators("operators"))
@@ -70,7 +73,7 @@ async def list_operators(
     status_code=201,
     dto=Body[OperatorBody],
     return_dto=None,
-    **operators("operators", "write", EmailTaken),
+    **operators("operators", "write", EmailTaken, step_up=True),
 )
 async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorRow:
     """Add an operator, with no more rights than the caller has."""
@@ -89,7 +92,7 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
     dto=JsonObject,
     return_dto=None,
     body=OperatorPatch,
-    **operators("operators", "write", EmailTaken, LastAdministrator),
+    **operators("operators", "write", EmailTaken, LastAdministrator, step_up=True),
 )
 async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.OperatorRow:
     """Change an operator; one who is disabled, or gets a new password, is signed out everywhere."""
@@ -112,11 +115,13 @@ async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | N
     status_code=201,
     dto=Body[RoleBody],
     return_dto=None,
-    **operators("operators", "write", RoleNameTaken),
+    **operators("operators", "write", RoleNameTaken, step_up=True),
 )
 async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleRow:
     """Add a role, with no more rights than the caller has."""
-    role_id = await operator_accounts.add_role(runtime, actor, name=data.name, permissions=data.permissions)
+    role_id = await operator_accounts.add_role(
+        runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
+    )
     return await reads.role(runtime, role_id)
 
 
@@ -125,14 +130,14 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.Role
     dto=JsonObject,
     return_dto=None,
     body=RolePatch,
-    **operators("operators", "write", RoleNameTaken, LastAdministrator),
+    **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
 async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleRow:
     """Change a role, for everybody who has it, at once."""
     found = path_id(role_id)
     no_nulls(data)
     body = structure(data, RolePatch)
-    change = RoleChange(name=body.name, permissions=body.permissions)
+    change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
     await operator_accounts.change_role(runtime, actor, role_id=found, change=change)
     return await reads.role(runtime, found)
 

@@ -52,7 +52,7 @@ async def payment_timeline(request_id: str, runtime: Runtime) -> timeline.Timeli
 @post(
     "/internal/payment-requests/{request_id:str}/confirm",
     status_code=200,
-    **operators("payments", "write", PaymentNotPending),
+    **operators("payments", "write", PaymentNotPending, step_up=True),
 )
 async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.SupportPayment:
     """Confirm a pending request directly: the money was seen elsewhere."""

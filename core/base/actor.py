@@ -26,6 +26,8 @@ class Actor:
     expires_at: int  # unix seconds of service time, from the access token
     ids: tuple[str, ...]
     permissions: dict[str, str] = attrs.field(factory=dict)
+    has_totp: bool = False  # an operator with a second factor
+    must_enrol: bool = False  # an operator whose role requires a second factor, and who has none
 
     def owns(self, user_id: str | None) -> bool:
         """Whether `user_id` is one of the caller's ids."""

@@ -24,6 +24,8 @@ class Purpose(enum.StrEnum):
     CODE_MAKER = "sesi code maker"
     LOGGED_ACCOUNT = "sesi logged account"
     IDENTITY_TOKEN = "sesi identity token"  # noqa: S105 - a name
+    LOGIN_TOKEN = "sesi operator login token"  # noqa: S105 - a name
+    TOTP_SECRET = "sesi operator totp secret"  # noqa: S105 - a name
 
 
 def derive(secret: bytes, purpose: Purpose) -> bytes:
@@ -43,6 +45,8 @@ class Keys:
         self.codes = [*self._derived(Purpose.CODE), *self._secrets]
         self.code_maker = derive(self._secrets[0], Purpose.CODE_MAKER)
         self.identity_tokens = self._derived(Purpose.IDENTITY_TOKEN)
+        self.login_tokens = self._derived(Purpose.LOGIN_TOKEN)
+        self.totp_secrets = self._derived(Purpose.TOTP_SECRET)
         self._accounts = derive(self._secrets[0], Purpose.LOGGED_ACCOUNT)
 
     def _derived(self, purpose: Purpose) -> list[bytes]:

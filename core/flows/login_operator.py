@@ -1,69 +1,145 @@
-"""Operators sign in with e-mail and password (specification, Authentication 4 and 6; contract 8).
+"""Operators sign in with e-mail and password, and with a code when they have a second factor.
 
-The password is checked between two transactions, because that takes 0.1 s and no row may be held so long. The second
-one decides on what is true then, so parallel guesses can't get more tries than the limit.
+The password is checked between two transactions, because that takes 0.1 s and no row may be locked for so long. The second
+transaction decides on what is true then, so parallel guesses get no more tries than the limit.
 """
 
 import datetime as dt
 from typing import Any
 
-from core.base.actor import UserType
-from core.base.errors import DomainError
-from core.logins.issued import Tokens
-from core.operators import rules
-from core.operators import store as operators
-from core.operators.rules import AccountLocked, LoginInvalid
-from core.operators.store import Operator
-from core.runtime import Runtime
-from core.steps import lockout, tokens
+import attrs
 
-# An e-mail that is nobody's is counted like a known one, whose count waits for a good login; so it is kept for long.
-KEEP_UNKNOWN = dt.timedelta(days=30)
+from core.base.actor import UserType
+from core.logins import store as logins
+from core.logins.issued import Tokens
+from core.operators import attempts, login_token, totp
+from core.operators import store as operators
+from core.operators.attempts import Attempt
+from core.operators.login_token import LoginTokenInvalid
+from core.operators.rules import LoginInvalid
+from core.operators.store import Operator
+from core.runtime import Runtime, away_is_unavailable
+from core.steps import failed_sign_ins, lockout, second_factor, tokens
+from core.steps.tokens import Opening
+from core.storage.database import Tx
+
+# The count of an unknown e-mail must last as long as a known one's, which waits for a good sign-in.
+KEEP_ATTEMPTS = dt.timedelta(days=30)
 PURGE_AT_ONCE = 1_000  # rows a statement
 
 
-async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any]) -> tuple[Tokens, Operator]:
-    """Open an operator's auth session.
+@attrs.frozen(kw_only=True)
+class SignIn:
+    """What a right password leads to: an open auth session, or (`login_token`) the question for a code."""
 
-    Raises LoginInvalid (also for an unknown e-mail, in the same time) or AccountLocked (likewise, right password or not).
+    operator: Operator
+    tokens: Tokens | None = None
+    login_token: str | None = attrs.field(default=None, repr=False)
+
+
+async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any], ip_address: str) -> SignIn:
+    """Open an operator's auth session, or return a login token when the operator has a second factor.
+
+    Raises LoginInvalid (for an unknown e-mail too, in the same time), AccountLocked, Unavailable.
     """
-    async with runtime.transaction() as tx:
-        before = await operators.lock_by_email(tx, email)
-    stored = before.password_hash if before and not before.disabled else ""
-    right = await runtime.passwords.verify(password, stored)
-    refusal: DomainError | None = None
-    issued: Tokens | None = None
-    async with runtime.transaction() as tx:
-        operator = await operators.lock_by_email(tx, email)
-        if operator is not None:
-            failed, lockout_until = operator.failed_login_count, operator.lockout_until
-        else:
-            failed, lockout_until = await operators.lock_unknown(tx, email)
-        seconds = rules.locked_for(lockout_until, now=tx.now)
-        if seconds is not None:
-            raise AccountLocked(retry_after_seconds=seconds)
-        good = right and operator is not None and before is not None and not operator.disabled
-        if operator is None or before is None or not good or operator.password_hash != before.password_hash:
-            refusal = LoginInvalid()
-            count, until = lockout.after_failure(
-                runtime.config, failed_before=failed, lockout_until=lockout_until, now=tx.now
-            )
-            if operator is not None:
-                await operators.set_failures(tx, operator.id, count=count, lockout_until=until)
-            else:
-                await operators.set_unknown_failures(tx, email, count=count, lockout_until=until)
-        else:
-            await operators.set_failures(tx, operator.id, count=0, lockout_until=None)
-            issued = await tokens.issue(runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device)
-    if operator is None or issued is None:
-        raise refusal or LoginInvalid
-    return issued, operator
+    with failed_sign_ins.noted(runtime, way="operator password", address=ip_address) as noted:
+        noted.account = email.lower()
+        before = (await lockout.look(runtime, email=email, address=ip_address)).operator
+        stored = before.password_hash if before and not before.disabled else ""
+        right = await runtime.passwords.verify(password, stored)
+        async with runtime.transaction() as tx:
+            attempt = await lockout.begin(tx, email=email, address=ip_address)
+            operator = attempt.operator
+            right = right and operator is not None and not operator.disabled and operator.password_hash == stored
+            if right and operator is not None:
+                return await _with_right_password(runtime, tx, attempt, operator, device)
+            await lockout.count_failure(runtime, tx, attempt)
+        raise LoginInvalid
 
 
-async def purge_unknown(runtime: Runtime) -> None:
-    """Sweep: forget failed logins of e-mails that are nobody's: anybody may send any number of those."""
+async def _with_right_password(
+    runtime: Runtime, tx: Tx, attempt: Attempt, operator: Operator, device: dict[str, Any]
+) -> SignIn:
+    if operator.has_totp:  # the failures are forgotten after the second factor only
+        token = login_token.make(
+            runtime.keys.login_tokens[0],
+            operator_id=operator.id,
+            password_hash=operator.password_hash,
+            real_now=runtime.clock.real_now(),
+        )
+        return SignIn(operator=operator, login_token=token)
+    await lockout.note_sign_in(tx, attempt)
+    issued = await tokens.issue(runtime, tx, user_type=UserType.OPERATOR, user_id=operator.id, device=device)
+    return SignIn(operator=operator, tokens=issued)
+
+
+async def verify_second_factor(
+    runtime: Runtime,
+    *,
+    token: str,
+    code: str | None,
+    recovery_code: str | None,
+    device: dict[str, Any],
+    ip_address: str,
+) -> tuple[Tokens, Operator]:
+    """Complete a sign-in with a code of the authenticator, or with a recovery code.
+
+    Raises LoginTokenInvalid, TotpInvalid, AccountLocked.
+    """
+    with failed_sign_ins.noted(runtime, way="operator second factor", address=ip_address) as noted:
+        keys = runtime.keys.login_tokens
+        read = login_token.read(keys, token, real_now=runtime.clock.real_now())
+        with away_is_unavailable():
+            known = await operators.get(runtime.db, read.operator_id)
+        if known is None:
+            raise LoginTokenInvalid
+        noted.account = known.email
+        async with runtime.transaction() as tx:
+            attempt = await lockout.begin(tx, email=known.email, address=ip_address)
+            operator = attempt.operator
+            if operator is None or operator.id != read.operator_id or operator.disabled or not operator.has_totp:
+                raise LoginTokenInvalid
+            if not login_token.is_of_password(keys, read, operator.password_hash):
+                raise LoginTokenInvalid
+            if await logins.lock_auth_session(tx, read.auth_session_id) is not None:
+                raise LoginTokenInvalid  # used: it has opened its auth session
+            if await _use(runtime, tx, operator, code=code, recovery_code=recovery_code):
+                await lockout.note_sign_in(tx, attempt)
+                issued = await tokens.issue(
+                    runtime,
+                    tx,
+                    user_type=UserType.OPERATOR,
+                    user_id=operator.id,
+                    device=device,
+                    opening=Opening(auth_session_id=read.auth_session_id),
+                )
+                return issued, operator
+            await lockout.count_failure(runtime, tx, attempt)
+        raise totp.TotpInvalid
+
+
+async def _use(runtime: Runtime, tx: Tx, operator: Operator, *, code: str | None, recovery_code: str | None) -> bool:
+    if recovery_code is None:
+        return await second_factor.use_totp(runtime, tx, operator.id, code or "")
+    left = await second_factor.use_recovery_code(tx, operator.id, recovery_code)
+    if left is None:
+        return False
+    await operators.audit(
+        tx,
+        operator_id=operator.id,
+        action="operator.recovery_code_used",
+        object_type="operator",
+        object_id=operator.id,
+        before=None,
+        after={"recovery_codes_left": left},
+    )
+    return True
+
+
+async def purge_attempts(runtime: Runtime) -> None:
+    """Sweep: delete what was counted of e-mails and addresses that were not tried for 30 days."""
     while True:
         async with runtime.transaction() as tx:
-            gone = await operators.purge_unknown(tx, before=tx.now - KEEP_UNKNOWN, limit=PURGE_AT_ONCE)
+            gone = await attempts.purge(tx, before=tx.now - KEEP_ATTEMPTS, limit=PURGE_AT_ONCE)
         if gone < PURGE_AT_ONCE:
             return

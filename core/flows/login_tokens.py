@@ -77,7 +77,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
                 before=held.present_hash,
                 after=refresh.hash_of(following),
                 used=held.used_after_rotation(tx.now),
-                expires_at=tx.now + tokens.lifetime(runtime, user_type),
+                expires_at=tokens.end_after_rotation(runtime, user_type, ends=found.expires_at, now=tx.now),
             )
         newcomer = user_type is UserType.CUSTOMER and await customers.is_newcomer(tx, found.user_id)
     if reused:
@@ -89,6 +89,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
         auth_session_id=auth_session_id,
         refresh_token=following,
         newcomer=newcomer,
+        ends=found.expires_at if user_type is UserType.OPERATOR else None,
     )
     return Refreshed(tokens=issued, user_type=user_type, user_id=found.user_id)
 

@@ -13,9 +13,9 @@ from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, ValidationFailed
 from core.logins import passwords
 from core.logins import store as logins
-from core.operators import rules
+from core.operators import attempts, rules, totp
 from core.operators import store as operators
-from core.operators.rules import AccountLocked, EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
+from core.operators.rules import EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
 from core.operators.store import Operator, Role
 from core.runtime import Runtime
 from core.steps import lockout
@@ -40,6 +40,7 @@ class RoleChange:
 
     name: str | None = None
     permissions: dict[str, str] | None = None
+    require_totp: bool | None = None
 
 
 def _email(text: str) -> str:
@@ -146,6 +147,8 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         if not kept:
             raise EmailTaken
         await _administrator_stays(tx)
+        if hashed is not None:
+            await attempts.forgive(tx, email or before.email)
         if disabled or hashed is not None:
             await login_steps.revoke(tx, user_id=operator_id)
         after = await operators.get(tx, operator_id)
@@ -166,22 +169,31 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
     )
 
 
-async def add_role(runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str]) -> str:
+async def add_role(
+    runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str], require_totp: bool
+) -> str:
     """Add a role; return the id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
     checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
     async with runtime.transaction() as tx:
         rules.may_grant(await _rights(tx, actor), checked)
-        role_id = await operators.create_role(tx, name=clean, permissions=checked)
+        role_id = await operators.create_role(tx, name=clean, permissions=checked, require_totp=require_totp)
         if role_id is None:
             raise RoleNameTaken
-        await _audit(tx, actor, "role.created", role_id, None, {"name": clean, "permissions": checked})
+        await _audit(
+            tx,
+            actor,
+            "role.created",
+            role_id,
+            None,
+            {"name": clean, "permissions": checked, "require_totp": require_totp},
+        )
     return role_id
 
 
 async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
-    """Change a role, for everybody who has it, at once.
+    """Change a role, at once, for every operator who has it.
 
-    Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator.
+    Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator, TotpNotEnrolled.
     """
     checked = None if change.permissions is None else rules.check_permissions(change.permissions)
     name = None if change.name is None else names.checked(change.name, field="name")
@@ -191,57 +203,56 @@ async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: R
         if before is None:
             raise NotFound
         rules.may_grant(rights, before.permissions)
-        after = {"name": name or before.name, "permissions": before.permissions if checked is None else checked}
-        rules.may_grant(rights, after["permissions"])
-        if not await operators.update_role(tx, role_id, name=after["name"], permissions=after["permissions"]):
+        after = attrs.evolve(
+            before,
+            name=name or before.name,
+            permissions=before.permissions if checked is None else checked,
+            require_totp=before.require_totp if change.require_totp is None else change.require_totp,
+        )
+        rules.may_grant(rights, after.permissions)
+        if after.require_totp and not before.require_totp:
+            await _may_require_totp(tx, actor, role_id)
+        if not await operators.update_role(
+            tx, role_id, name=after.name, permissions=after.permissions, require_totp=after.require_totp
+        ):
             raise RoleNameTaken
         await _administrator_stays(tx)
-        await _audit(
-            tx, actor, "role.changed", role_id, {"name": before.name, "permissions": before.permissions}, after
-        )
+        await _audit(tx, actor, "role.changed", role_id, _seen_role(before), _seen_role(after))
 
 
-async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str) -> None:
+def _seen_role(role: Role) -> dict[str, Any]:
+    return {"name": role.name, "permissions": role.permissions, "require_totp": role.require_totp}
+
+
+async def _may_require_totp(tx: Tx, actor: Actor, role_id: str) -> None:
+    """Keep an operator from locking themselves out of their own role. Raises TotpNotEnrolled."""
+    caller = await operators.get(tx, actor.user_id)
+    if caller is not None and caller.role_id == role_id and not caller.has_totp:
+        raise totp.TotpNotEnrolled
+
+
+async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
     """Change the caller's own password; the caller's other devices are signed out.
 
-    A wrong present password counts as a failed login. Raises ValidationFailed, LoginInvalid, AccountLocked.
+    A wrong present password counts as a failed login. Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
     """
     passwords.check_new(new, field="new_password")
-    async with runtime.transaction() as tx:
-        before = await operators.lock(tx, actor.user_id)
-    if before is None:
-        raise Forbidden
-    right = await runtime.passwords.verify(current, before.password_hash)
-    hashed = await runtime.passwords.make(new) if right else ""
+    before = await lockout.check_password(runtime, actor, password=current, ip_address=ip_address)
+    hashed = await runtime.passwords.make(new)
     async with runtime.transaction() as tx:
         await logins.lock_all(tx, actor.user_id)
         operator = await operators.lock(tx, actor.user_id)
-        assert operator is not None
-        seconds = rules.locked_for(operator.lockout_until, now=tx.now)
-        if seconds is not None:
-            raise AccountLocked(retry_after_seconds=seconds)
-        if not right or operator.password_hash != before.password_hash:
-            count, until = lockout.after_failure(
-                runtime.config,
-                failed_before=operator.failed_login_count,
-                lockout_until=operator.lockout_until,
-                now=tx.now,
-            )
-            await operators.set_failures(tx, operator.id, count=count, lockout_until=until)
-            right = False
-        else:
-            await operators.update(
-                tx,
-                operator.id,
-                email=operator.email,
-                display_name=operator.display_name,
-                role_id=operator.role_id,
-                password_hash=hashed,
-                disabled=operator.disabled,
-            )
-            for device in await logins.living(tx, actor.user_id):
-                if device != actor.auth_session_id:
-                    await login_steps.revoke(tx, auth_session_id=device)
-            await _audit(tx, actor, "operator.password_changed", operator.id, None, None)
-    if not right:
-        raise LoginInvalid
+        if operator is None or operator.password_hash != before.password_hash:
+            raise LoginInvalid  # changed since it was checked
+        await operators.update(
+            tx,
+            operator.id,
+            email=operator.email,
+            display_name=operator.display_name,
+            role_id=operator.role_id,
+            password_hash=hashed,
+            disabled=operator.disabled,
+        )
+        await attempts.forgive(tx, operator.email)
+        await login_steps.revoke_others(tx, actor)
+        await _audit(tx, actor, "operator.password_changed", operator.id, None, None)

@@ -7,6 +7,7 @@ from core.base.errors import ValidationFailed
 from core.config import store as config_store
 from core.customers import store as customers
 from core.logins import passwords
+from core.logins import store as logins
 from core.mitras import store as mitras
 from core.operators import store as operators
 from core.operators.rules import ADMINISTRATOR
@@ -14,6 +15,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.pricing.rules import Promotion
 from core.runtime import Runtime
+from core.steps import second_factor
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +90,17 @@ async def seed_demo(runtime: Runtime) -> list[str]:
     return added
 
 
-async def create_operator(runtime: Runtime, *, email: str, display_name: str, role: str, password: str) -> str | None:
+@attrs.frozen(kw_only=True)
+class NewOperator:
+    """A new operator, and the enrolment code when their role requires a second factor."""
+
+    id: str
+    enrolment_code: str | None = attrs.field(repr=False)
+
+
+async def create_operator(
+    runtime: Runtime, *, email: str, display_name: str, role: str, password: str
+) -> NewOperator | None:
     """Add an operator with a role that exists; None when the e-mail is taken.
 
     Raises ValidationFailed for a bad e-mail, name or password, LookupError for an unknown role.
@@ -102,7 +114,40 @@ async def create_operator(runtime: Runtime, *, email: str, display_name: str, ro
         role_id = await operators.role_by_name(tx, role)
         if role_id is None:
             raise LookupError(role)
-        return await operators.create(tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed)
+        operator_id = await operators.create(
+            tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed
+        )
+        operator = None if operator_id is None else await operators.get(tx, operator_id)
+        if operator is None:
+            return None
+        code = await second_factor.give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None
+        return NewOperator(id=operator.id, enrolment_code=code)
+
+
+async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
+    """Remove an operator's second factor and sign them out everywhere; return the enrolment code, if their role needs one.
+
+    Raises LookupError when no operator has this e-mail.
+    """
+    async with runtime.transaction() as tx:
+        found = await operators.by_email(tx, email)
+        if found is None:
+            raise LookupError(email)
+        await logins.lock_all(tx, found.id)
+        operator = await operators.lock(tx, found.id)
+        assert operator is not None
+        code = await second_factor.reset(runtime, tx, operator)
+        # The command has no operator of its own, so the row is in the name of the one whom it concerns.
+        await operators.audit(
+            tx,
+            operator_id=operator.id,
+            action="operator.totp_reset",
+            object_type="operator",
+            object_id=operator.id,
+            before=None,
+            after={"by": "sesi operator reset-totp"},
+        )
+    return code
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:

@@ -71,6 +71,21 @@ async def rotate(
     )  # fmt: skip
 
 
+async def step_up(tx: Tx, auth_session_id: str, *, until: dt.datetime) -> None:
+    """Let a living device do until then (real time) what needs a fresh code of the second factor."""
+    await tx.execute(
+        "UPDATE auth_sessions SET stepped_up_until = $2 WHERE id = $1 AND revoked_at IS NULL", auth_session_id, until
+    )
+
+
+async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime | None:
+    """Read until when (real time) a device may do what needs a fresh code of the second factor."""
+    found: dt.datetime | None = await reader.fetchval(
+        "SELECT stepped_up_until FROM auth_sessions WHERE id = $1", auth_session_id
+    )
+    return found
+
+
 @attrs.frozen(kw_only=True)
 class Ended:
     """A device that was living; `push_token` is the one it had."""

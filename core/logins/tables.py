@@ -24,6 +24,8 @@ class AuthSession(Table, tablename="auth_sessions"):
     created_at = columns.created()
     last_used_at = columns.moment()
     expires_at = columns.moment(null=False)
+    # Until when (real time) an operator may do what needs a fresh code of the second factor.
+    stepped_up_until = columns.moment()
     revoked_at = columns.moment()
     # Real time of the revocation, for the processes that poll for news.
     revoked_real_at = columns.moment()

@@ -1,7 +1,6 @@
-"""Writes and locking reads of operators, roles, failed logins and the audit log."""
+"""Writes and locking reads of operators, roles and the audit log."""
 
 import datetime as dt
-import hashlib
 from typing import Any
 
 import attrs
@@ -12,7 +11,8 @@ from core.storage.reads import Reader
 from core.storage.records import one
 
 SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
-    o.failed_login_count, o.lockout_until, o.disabled, o.created_at
+    o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
+    coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left, o.created_at
   FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
 
 
@@ -27,10 +27,16 @@ class Operator:
     role_name: str
     permissions: dict[str, str]
     password_hash: str = attrs.field(repr=False)
-    failed_login_count: int
-    lockout_until: dt.datetime | None
     disabled: bool
+    has_totp: bool
+    require_totp: bool  # of the role
+    recovery_codes_left: int
     created_at: dt.datetime
+
+    @property
+    def must_enrol(self) -> bool:
+        """Whether the role requires a second factor that the operator does not have yet."""
+        return self.require_totp and not self.has_totp
 
 
 async def get(reader: Reader, operator_id: str) -> Operator | None:
@@ -38,53 +44,18 @@ async def get(reader: Reader, operator_id: str) -> Operator | None:
     return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.id = $1", operator_id))
 
 
+async def by_email(reader: Reader, email: str) -> Operator | None:
+    """Read the operator with this e-mail, in any case of letters."""
+    return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.email = $1", email.lower()))
+
+
 async def lock_by_email(tx: Tx, email: str) -> Operator | None:
     """Lock and read the operator with this e-mail, in any case of letters.
 
-    In two statements: what a wait for the lock has changed (her role) is seen by the one after it.
+    In two statements: the second one sees what a wait for the lock has changed, such as the role.
     """
-    found = await tx.fetchval("SELECT id FROM control_center_users WHERE email = $1 FOR UPDATE", email.lower())
-    return None if found is None else await get(tx, found)
-
-
-async def set_failures(tx: Tx, operator_id: str, *, count: int, lockout_until: dt.datetime | None) -> None:
-    """Note failed logins; 0 and None after a good one."""
-    await tx.execute(
-        "UPDATE control_center_users SET failed_login_count = $2, lockout_until = $3 WHERE id = $1",
-        operator_id, count, lockout_until,
-    )  # fmt: skip
-
-
-def _hash(email: str) -> str:
-    return hashlib.sha256(email.lower().encode("utf-8", "surrogatepass")).hexdigest()
-
-
-async def lock_unknown(tx: Tx, email: str) -> tuple[int, dt.datetime | None]:
-    """Return (failed logins, lockout) of an e-mail that is nobody's, locked."""
-    row = await tx.fetchrow(
-        """INSERT INTO unknown_operator_logins (email_hash, failed_login_count, updated_at) VALUES ($1, 0, $2)
-           ON CONFLICT (email_hash) DO UPDATE SET updated_at = excluded.updated_at
-           RETURNING failed_login_count, lockout_until""",
-        _hash(email), tx.now,
-    )  # fmt: skip
-    return row["failed_login_count"], row["lockout_until"]
-
-
-async def set_unknown_failures(tx: Tx, email: str, *, count: int, lockout_until: dt.datetime | None) -> None:
-    """Note failed logins of an e-mail that is nobody's."""
-    await tx.execute(
-        "UPDATE unknown_operator_logins SET failed_login_count = $2, lockout_until = $3 WHERE email_hash = $1",
-        _hash(email), count, lockout_until,
-    )  # fmt: skip
-
-
-async def purge_unknown(tx: Tx, *, before: dt.datetime, limit: int) -> int:
-    """Forget e-mails that are nobody's, and that nobody has tried since; return how many."""
-    return await tx.execute(
-        """DELETE FROM unknown_operator_logins WHERE email_hash = ANY (ARRAY(SELECT email_hash FROM unknown_operator_logins
-             WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2) LIMIT $3 FOR UPDATE SKIP LOCKED))""",
-        before, tx.now, limit,
-    )  # fmt: skip
+    await tx.execute("SELECT 1 FROM control_center_users WHERE email = $1 FOR UPDATE", email.lower())
+    return await by_email(tx, email)
 
 
 async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
@@ -119,6 +90,7 @@ class Role:
     id: str
     name: str
     permissions: dict[str, str]
+    require_totp: bool
     created_at: dt.datetime
 
 
@@ -130,24 +102,31 @@ async def hold_rights(tx: Tx) -> None:
 async def role(reader: Reader, role_id: str) -> Role | None:
     """Read a role."""
     return one(
-        Role, await reader.fetchrow("SELECT id, name, permissions, created_at FROM roles WHERE id = $1", role_id)
+        Role,
+        await reader.fetchrow(
+            "SELECT id, name, permissions, require_totp, created_at FROM roles WHERE id = $1", role_id
+        ),
     )
 
 
-async def create_role(tx: Tx, *, name: str, permissions: dict[str, str]) -> str | None:
+async def create_role(tx: Tx, *, name: str, permissions: dict[str, str], require_totp: bool) -> str | None:
     """Insert a role; None when the name is taken."""
     role_id = await tx.fetchval(
-        "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING RETURNING id",
-        ids.new_id(), name, permissions, tx.now,
+        """INSERT INTO roles (id, name, permissions, require_totp, created_at) VALUES ($1, $2, $3, $4, $5)
+           ON CONFLICT (name) DO NOTHING RETURNING id""",
+        ids.new_id(), name, permissions, require_totp, tx.now,
     )  # fmt: skip
     return str(role_id) if role_id else None
 
 
-async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str]) -> bool:
+async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str], require_totp: bool) -> bool:
     """Change a role; False when the name is another's."""
     if await tx.fetchval("SELECT 1 FROM roles WHERE name = $2 AND id <> $1", role_id, name):
         return False
-    await tx.execute("UPDATE roles SET name = $2, permissions = $3 WHERE id = $1", role_id, name, permissions)
+    await tx.execute(
+        "UPDATE roles SET name = $2, permissions = $3, require_totp = $4 WHERE id = $1",
+        role_id, name, permissions, require_totp,
+    )  # fmt: skip
     return True
 
 

@@ -12,7 +12,7 @@ from core.storage.records import many
 
 @attrs.frozen(kw_only=True)
 class OperatorRow:
-    """An operator as others see her."""
+    """An operator as others see them. `locked_until`: sign-ins from some or all addresses are locked until then."""
 
     id: str
     email: str
@@ -21,6 +21,7 @@ class OperatorRow:
     role: str
     disabled: bool
     has_password: bool
+    has_totp: bool
     locked_until: dt.datetime | None
     created_at: dt.datetime
 
@@ -32,14 +33,19 @@ class RoleRow:
     id: str
     name: str
     permissions: dict[str, str]
+    require_totp: bool
     operator_count: int
     created_at: dt.datetime
 
 
 OPERATORS = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role, o.disabled, o.password_hash <> '' AS has_password,
-    CASE WHEN o.lockout_until > $1 THEN o.lockout_until END AS locked_until, o.created_at
+    o.totp_secret IS NOT NULL AS has_totp,
+    greatest(CASE WHEN o.lockout_until > $1 THEN o.lockout_until END,
+      (SELECT max(a.lockout_until) FROM operator_sign_in_addresses a
+       WHERE a.email_hash = encode(sha256(convert_to(o.email, 'UTF8')), 'hex') AND a.lockout_until > $1)) AS locked_until,
+    o.created_at
   FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
-ROLES = """SELECT r.id, r.name, r.permissions, (SELECT count(*)::int FROM control_center_users o WHERE o.role_id = r.id) AS operator_count,
+ROLES = """SELECT r.id, r.name, r.permissions, r.require_totp, (SELECT count(*)::int FROM control_center_users o WHERE o.role_id = r.id) AS operator_count,
     r.created_at FROM roles r"""
 
 

@@ -12,11 +12,13 @@ from core.base.phones import like_numbers
 from core.base.search import part_of
 from core.customers import store as customers
 from core.customers.store import Customer
+from core.logins import store as logins
 from core.logins.access import Claims
 from core.mitras import store as mitras
 from core.operators import store as operators
 from core.operators.rules import allows
 from core.operators.store import Operator
+from core.operators.totp import TotpRequired
 from core.runtime import Runtime, away_is_unavailable
 from core.storage.records import as_dict, many
 
@@ -63,13 +65,16 @@ class MitraRow:
 
 @attrs.frozen(kw_only=True)
 class OperatorView:
-    """An operator as she sees herself."""
+    """An operator as they see themselves. `totp_required`: the role requires a second factor."""
 
     id: str
     email: str
     display_name: str
     role: str
     permissions: dict[str, str]
+    totp_enabled: bool
+    totp_required: bool
+    recovery_codes_left: int
     created_at: dt.datetime
 
 
@@ -89,13 +94,16 @@ def customer_view(customer: Customer) -> CustomerView:
 
 
 def operator_view(operator: Operator) -> OperatorView:
-    """Show an operator to herself."""
+    """Show an operator to themselves."""
     return OperatorView(
         id=operator.id,
         email=operator.email,
         display_name=operator.display_name,
         role=operator.role_name,
         permissions=operator.permissions,
+        totp_enabled=operator.has_totp,
+        totp_required=operator.require_totp,
+        recovery_codes_left=operator.recovery_codes_left,
         created_at=operator.created_at,
     )
 
@@ -239,13 +247,12 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
     claims = runtime.tokens.check(token, audience=audience, now=runtime.now())
     if claims.auth_session_id in runtime.revoked:
         raise Unauthenticated
-    permissions: dict[str, str] = {}
+    operator: Operator | None = None
     if claims.user_type is UserType.OPERATOR:
         with away_is_unavailable():
             operator = await operators.get(runtime.db, claims.user_id)
         if operator is None or operator.disabled:
             raise Unauthenticated
-        permissions = operator.permissions
     caller_ids = await _ids_of(runtime, claims)
     if claims.auth_session_id in runtime.revoked:  # ended while we read: it is told nothing any more
         raise Unauthenticated
@@ -255,8 +262,20 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         auth_session_id=claims.auth_session_id,
         expires_at=claims.expires_at,
         ids=caller_ids,
-        permissions=permissions,
+        permissions={} if operator is None else operator.permissions,
+        has_totp=operator is not None and operator.has_totp,
+        must_enrol=operator is not None and operator.must_enrol,
     )
+
+
+async def require_step_up(runtime: Runtime, actor: Actor) -> None:
+    """Raise TotpRequired when the caller has a second factor and entered no code within the last 5 minutes."""
+    if not actor.has_totp:
+        return
+    with away_is_unavailable():
+        until = await logins.stepped_up_until(runtime.db, actor.auth_session_id)
+    if until is None or until <= runtime.clock.real_now():
+        raise TotpRequired
 
 
 async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:

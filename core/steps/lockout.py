@@ -1,19 +1,94 @@
-"""Failed logins of operators, counted by the configured limits (specification, Authentication 6)."""
+"""Refuses and counts failed tries of operators' secrets: passwords and codes of the second factor."""
 
 import datetime as dt
 
-from core.config.cache import Config
-from core.operators import rules
+from core.base import metrics
+from core.base.actor import Actor
+from core.base.addresses import who_has
+from core.base.errors import Unauthenticated
+from core.operators import attempts, rules
+from core.operators import store as operators
+from core.operators.attempts import Attempt, Count
+from core.operators.rules import AccountLocked, LoginInvalid
+from core.operators.store import Operator
+from core.runtime import Runtime, away_is_unavailable
+from core.steps import failed_sign_ins
+from core.storage.database import Tx
+
+# An address from which the operator has signed in this lately is exempt from the lockout of all addresses.
+TRUSTED_FOR = dt.timedelta(days=30)
 
 
-def after_failure(
-    config: Config, *, failed_before: int, lockout_until: dt.datetime | None, now: dt.datetime
-) -> tuple[int, dt.datetime | None]:
-    """Return the count and lockout after one more failed login, as they are configured now."""
-    return rules.after_failure(
-        failed_before=failed_before,
-        lockout_until=lockout_until,
-        limit=config.number("cc_login_max_attempts"),
-        lockout=config.minutes("cc_login_lockout_minutes"),
-        now=now,
+async def look(runtime: Runtime, *, email: str, address: str) -> Attempt:
+    """Read an attempt before its secret is worked on: a locked one costs no hash. Raises AccountLocked."""
+    with away_is_unavailable():
+        attempt = await attempts.read(runtime.db, email=email, address=who_has(address))
+    _refuse_locked(attempt, now=runtime.now())
+    return attempt
+
+
+async def begin(tx: Tx, *, email: str, address: str) -> Attempt:
+    """Lock the counts of an e-mail and an address, and the operator. Raises AccountLocked."""
+    attempt = await attempts.lock(tx, email=email, address=who_has(address))
+    _refuse_locked(attempt, now=tx.now)
+    return attempt
+
+
+def _refuse_locked(attempt: Attempt, *, now: dt.datetime) -> None:
+    trusted = attempt.signed_in_at is not None and now < attempt.signed_in_at + TRUSTED_FOR
+    here = rules.locked_for(attempt.here.lockout_until, now=now)
+    everywhere = None if trusted else rules.locked_for(attempt.everywhere.lockout_until, now=now)
+    if here is not None or everywhere is not None:
+        metrics.LIMITED.labels("operator_lockout" if here is not None else "operator_lockout_everywhere").inc()
+        raise AccountLocked(retry_after_seconds=max(here or 0, everywhere or 0))
+
+
+async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
+    """Count a wrong password or code. The failure that reaches a limit locks from the next try on."""
+
+    def counted(count: Count, limit: str, lockout: str) -> Count:
+        failed, until = rules.after_failure(
+            failed_before=count.failed,
+            lockout_until=count.lockout_until,
+            limit=runtime.config.number(limit),
+            lockout=runtime.config.minutes(lockout),
+            now=tx.now,
+        )
+        return Count(failed=failed, lockout_until=until)
+
+    await attempts.write(
+        tx,
+        attempt,
+        here=counted(attempt.here, "cc_login_max_attempts", "cc_login_lockout_minutes"),
+        everywhere=counted(
+            attempt.everywhere, "cc_login_max_attempts_everywhere", "cc_login_lockout_everywhere_minutes"
+        ),
+        signed_in=False,
     )
+
+
+async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_address: str) -> Operator:
+    """Check the calling operator's own password, and count a wrong one; return the operator as they were then.
+
+    Raises LoginInvalid, AccountLocked, Unavailable.
+    """
+    with failed_sign_ins.noted(runtime, way="operator password again", address=ip_address) as noted:
+        with away_is_unavailable():
+            before = await operators.get(runtime.db, actor.user_id)
+        if before is None:
+            raise Unauthenticated
+        noted.account, noted.auth_session_id = before.email, actor.auth_session_id
+        await look(runtime, email=before.email, address=ip_address)
+        right = await runtime.passwords.verify(password, before.password_hash)
+        async with runtime.transaction() as tx:
+            attempt = await begin(tx, email=before.email, address=ip_address)
+            if right and attempt.operator is not None and attempt.operator.password_hash == before.password_hash:
+                return before
+            await count_failure(runtime, tx, attempt)
+        raise LoginInvalid
+
+
+async def note_sign_in(tx: Tx, attempt: Attempt) -> None:
+    """Begin both counts again after a complete sign-in, and remember its address."""
+    none = Count(failed=0, lockout_until=None)
+    await attempts.write(tx, attempt, here=none, everywhere=none, signed_in=True)

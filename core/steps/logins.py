@@ -3,7 +3,7 @@
 Locks: auth sessions before the customer or mitra whose they are.
 """
 
-from core.base.actor import UserType
+from core.base.actor import Actor, UserType
 from core.events.signals import LoginsRevoked
 from core.logins import store as logins
 from core.storage.database import Tx
@@ -22,6 +22,13 @@ async def revoke(
     for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
         await refresh_push_token(tx, *owner)
     return bool(ended)
+
+
+async def revoke_others(tx: Tx, actor: Actor) -> None:
+    """End every living device of the caller but the one that asks. The caller's auth sessions are locked."""
+    for device in await logins.living(tx, actor.user_id):
+        if device != actor.auth_session_id:
+            await revoke(tx, auth_session_id=device)
 
 
 async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:

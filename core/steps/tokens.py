@@ -17,10 +17,15 @@ log = logs.get("logins")
 
 
 def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
-    """How long a refresh token lives after its last rotation."""
+    """Return how long a new auth session lives: an operator's ends then, all others live on with each rotation."""
     if user_type is UserType.OPERATOR:
         return dt.timedelta(hours=runtime.settings.operator_refresh_token_hours)
     return dt.timedelta(days=runtime.settings.refresh_token_days)
+
+
+def end_after_rotation(runtime: Runtime, user_type: UserType, *, ends: dt.datetime, now: dt.datetime) -> dt.datetime:
+    """Return when an auth session that ends at `ends` ends after a refresh: an operator's stays as it is."""
+    return ends if user_type is UserType.OPERATOR else now + lifetime(runtime, user_type)
 
 
 def with_access(
@@ -31,17 +36,24 @@ def with_access(
     auth_session_id: str,
     refresh_token: str,
     newcomer: bool = False,
+    ends: dt.datetime | None = None,
 ) -> Tokens:
-    """Make a fresh access token and return it with the refresh token. `newcomer`: see `customers.store.is_newcomer`."""
+    """Make a new access token and return it with the refresh token.
+
+    `newcomer`: see `customers.store.is_newcomer`. The access token lives no longer than `ends` (None: no such end).
+    """
+    now, seconds = runtime.now(), runtime.settings.access_token_seconds
+    if ends is not None:
+        seconds = max(1, min(seconds, int((ends - now).total_seconds())))
     access = runtime.tokens.make(
         user_type=user_type,
         user_id=user_id,
         auth_session_id=auth_session_id,
-        now=runtime.now(),
-        seconds=runtime.settings.access_token_seconds,
+        now=now,
+        seconds=seconds,
         newcomer=newcomer,
     )
-    return Tokens(access_token=access, refresh_token=refresh_token, expires_in=runtime.settings.access_token_seconds)
+    return Tokens(access_token=access, refresh_token=refresh_token, expires_in=seconds)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing
+from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing, second_factor
 from api.internal import logins as operator_logins
 from api.public import chat, devices, logins, pairing, payment_webhook, payments, profile
 from core.base import ids
@@ -77,6 +77,11 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     operator_logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
     # Refused for its shape, so that these calls never count as wrong passwords.
     operator_logins.PasswordBody: lambda: {"current_password": "x", "new_password": "too short"},
+    # Refused for their shape, or because there is no second factor, so that none counts as a wrong password or code.
+    second_factor.BeginBody: lambda: {"password": "", "code": "000000"},
+    second_factor.CodeBody: lambda: {"code": "000000"},
+    second_factor.RemoveBody: lambda: {"password": "", "code": "000000"},
+    second_factor.VerifyBody: lambda: {"login_token": "nobody's", "code": "000000"},
     failed_pairings.ActionBody: lambda: {"operator_action": "refunded"},
     mitras.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
     mitras.MitraPatch: lambda: {"display_name": "Ayu"},

@@ -42,6 +42,7 @@ OPEN_TO_ALL = {
     "internal GET /docs/{name}",
     "internal POST /internal/auth/login",
     "internal POST /internal/auth/refresh",
+    "internal POST /internal/auth/totp/verify",
 }
 # Routes of an operator's own account: no permission is asked for.
 OWN_ACCOUNT = "/internal/auth/"

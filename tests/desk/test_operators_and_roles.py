@@ -23,7 +23,7 @@ from tests.stack import PASSWORD as ROOT_PASSWORD
 pytestmark = pytest.mark.anyio
 
 OPERATOR_FIELDS = {
-    "id", "email", "display_name", "role_id", "role", "disabled", "has_password", "locked_until", "created_at",
+    "id", "email", "display_name", "role_id", "role", "disabled", "has_password", "has_totp", "locked_until", "created_at",
 }  # fmt: skip
 LEAD = {"operators": "write", "mitras": "write", "config": "read"}
 

@@ -22,6 +22,8 @@ NUMBERS = {
     "otp_verify_max_attempts": (5, "attempts", LIMIT),
     "cc_login_max_attempts": (5, "attempts", LIMIT),
     "cc_login_lockout_minutes": (15, "minutes", MINUTES),
+    "cc_login_max_attempts_everywhere": (50, "attempts", LIMIT),
+    "cc_login_lockout_everywhere_minutes": (60, "minutes", MINUTES),
     "mitra_stale_after_seconds": (45, "seconds", (30, 3_600)),
     "mitra_ping_interval_seconds": (15, "seconds", SECONDS),
     "payment_session_timeout_minutes": (20, "minutes", MINUTES),

@@ -306,8 +306,10 @@ async def _operator(stage: Stage) -> tuple[str, str, str]:
     """An operator: (id, e-mail, another role's id)."""
     email, name = f"{ids.new_id()}@example.test", ids.new_id()
     async with stage.runtime.transaction() as tx:
-        await operators.create_role(tx, name=name, permissions={"sessions": "read"})
-        other = await operators.create_role(tx, name=ids.new_id(), permissions={"sessions": "write"})
+        await operators.create_role(tx, name=name, permissions={"sessions": "read"}, require_totp=False)
+        other = await operators.create_role(
+            tx, name=ids.new_id(), permissions={"sessions": "write"}, require_totp=False
+        )
     await setup.create_operator(stage.runtime, email=email, display_name="Ana", role=name, password=PASSWORD)
     found = await stage.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", email)
     return found, email, str(other)
@@ -322,14 +324,17 @@ def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stag
         unknown = "SELECT count(*)::int FROM unknown_operator_logins"
         before = await stage.runtime.db.fetchval(unknown)
         operator_id, email, other = await _operator(stage)
-        (_, operator), _ = await _after(
+        signed_in, _ = await _after(
             stage,
             HOLD_OPERATOR,
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=login_operator.sign_in(stage.runtime, email=email, password=PASSWORD, device={}),
+            work=login_operator.sign_in(
+                stage.runtime, email=email, password=PASSWORD, device={}, ip_address="127.0.0.1"
+            ),
         )
+        operator = signed_in.operator
         assert (operator.role_id, operator.permissions) == (other, {"sessions": "write"})
         assert await stage.runtime.db.fetchval(unknown) == before
 
@@ -349,9 +354,13 @@ def test_an_operator_whose_role_changes_while_she_changes_her_password_has_the_n
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=operator_accounts.change_password(stage.runtime, actor, current=PASSWORD, new="another horse staple"),
+            work=operator_accounts.change_password(
+                stage.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
+            ),
         )
-        await login_operator.sign_in(stage.runtime, email=email, password="another horse staple", device={})
+        await login_operator.sign_in(
+            stage.runtime, email=email, password="another horse staple", device={}, ip_address="127.0.0.1"
+        )
 
     stage.run(play())
 

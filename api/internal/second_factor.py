@@ -1,0 +1,183 @@
+"""The second factor of operators: set up, confirm, remove, complete a sign-in, and a fresh code for what matters most."""
+
+from typing import Any
+
+import attrs
+from litestar import Request, delete, post
+
+from api.auth import INTERNAL, anyone, client_ip, device_of, operators
+from api.bodies import Body, optional_text, path_id, text
+from api.wire import OperatorTokens, operator_tokens
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.flows import login_operator, operator_second_factor
+from core.operators.login_token import LoginTokenInvalid
+from core.operators.rules import AccountLocked, LoginInvalid
+from core.operators.totp import (
+    STEPPED_UP_FOR,
+    TotpInvalid,
+    TotpNotBegun,
+    TotpNotEnrolled,
+    TotpRequired,
+    TotpRequiredByRole,
+)
+from core.reads import operators as reads
+from core.reads import people
+from core.runtime import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class BeginBody:
+    """The caller's password, and a code of the present second factor or the enrolment code, where one is needed."""
+
+    password: str = text(1, 1024, repr=False)
+    code: str | None = optional_text(1, 64, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class CodeBody:
+    """A code of the authenticator, six digits; where the second factor is set up already, a recovery code works too."""
+
+    code: str = text(1, 64, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class RemoveBody:
+    """The caller's password, and a code of the second factor or a recovery code."""
+
+    password: str = text(1, 1024, repr=False)
+    code: str = text(1, 64, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class VerifyBody:
+    """The login token, and either a code of the authenticator or a recovery code."""
+
+    login_token: str = text(1, 1024, repr=False)
+    code: str | None = optional_text(1, 64, repr=False)
+    recovery_code: str | None = optional_text(1, 64, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Enrolment:
+    """A secret that becomes the second factor with its first code; `otpauth_uri` is for a QR code."""
+
+    secret: str = attrs.field(repr=False)
+    otpauth_uri: str = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryCodes:
+    """Ten codes that each complete one sign-in. They are not shown again."""
+
+    recovery_codes: list[str] = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class StepUp:
+    """For how many real seconds this auth session may do what needs a fresh code."""
+
+    expires_in: int
+
+
+@attrs.frozen(kw_only=True)
+class Reset:
+    """The operator without a second factor; `enrolment_code` when the role requires one. It is not shown again."""
+
+    operator: reads.OperatorRow
+    enrolment_code: str | None = attrs.field(repr=False)
+
+
+@post(
+    "/internal/auth/totp/begin",
+    status_code=200,
+    dto=Body[BeginBody],
+    return_dto=None,
+    **operators(None, "write", LoginInvalid, TotpInvalid, AccountLocked, enrolling=True),
+)
+async def begin(data: BeginBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> Enrolment:
+    """Make a secret for the caller's second factor, or for a new one in its place."""
+    made = await operator_second_factor.begin(
+        runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
+    )
+    return Enrolment(secret=made.secret, otpauth_uri=made.otpauth_uri)
+
+
+@post(
+    "/internal/auth/totp/confirm",
+    status_code=200,
+    dto=Body[CodeBody],
+    return_dto=None,
+    **operators(None, "write", TotpInvalid, TotpNotBegun, AccountLocked, enrolling=True),
+)
+async def confirm(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> RecoveryCodes:
+    """Make the secret that was begun the second factor; the other devices are signed out."""
+    codes = await operator_second_factor.confirm(runtime, actor, code=data.code, ip_address=client_ip(request))
+    return RecoveryCodes(recovery_codes=codes)
+
+
+@delete(
+    "/internal/auth/totp",
+    status_code=200,
+    dto=Body[RemoveBody],
+    return_dto=None,
+    **operators(None, "write", LoginInvalid, TotpInvalid, AccountLocked, TotpNotEnrolled, TotpRequiredByRole),
+)
+async def remove(
+    data: RemoveBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> people.OperatorView:
+    """Remove the caller's second factor; the other devices are signed out."""
+    await operator_second_factor.remove(
+        runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
+    )
+    return await people.operator_me(runtime, actor.user_id)
+
+
+@post(
+    "/internal/auth/totp/verify",
+    status_code=200,
+    dto=Body[VerifyBody],
+    return_dto=None,
+    **anyone(LoginTokenInvalid, TotpInvalid, AccountLocked, listeners=INTERNAL),
+)
+async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
+    """Complete a sign-in."""
+    if (data.code is None) == (data.recovery_code is None):
+        raise ValidationFailed.of("code", "either code or recovery_code is required")
+    tokens, operator = await login_operator.verify_second_factor(
+        runtime,
+        token=data.login_token,
+        code=data.code,
+        recovery_code=data.recovery_code,
+        device=device_of(request),
+        ip_address=client_ip(request),
+    )
+    return operator_tokens(tokens, people.operator_view(operator))
+
+
+@post(
+    "/internal/auth/step-up",
+    status_code=200,
+    dto=Body[CodeBody],
+    return_dto=None,
+    **operators(None, "write", TotpInvalid, AccountLocked, TotpNotEnrolled),
+)
+async def step_up(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> StepUp:
+    """Let this auth session confirm payments, refund, and change operators and roles for 5 minutes."""
+    await operator_second_factor.step_up(runtime, actor, code=data.code, ip_address=client_ip(request))
+    return StepUp(expires_in=int(STEPPED_UP_FOR.total_seconds()))
+
+
+@post(
+    "/internal/operators/{operator_id:str}/reset-totp",
+    status_code=200,
+    **operators("operators", "write", TotpRequired, step_up=True),
+)
+async def reset(operator_id: str, runtime: Runtime, actor: Actor) -> Reset:
+    """Remove another operator's second factor and sign them out; only a caller with a second factor may."""
+    found = path_id(operator_id)
+    code = await operator_second_factor.reset(runtime, actor, operator_id=found)
+    return Reset(operator=await reads.operator(runtime, found), enrolment_code=code)
+
+
+ROUTES = [begin, confirm, remove, verify, step_up, reset]

@@ -1,0 +1,190 @@
+"""Operators set up, replace, remove and use their own second factor; an administrator resets another operator's.
+
+Each write leaves its audit row, without secrets and codes. Auth sessions are locked before the operator.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import Forbidden, NotFound, Unauthenticated, ValidationFailed
+from core.logins import store as logins
+from core.operators import rules, totp
+from core.operators import second_factor as store
+from core.operators import store as operators
+from core.operators.store import Operator
+from core.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, TotpRequired, TotpRequiredByRole
+from core.runtime import Runtime, away_is_unavailable
+from core.steps import failed_sign_ins, lockout, second_factor
+from core.steps import logins as login_steps
+from core.storage.database import Tx
+
+WAY = "operator code"
+
+
+@attrs.frozen(kw_only=True)
+class Enrolment:
+    """A secret that waits for its first code, as text and as the address that an authenticator reads."""
+
+    secret: str = attrs.field(repr=False)
+    otpauth_uri: str = attrs.field(repr=False)
+
+
+async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | None, ip_address: str) -> Enrolment:
+    """Make a secret for the caller. It becomes the second factor with `confirm`, within 10 minutes.
+
+    `code` is a code of the present second factor, or the enrolment code when the role requires a second factor. Without
+    either none is needed. Raises LoginInvalid, TotpInvalid, AccountLocked, ValidationFailed.
+    """
+    await lockout.check_password(runtime, actor, password=password, ip_address=ip_address)
+    secret = totp.new_secret()
+
+    async def keep(tx: Tx, operator: Operator) -> bool:
+        if not await _may_begin(runtime, tx, operator, code):
+            return False
+        sealed = totp.seal(runtime.keys.totp_secrets[0], secret, operator_id=operator.id)
+        until = runtime.clock.real_now() + totp.PENDING_FOR
+        await store.set_pending(tx, operator.id, secret=sealed, until=until)
+        await _audit(tx, actor, "operator.totp_begun", operator.id)
+        return True
+
+    operator = await _try(runtime, actor, keep, ip_address)
+    return Enrolment(secret=totp.as_text(secret), otpauth_uri=totp.otpauth_uri(email=operator.email, secret=secret))
+
+
+async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | None) -> bool:
+    if not operator.has_totp and not operator.require_totp:
+        return True
+    if code is None:
+        raise ValidationFailed.of("code", "is required")
+    if operator.has_totp:
+        return await second_factor.use(runtime, tx, operator.id, code)
+    return second_factor.is_enrolment_code(runtime, await store.lock(tx, operator.id), operator.id, code)
+
+
+async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> list[str]:
+    """Make the secret that was begun the second factor; return ten recovery codes, which are not shown again.
+
+    The caller's other devices are signed out. Raises TotpInvalid, TotpNotBegun, AccountLocked.
+    """
+    codes = [totp.new_one_time_code() for _ in range(totp.RECOVERY_CODES)]
+
+    async def enrol(tx: Tx, operator: Operator) -> bool:
+        held = await store.lock(tx, operator.id)
+        now = runtime.clock.real_now()
+        if held.totp_pending is None or held.totp_pending_until is None or held.totp_pending_until <= now:
+            raise TotpNotBegun
+        secret = totp.unseal(runtime.keys.totp_secrets, held.totp_pending, operator_id=operator.id)
+        if secret is None:
+            raise TotpNotBegun
+        step = totp.matching_step(secret, code.strip(), real_now=now, after=None)
+        if step is None:
+            return False
+        hashes = [totp.hash_of(one, operator_id=operator.id) for one in codes]
+        await store.enrol(tx, operator.id, secret=held.totp_pending, step=step, recovery_codes=hashes)
+        await login_steps.revoke_others(tx, actor)
+        await _audit(tx, actor, "operator.totp_enrolled", operator.id)
+        return True
+
+    await _try(runtime, actor, enrol, ip_address)
+    return codes
+
+
+async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip_address: str) -> None:
+    """Remove the caller's second factor; the caller's other devices are signed out.
+
+    Raises LoginInvalid, TotpInvalid, AccountLocked, TotpNotEnrolled, TotpRequiredByRole.
+    """
+    await lockout.check_password(runtime, actor, password=password, ip_address=ip_address)
+
+    async def clear(tx: Tx, operator: Operator) -> bool:
+        if not operator.has_totp:
+            raise TotpNotEnrolled
+        if operator.require_totp:
+            raise TotpRequiredByRole
+        if not await second_factor.use(runtime, tx, operator.id, code):
+            return False
+        await store.clear(tx, operator.id)
+        await login_steps.revoke_others(tx, actor)
+        await _audit(tx, actor, "operator.totp_removed", operator.id)
+        return True
+
+    await _try(runtime, actor, clear, ip_address)
+
+
+async def step_up(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> None:
+    """Let the caller's auth session do for 5 minutes what needs a fresh code. Raises TotpInvalid, TotpNotEnrolled, AccountLocked."""
+
+    async def open_up(tx: Tx, operator: Operator) -> bool:
+        if not operator.has_totp:
+            raise TotpNotEnrolled
+        if not await second_factor.use(runtime, tx, operator.id, code):
+            return False
+        until = runtime.clock.real_now() + totp.STEPPED_UP_FOR
+        await logins.step_up(tx, actor.auth_session_id, until=until)
+        await _audit(tx, actor, "operator.stepped_up", operator.id)
+        return True
+
+    await _try(runtime, actor, open_up, ip_address)
+
+
+async def reset(runtime: Runtime, actor: Actor, *, operator_id: str) -> str | None:
+    """Remove another operator's second factor and sign them out everywhere; return their enrolment code, if they need one.
+
+    The caller has a second factor and no fewer rights. Raises NotFound, Forbidden, TotpRequired.
+    """
+    if operator_id == actor.user_id:
+        raise Forbidden("Replace your own second factor in your account.")
+    async with runtime.transaction() as tx:
+        await operators.hold_rights(tx)
+        caller = await operators.get(tx, actor.user_id)
+        if caller is None or not caller.has_totp:
+            raise TotpRequired
+        await logins.lock_all(tx, operator_id)
+        operator = await operators.lock(tx, operator_id)
+        if operator is None:
+            raise NotFound
+        rules.require(caller.permissions, "operators", "write")
+        rules.may_grant(caller.permissions, operator.permissions)
+        code = await second_factor.reset(runtime, tx, operator)
+        await _audit(tx, actor, "operator.totp_reset", operator_id)
+    return code
+
+
+async def _try(
+    runtime: Runtime, actor: Actor, use: Callable[[Tx, Operator], Awaitable[bool]], ip_address: str
+) -> Operator:
+    """Let the caller try a code once; a wrong one is counted and committed before it is refused.
+
+    `use` says whether the code was right, and writes what follows. Raises TotpInvalid, AccountLocked, Unauthenticated.
+    """
+    with failed_sign_ins.noted(runtime, way=WAY, address=ip_address) as noted:
+        noted.auth_session_id = actor.auth_session_id
+        with away_is_unavailable():
+            known = await operators.get(runtime.db, actor.user_id)
+        if known is None:
+            raise Unauthenticated
+        noted.account = known.email
+        async with runtime.transaction() as tx:
+            await logins.lock_all(tx, actor.user_id)
+            attempt = await lockout.begin(tx, email=known.email, address=ip_address)
+            operator = attempt.operator
+            if operator is None or operator.id != actor.user_id or operator.disabled:
+                raise Unauthenticated
+            if await use(tx, operator):
+                return operator
+            await lockout.count_failure(runtime, tx, attempt)
+        raise TotpInvalid
+
+
+async def _audit(tx: Tx, actor: Actor, action: str, operator_id: str) -> None:
+    await operators.audit(
+        tx,
+        operator_id=actor.user_id,
+        action=action,
+        object_type="operator",
+        object_id=operator_id,
+        before=None,
+        after=None,
+    )

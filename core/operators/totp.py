@@ -1,0 +1,141 @@
+"""Time-based one-time codes (RFC 6238: HMAC-SHA1, 6 digits, steps of 30 s of real time) and recovery codes.
+
+A code is accepted in its own step and in the steps before and after it, because phones' clocks are wrong and people type
+slowly. It works once: after a code only codes of later steps are accepted.
+"""
+
+import base64
+import datetime as dt
+import hashlib
+import hmac
+import secrets
+import urllib.parse
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from core.base.errors import DomainError, Forbidden, Kind
+
+STEP_S = 30
+DIGITS = 6
+SECRET_BYTES = 20  # as long as SHA-1's result (RFC 4226, 4: R6)
+NONCE_BYTES = 12
+RECOVERY_CODES = 10
+ONE_TIME_BYTES = 10  # 80 bits, so a fast hash is enough
+PENDING_FOR = dt.timedelta(minutes=10)  # real: from the secret to its first code
+ENROLMENT_CODE_FOR = dt.timedelta(hours=72)  # real: it may be handed over before a weekend
+STEPPED_UP_FOR = dt.timedelta(minutes=5)  # real
+ISSUER = "Sesi"
+
+
+class TotpInvalid(DomainError):
+    """The code is wrong, was used, or is not of this minute."""
+
+    kind = Kind.WRONG
+    code = "TOTP_INVALID"
+    message = "This code is not right, or was used already. Enter the next one."
+
+
+class TotpRequired(Forbidden):
+    """The caller has a second factor and must have entered a code within 5 minutes."""
+
+    code = "TOTP_REQUIRED"
+    message = "Confirm this with a code of your second factor first."
+
+
+class TotpEnrolmentRequired(Forbidden):
+    """The caller's role requires a second factor, and the caller has none: they can only set one up."""
+
+    code = "TOTP_ENROLMENT_REQUIRED"
+    message = "Your role requires a second factor. Set it up first."
+
+
+class TotpNotBegun(DomainError):
+    """No secret waits for its first code, or it has waited for more than 10 minutes."""
+
+    code = "TOTP_NOT_BEGUN"
+    message = "Begin the second factor again: there is no secret to confirm, or it has expired."
+
+
+class TotpNotEnrolled(DomainError):
+    """There is no second factor."""
+
+    code = "TOTP_NOT_ENROLLED"
+    message = "Set up your own second factor first."
+
+
+class TotpRequiredByRole(DomainError):
+    """The role requires the second factor, so it can be replaced but not removed."""
+
+    code = "TOTP_REQUIRED_BY_ROLE"
+    message = "Your role requires a second factor. Replace it instead of removing it."
+
+
+def new_secret() -> bytes:
+    """Make a secret of 160 bits."""
+    return secrets.token_bytes(SECRET_BYTES)
+
+
+def as_text(secret: bytes) -> str:
+    """Return a secret as people type it: base32 without padding."""
+    return base64.b32encode(secret).decode().rstrip("=")
+
+
+def otpauth_uri(*, email: str, secret: bytes) -> str:
+    """Return the address that authenticator apps read from a QR code."""
+    label = urllib.parse.quote(f"{ISSUER}:{email}", safe="")
+    query = {"secret": as_text(secret), "issuer": ISSUER, "algorithm": "SHA1", "digits": DIGITS, "period": STEP_S}
+    return f"otpauth://totp/{label}?{urllib.parse.urlencode(query)}"
+
+
+def step_of(real_now: dt.datetime) -> int:
+    """Return the number of the step that a moment is in."""
+    return int(real_now.timestamp()) // STEP_S
+
+
+def code_at(secret: bytes, step: int) -> str:
+    """Return the code of a step."""
+    digest = hmac.new(secret, step.to_bytes(8, "big"), hashlib.sha1).digest()
+    offset = digest[-1] & 0x0F
+    number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFFFFFF
+    return str(number % 10**DIGITS).zfill(DIGITS)
+
+
+def matching_step(secret: bytes, code: str, *, real_now: dt.datetime, after: int | None) -> int | None:
+    """Return the step whose code this is; None for a wrong code and for one of step `after` or before."""
+    present = step_of(real_now)
+    found = None
+    for step in (present - 1, present, present + 1):
+        same = hmac.compare_digest(code_at(secret, step).encode(), code.encode(errors="replace"))
+        if same and (after is None or step > after):
+            found = step
+    return found
+
+
+def seal(key: bytes, secret: bytes, *, operator_id: str) -> str:
+    """Encrypt an operator's secret (AES-256-GCM); it can't be opened as another operator's."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return base64.b64encode(nonce + AESGCM(key).encrypt(nonce, secret, operator_id.encode())).decode()
+
+
+def unseal(keys: list[bytes], sealed: str, *, operator_id: str) -> bytes | None:
+    """Decrypt an operator's secret; None when it was sealed with none of these keys."""
+    raw = base64.b64decode(sealed)
+    for key in keys:
+        try:
+            return AESGCM(key).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], operator_id.encode())
+        except InvalidTag:
+            continue
+    return None
+
+
+def new_one_time_code() -> str:
+    """Make a recovery or enrolment code: four groups of four letters and digits."""
+    text = base64.b32encode(secrets.token_bytes(ONE_TIME_BYTES)).decode().lower()
+    return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def hash_of(one_time_code: str, *, operator_id: str) -> str:
+    """Return the hash of a recovery or enrolment code, however its letters and dashes were typed."""
+    plain = "".join(one_time_code.split()).replace("-", "").lower()
+    return hashlib.sha256(f"{operator_id} {plain}".encode(errors="replace")).hexdigest()

@@ -1,0 +1,76 @@
+"""Uses up a code of an operator's second factor, in the caller's transaction: of two callers with one code one wins."""
+
+from core.base import logs
+from core.operators import second_factor as store
+from core.operators import totp
+from core.operators.second_factor import SecondFactor
+from core.operators.store import Operator
+from core.runtime import Runtime
+from core.steps import logins as login_steps
+from core.storage.database import Tx
+
+log = logs.get("logins")
+
+
+async def use_totp(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> bool:
+    """Use a code of the authenticator; False when it is wrong or was used."""
+    held = await store.lock(tx, operator_id)
+    if held.totp_secret is None:
+        return False
+    secret = totp.unseal(runtime.keys.totp_secrets, held.totp_secret, operator_id=operator_id)
+    if secret is None:
+        log.error("a second factor can't be read: its key is no longer in JWT_SECRETS", user_id=operator_id)
+        return False
+    step = totp.matching_step(secret, code, real_now=runtime.clock.real_now(), after=held.totp_last_step)
+    if step is None:
+        return False
+    # Sealed again each time, so that after a change of JWT_SECRETS the old one is not needed for long.
+    sealed = totp.seal(runtime.keys.totp_secrets[0], secret, operator_id=operator_id)
+    await store.use_step(tx, operator_id, step=step, secret=sealed)
+    return True
+
+
+async def use_recovery_code(tx: Tx, operator_id: str, code: str) -> int | None:
+    """Use a recovery code and return how many are left; None when it is wrong or was used."""
+    left = (await store.lock(tx, operator_id)).recovery_codes or []
+    used = totp.hash_of(code, operator_id=operator_id)
+    if used not in left:
+        return None
+    left.remove(used)
+    await store.set_recovery_codes(tx, operator_id, left)
+    return len(left)
+
+
+async def use(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> bool:
+    """Use a code of either kind: an operator who lost the authenticator has recovery codes only."""
+    if len(code.strip()) == totp.DIGITS:
+        return await use_totp(runtime, tx, operator_id, code.strip())
+    return await use_recovery_code(tx, operator_id, code) is not None
+
+
+def is_enrolment_code(runtime: Runtime, held: SecondFactor, operator_id: str, code: str) -> bool:
+    """Return whether this is the operator's enrolment code and its time has not passed."""
+    return (
+        held.enrolment_code_hash == totp.hash_of(code, operator_id=operator_id)
+        and held.enrolment_code_until is not None
+        and runtime.clock.real_now() < held.enrolment_code_until
+    )
+
+
+async def give_enrolment_code(runtime: Runtime, tx: Tx, operator_id: str) -> str:
+    """Make the operator's enrolment code; an earlier one no longer works."""
+    code = totp.new_one_time_code()
+    await store.set_enrolment_code(
+        tx,
+        operator_id,
+        code_hash=totp.hash_of(code, operator_id=operator_id),
+        until=runtime.clock.real_now() + totp.ENROLMENT_CODE_FOR,
+    )
+    return code
+
+
+async def reset(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
+    """Remove a locked operator's second factor and end their auth sessions; return the enrolment code, if the role needs one."""
+    await store.clear(tx, operator.id)
+    await login_steps.revoke(tx, user_id=operator.id)
+    return await give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None
