@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page
 
 from tests.control_center.browser import DESK, PHONE, SKIPPED, Desk, chromium, desk, launched
 from tests.control_center.scene import addresses, play
-from tests.stack import Stack, World
+from tests.stack import PASSWORD, Stack, World
 
 FOLDER = pathlib.Path("docs/control-center")
 LOOKS: dict[str, dict[str, Any]] = {
@@ -22,20 +22,33 @@ SHEET = """<style>body {{ margin: 0; display: flex; gap: 24px; padding: 24px; ba
 img {{ height: 640px; border-radius: 8px }}</style>{images}"""
 
 
-async def _pictures(browser: Browser, world: World) -> dict[str, list[bytes]]:
-    pages = {"sign-in": "#/"} | addresses(await play(world))
+async def _pictures(browser: Browser, world: World, names: list[str]) -> dict[str, list[bytes]]:
+    pages = {"sign-in": "#/", "second-factor": "#/account"} | addresses(await play(world))
+    pages = {name: address for name, address in pages.items() if name in names or not names}
     taken: dict[str, list[bytes]] = {name: [] for name in pages}
     home = world.stack.addresses.internal
     for options in LOOKS.values():
         async with desk(browser, home, **options) as window:
             await window.open("#/")
             await window.page.get_by_label("E-mail").wait_for()
-            taken["sign-in"].append(await window.page.screenshot())
+            signed_out = await window.page.screenshot()
             await window.signed_in(await world.operator())
             for name, address in pages.items():
-                if name != "sign-in":
-                    taken[name].append(await _picture(window, address))
+                picture = signed_out if name == "sign-in" else await _picture(window, address)
+                taken[name].append(await _set_up(window) if name == "second-factor" else picture)
     return taken
+
+
+async def _set_up(window: Desk) -> bytes:
+    """The dialog with the QR code; the second factor is not confirmed, so the administrator goes on without one."""
+    page = window.page
+    await page.get_by_role("button", name="Set it up…").click()
+    await page.get_by_role("dialog").get_by_label("Present password").fill(PASSWORD)
+    await page.get_by_role("button", name="Continue").click()
+    await page.get_by_role("img", name="QR code of the secret").wait_for()
+    picture = await page.screenshot()
+    await page.keyboard.press("Escape")
+    return picture
 
 
 async def _picture(window: Desk, address: str) -> bytes:
@@ -50,11 +63,11 @@ async def _sheet(page: Page, pictures: list[bytes]) -> bytes:
     return await page.screenshot(type="jpeg", quality=72, full_page=True)
 
 
-async def _all(stack: Stack, program: str) -> dict[str, bytes]:
+async def _all(stack: Stack, program: str, names: list[str]) -> dict[str, bytes]:
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     async with launched(program) as browser:
-        taken = await _pictures(browser, world)
+        taken = await _pictures(browser, world, names)
         page = await browser.new_page(viewport={"width": 2230, "height": 688})
         sheets = {name: await _sheet(page, pictures) for name, pictures in taken.items()}
     await world.close()
@@ -62,14 +75,14 @@ async def _all(stack: Stack, program: str) -> dict[str, bytes]:
 
 
 def main() -> int:
-    """Take them all; 1 without a Chromium."""
+    """Take the pictures that are named, or all; 1 without a Chromium."""
     program = chromium()
     if program is None:
         sys.stderr.write(f"{SKIPPED}\n")
         return 1
     stack = Stack()
     try:
-        sheets = asyncio.run(_all(stack, program))
+        sheets = asyncio.run(_all(stack, program, sys.argv[1:]))
     finally:
         stack.close()
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 /** The control center's shell: sign-in, the bar, the menu, and the page of the address. */
 
-import { api, onSignedOut } from "./kernel/api.js";
+import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
 import { h } from "./kernel/dom.js";
 import { preferences } from "./kernel/preferences.js";
 import { address, here, match, route } from "./kernel/router.js";
@@ -8,6 +8,7 @@ import { session } from "./kernel/session.js";
 import { t } from "./kernel/words.js";
 import { field, select } from "./parts/form.js";
 import { trouble } from "./parts/page.js";
+import { stepUp } from "./parts/second_factor.js";
 import "./pages/account.js";
 import "./pages/activity.js";
 import "./pages/customers.js";
@@ -78,7 +79,9 @@ class App extends HTMLElement {
   async connectedCallback() {
     preferences.apply();
     addEventListener("hashchange", () => this.#open());
+    addEventListener("operator-changed", () => this.#begin());
     onSignedOut(() => this.#signIn());
+    onCodeWanted(stepUp);
     if (!session.tokens) {
       this.#signIn();
       return;
@@ -145,6 +148,7 @@ class App extends HTMLElement {
   }
 
   #groups() {
+    if (session.mustEnrol) return [];
     const groups = MENU.map((group) => group.filter(([, , area]) => area === null || session.may(area)));
     return groups
       .filter((group) => group.length)
@@ -191,7 +195,7 @@ class App extends HTMLElement {
   #open() {
     if (!this.main?.isConnected) return;
     const { path, query } = here();
-    const found = match(path);
+    const found = match(session.mustEnrol ? "/account" : path);
     for (const link of this.menu.querySelectorAll("a")) {
       const target = link.getAttribute("href").slice(1);
       const inside = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);

@@ -21,10 +21,16 @@ export class ApiError extends Error {
 const PATIENCE_MS = 30_000; // longer than the service takes for anything that it does not count row by row
 
 const signals = new EventTarget();
+let askForCode = null; // asks for a fresh code of the second factor
 let ahead = 0; // how far the service's clock is ahead of this machine's, in milliseconds
 
 /** Call `listener` when the sign-in has come to an end. */
 export const onSignedOut = (listener) => signals.addEventListener("signed-out", listener);
+
+/** Let `ask` get a fresh code from the operator where the service wants one; it resolves with whether there was one. */
+export const onCodeWanted = (ask) => {
+  askForCode = ask;
+};
 
 /** The service's time, in milliseconds. */
 export const serviceNow = () => Date.now() + ahead;
@@ -77,7 +83,18 @@ export function signedOut() {
   signals.dispatchEvent(new Event("signed-out"));
 }
 
+/** Call, and once more when the service wanted a fresh code first and the operator entered one. */
 async function call(method, path, options = {}) {
+  try {
+    return await renewing(method, path, options);
+  } catch (error) {
+    if (error.code !== "TOTP_REQUIRED" || !(await askForCode?.())) throw error;
+  }
+  return renewing(method, path, options);
+}
+
+/** Call, and once more with new tokens when the old ones have run out. */
+async function renewing(method, path, options) {
   const token = session.tokens?.access;
   try {
     return await send(method, path, { ...options, token });
@@ -103,10 +120,17 @@ export const api = {
   post: (path, body) => call("POST", path, { body }),
   put: (path, body) => call("PUT", path, { body }),
   patch: (path, body) => call("PATCH", path, { body }),
-  delete: (path, query) => call("DELETE", path, { query }),
-  /** Sign in: no token, no renewal. */
+  delete: (path, query, body) => call("DELETE", path, { query, body }),
+  /** Sign in: no token, no renewal. Returns a login token when a code must follow, else null. */
   async signIn(email, password) {
-    session.keep(await send("POST", "/internal/auth/login", { body: { email, password } }));
+    const answer = await send("POST", "/internal/auth/login", { body: { email, password } });
+    if (answer.totp_required) return answer.login_token;
+    session.keep(answer);
+    return null;
+  },
+  /** Complete a sign-in: `code` is `{ code }` or `{ recovery_code }`. */
+  async verify(login_token, code) {
+    session.keep(await send("POST", "/internal/auth/totp/verify", { body: { login_token, ...code } }));
   },
   async signOut() {
     try {

@@ -8,7 +8,7 @@ const RANK = { read: 1, write: 2 };
 const tabs = new BroadcastChannel("sesi.tokens");
 
 export const session = {
-  /** The operator, once known: id, email, display_name, role, permissions. */
+  /** The operator, once known: id, email, display_name, role, permissions, and their second factor. */
   operator: null,
 
   get tokens() {
@@ -21,6 +21,12 @@ export const session = {
     sessionStorage.setItem(KEY, JSON.stringify({ access: access_token, refresh: refresh_token }));
     this.operator = operator;
     if (before) tabs.postMessage({ before: before.refresh, access: access_token, refresh: refresh_token });
+  },
+
+  /** Whether the operator must set up a second factor before anything else. */
+  get mustEnrol() {
+    const { totp_required, totp_enabled } = this.operator ?? {};
+    return Boolean(totp_required && !totp_enabled);
   },
 
   forget() {

@@ -1,34 +1,131 @@
-/** One's own account: who one is, and a new password. */
+/** The operator's own account: who they are, their second factor, their password and their sign-ins. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { confirm } from "../parts/dialog.js";
 import { field, form } from "../parts/form.js";
 import { Page } from "../parts/page.js";
-import { facts } from "../parts/table.js";
+import { remove, setUp } from "../parts/second_factor.js";
+import { chip } from "../parts/status.js";
+import { facts, table } from "../parts/table.js";
+import { age, time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
+
+const SESSIONS = "/internal/auth/sessions";
+const MOST = 200;
 
 class AccountPage extends Page {
   get heading() {
     return t("My account");
   }
 
-  render() {
-    const { display_name, email, role } = session.operator;
-    return h(
-      "div",
-      { class: "cards" },
+  async load(signal) {
+    const [operator, sessions] = await Promise.all([
+      api.get("/internal/auth/me", {}, signal),
+      api.get(SESSIONS, { limit: MOST }, signal),
+    ]);
+    return { operator, sessions: sessions.items };
+  }
+
+  render({ operator, sessions }) {
+    const { display_name, email, role } = operator;
+    return [
+      session.mustEnrol &&
+        h(
+          "p",
+          { class: "notice warn" },
+          t("Your role requires a second factor. Set it up first."),
+        ),
       h(
-        "section",
-        { class: "card" },
-        facts([
-          [t("Name"), display_name],
-          [t("E-mail"), email],
-          [t("Role"), role],
-        ]),
+        "div",
+        { class: "cards" },
+        h(
+          "section",
+          { class: "card" },
+          facts([
+            [t("Name"), display_name],
+            [t("E-mail"), email],
+            [t("Role"), role],
+          ]),
+        ),
+        h("section", { class: "card" }, h("h2", {}, t("Second factor")), this.#secondFactor(operator)),
+        !session.mustEnrol && h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
       ),
-      h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
+      h("h2", {}, t("Where you are signed in")),
+      this.#sessions(sessions),
+    ].filter(Boolean);
+  }
+
+  #secondFactor(operator) {
+    const { totp_enabled, totp_required, recovery_codes_left } = operator;
+    const button = (words, action, looks) =>
+      h("button", { type: "button", class: looks, onclick: () => this.#changed(action) }, words);
+    if (!totp_enabled)
+      return [
+        h("p", {}, t("A code of an app on your phone, in addition to the password. Without it a stolen password is enough.")),
+        h("div", { class: "row" }, button(t("Set it up…"), () => setUp(operator), "primary")),
+      ];
+    return [
+      facts([
+        [t("State"), chip(t("in use"), "good")],
+        [t("Recovery codes left"), String(recovery_codes_left)],
+      ]),
+      h(
+        "div",
+        { class: "row" },
+        button(t("Replace…"), () => setUp(operator)),
+        !totp_required && button(t("Remove…"), remove, "danger"),
+      ),
+    ];
+  }
+
+  /** After a change of the second factor the menu may be another one. */
+  async #changed(action) {
+    const done = await action();
+    if (!done) return;
+    toast(t("Saved."));
+    const before = session.mustEnrol;
+    session.operator = await api.get("/internal/auth/me");
+    if (before) dispatchEvent(new Event("operator-changed"));
+    else await this.refresh({ quietly: true });
+  }
+
+  #sessions(sessions) {
+    const device = ({ device_info: { platform, user_agent } }) => platform ?? user_agent ?? t("unknown device");
+    const end = (one) =>
+      confirm(
+        t("Sign out this device?"),
+        device(one),
+        t("Sign out"),
+        () => api.delete(`${SESSIONS}/${one.id}`),
+      );
+    const button = (one) =>
+      one.current
+        ? chip(t("this device"), "busy")
+        : h(
+            "button",
+            {
+              type: "button",
+              class: "danger",
+              onclick: async () => {
+                if (await end(one)) toast(t("Signed out."));
+                await this.refresh({ quietly: true });
+              },
+            },
+            t("Sign out…"),
+          );
+    return table(
+      t("Where you are signed in"),
+      [
+        { label: t("Device"), cell: device },
+        { label: t("Since"), cell: (one) => time(one.created_at) },
+        { label: t("Last used"), cell: (one) => age(one.last_used_at) },
+        { label: t("Ends"), cell: (one) => time(one.expires_at) },
+        { label: t("Change"), cell: button },
+      ],
+      sessions,
     );
   }
 

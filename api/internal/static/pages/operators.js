@@ -60,7 +60,7 @@ class OperatorsPage extends ListPage {
       },
       { label: t("E-mail"), cell: (one) => one.email },
       { label: t("Role"), cell: (one) => one.role },
-      { label: t("State"), cell: state },
+      { label: t("State"), cell: (one) => [state(one), one.has_totp && [" ", chip(t("second factor"), "good")]] },
       { label: t("Since"), cell: (one) => time(one.created_at) },
     ];
     const buttons = (one) =>
@@ -77,6 +77,7 @@ class OperatorsPage extends ListPage {
           t("Edit…"),
         ),
         this.#switch(one),
+        this.#reset(one),
       );
     return this.may ? [...columns, { label: t("Change"), cell: buttons }] : columns;
   }
@@ -105,6 +106,42 @@ class OperatorsPage extends ListPage {
       },
       words,
     );
+  }
+
+  /** Only an operator with a second factor may reset another one's. */
+  #reset(one) {
+    if (one.id === session.operator.id || !session.operator.totp_enabled) return null;
+    const name = one.display_name;
+    const words = t("Reset second factor…");
+    const asked = async () => {
+      const done = await confirm(
+        t("Reset the second factor of {name}?", { name }),
+        t("The operator is signed out everywhere and signs in with the password alone, or sets up a new one."),
+        t("Reset"),
+        () => api.post(`${PATH}/${one.id}/reset-totp`),
+      );
+      if (done?.enrolment_code) await this.#hand(name, done.enrolment_code);
+      return done;
+    };
+    return h(
+      "button",
+      { type: "button", class: "danger", "aria-label": `${words} ${name}`, onclick: () => this.#after(asked()) },
+      words,
+    );
+  }
+
+  /** Show the one-time code that the operator needs to set up a new second factor. */
+  #hand(name, code) {
+    return ask({
+      title: t("One-time code for {name}", { name }),
+      content: [
+        h("p", {}, t("Hand it over in person or by phone. It is good for 72 hours and is not shown again.")),
+        h("p", {}, h("code", { class: "code" }, code)),
+      ],
+      submit: t("Done"),
+      cancel: false,
+      send: () => true,
+    });
   }
 
   async #after(done) {

@@ -7,7 +7,7 @@ import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { saveChanges } from "../parts/changes.js";
 import { ask } from "../parts/dialog.js";
-import { field, select } from "../parts/form.js";
+import { field, select, tick } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
 import { chip } from "../parts/status.js";
 import { toast } from "../parts/toast.js";
@@ -57,6 +57,7 @@ class RolesPage extends ListPage {
       { label: t("Name"), cell: (role) => role.name },
       { label: t("Operators"), cell: (role) => number(role.operator_count), number: true },
       { label: t("May"), cell: (role) => h("span", {}, granted(role)) },
+      { label: t("Second factor"), cell: (role) => (role.require_totp ? chip(t("required"), "good") : "–") },
     ];
     const edit = (role) =>
       h(
@@ -74,13 +75,18 @@ class RolesPage extends ListPage {
     );
     return [
       field(t("Name"), h("input", { name: "name", required: true, value: role?.name ?? "", autocomplete: "off" })),
+      tick(t("Its operators need a second factor"), { name: "require_totp", checked: role?.require_totp ?? false }),
       h("fieldset", {}, h("legend", {}, t("May")), h("div", { class: "permissions" }, areas)),
     ];
   }
 
   #read(data) {
     const chosen = Object.keys(AREAS).map((area) => [area, data.get(`area:${area}`)]);
-    return { name: data.get("name").trim(), permissions: Object.fromEntries(chosen.filter(([, access]) => access)) };
+    return {
+      name: data.get("name").trim(),
+      require_totp: data.has("require_totp"),
+      permissions: Object.fromEntries(chosen.filter(([, access]) => access)),
+    };
   }
 
   async #after(asked) {

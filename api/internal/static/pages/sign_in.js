@@ -1,4 +1,4 @@
-/** Signing in: e-mail and password; a lockout is shown with the time that is left. */
+/** Signing in: e-mail and password, then a code where there is a second factor; a lockout is shown with its countdown. */
 
 import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -6,6 +6,7 @@ import { preferences } from "../kernel/preferences.js";
 import { t } from "../kernel/words.js";
 import "../parts/countdown.js";
 import { explain, field, form } from "../parts/form.js";
+import { codeInput } from "../parts/second_factor.js";
 
 class SignInPage extends HTMLElement {
   connectedCallback() {
@@ -29,6 +30,12 @@ class SignInPage extends HTMLElement {
       submit: t("Sign in"),
       send: (data) => this.#send(data.get("email"), data.get("password"), password),
     });
+    this.again = h("button", { type: "button", class: "plain", lang: other[0], onclick: change }, other[1]);
+    this.#show(this.form, email);
+  }
+
+  /** Show a form in the card, with the focus in `first`. */
+  #show(form, first) {
     this.replaceChildren(
       h(
         "main",
@@ -42,27 +49,63 @@ class SignInPage extends HTMLElement {
             h("img", { src: "/internal/static/icon.svg", alt: "" }),
             h("h1", {}, t("Sesi control center")),
           ),
-          this.form,
-          h("button", { type: "button", class: "plain", lang: other[0], onclick: change }, other[1]),
+          form,
+          this.again,
         ),
       ),
     );
-    email.focus();
+    first.focus();
   }
 
   async #send(email, password, control) {
     this.note.replaceChildren();
+    let token;
     try {
-      await api.signIn(email, password);
+      token = await api.signIn(email, password);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      control.value = "";
-      control.focus();
-      if (error.code === "ACCOUNT_LOCKED") this.#locked(error.retryAfter);
-      else this.note.replaceChildren(h("p", { class: "notice bad" }, explain(error)));
+      this.#refused(error, control);
+      return;
+    }
+    if (token === null) this.dispatchEvent(new Event("signed-in"));
+    else this.#askForCode(token, "code");
+  }
+
+  /** The second step: a code of the authenticator, or a recovery code. */
+  #askForCode(token, kind) {
+    this.note.replaceChildren();
+    const other = kind === "code" ? "recovery_code" : "code";
+    const control = codeInput();
+    const label = { code: t("Code"), recovery_code: t("Recovery code") };
+    const hint = kind === "code" ? t("from your authenticator app") : t("each works once");
+    const swap = { code: t("Use a recovery code"), recovery_code: t("Use the authenticator app") };
+    const step = form({
+      label: t("Second factor"),
+      fields: [field(label[kind], control, hint), this.note],
+      submit: t("Sign in"),
+      other: [h("button", { type: "button", onclick: () => this.#askForCode(token, other) }, swap[kind])],
+      send: (data) => this.#verify(token, { [kind]: data.get("code").trim() }, control),
+    });
+    this.#show(step, control);
+  }
+
+  async #verify(token, code, control) {
+    this.note.replaceChildren();
+    try {
+      await api.verify(token, code);
+    } catch (error) {
+      if (error.code === "LOGIN_TOKEN_INVALID") this.#show(this.form, this.form.elements.namedItem("email"));
+      this.#refused(error, control);
       return;
     }
     this.dispatchEvent(new Event("signed-in"));
+  }
+
+  #refused(error, control) {
+    if (!(error instanceof ApiError)) throw error;
+    control.value = "";
+    if (control.isConnected) control.focus();
+    if (error.code === "ACCOUNT_LOCKED") this.#locked(error.retryAfter);
+    else this.note.replaceChildren(h("p", { class: "notice bad" }, explain(error)));
   }
 
   #locked(seconds) {

@@ -6,9 +6,9 @@ import { form } from "./form.js";
 
 /**
  * Ask for something; resolves with what `send` returned, or undefined when it was closed. `send` gets the form's data and
- * may throw an ApiError, which is shown in the dialog.
+ * may throw an ApiError, which is shown in the dialog. `cancel` false leaves out the button that closes it unsent.
  */
-export function ask({ title, content = [], submit, send, danger = false }) {
+export function ask({ title, content = [], submit, send, danger = false, cancel = true }) {
   return new Promise((resolve) => {
     const id = freshId();
     let answer;
@@ -18,7 +18,7 @@ export function ask({ title, content = [], submit, send, danger = false }) {
       fields: [h("h2", { id }, title), content],
       submit,
       danger,
-      other: [close],
+      other: cancel ? [close] : [],
       async send(data) {
         hold(true);
         try {

@@ -1,0 +1,15 @@
+/** QR codes, drawn here: what they say leaves the page for the camera alone. */
+
+import { svg } from "../kernel/dom.js";
+import { encode } from "../vendor/uqr.js";
+
+/** Draw a QR code of a text; `label` is what screen readers say. It is dark on light in every theme, as scanners want it. */
+export function qr(text, label) {
+  const { data, size } = encode(text, { ecc: "M", border: 4 });
+  const dark = data.flatMap((row, y) => row.flatMap((on, x) => (on ? [`M${x} ${y}h1v1h-1z`] : [])));
+  return svg(
+    "svg",
+    { class: "qr", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label },
+    svg("path", { d: dark.join("") }),
+  );
+}
