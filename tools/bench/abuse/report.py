@@ -78,7 +78,8 @@ class Phase:
             cut = f"{done['cut_off']:,} cut off" if done["cut_off"] else ""
             outcome = "; ".join(part for part in (answers, cut) if part)
             if done["sent"]:
-                parts.append(f"{kind}: {done['sent']:,} sent" + (f" ({outcome})" if outcome else ""))
+                of = f"{kind}: " if len(self.attackers) > 1 else ""
+                parts.append(f"{of}{done['sent']:,} sent" + (f" ({outcome})" if outcome else ""))
         return "; ".join(parts)
 
 
