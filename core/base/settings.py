@@ -234,7 +234,7 @@ class Settings:
     operator_rate_limit_per_minute: int = _setting("600", _bounded(1, 1_000_000), "requests, 1 to 1000000")
     operator_sign_in_per_minute: int = _setting("20", _bounded(1, 1_000_000), "requests, 1 to 1000000")
     http_connections: int = _setting("10000", _bounded(1, 1_000_000), "connections, 1 to 1000000")
-    http_connections_per_address: int = _setting("2000", _bounded(1, 1_000_000), "connections, 1 to 1000000")
+    http_connections_per_address: int = _setting("6000", _bounded(1, 1_000_000), "connections, 1 to 1000000")
     docs_enabled: bool = _setting("true", _flag, "true or false")
     ws_frames_per_second: int = _setting("30", _bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_frames_burst: int = _setting("200", _bounded(1, 1_000_000), "frames, 1 to 1000000")
