@@ -8,6 +8,7 @@ from litestar import delete, get, post
 from api.apps import INTERNAL, PUBLIC, internal_app, public_app
 from api.auth import Access, anyone, check_declared, customers, mitras, operators, parties
 from core.base.actor import UserType
+from core.base.settings import read
 from core.operators.rules import AREAS
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 
@@ -108,13 +109,8 @@ def test_a_route_on_the_listener_that_it_was_not_declared_for_is_refused(handler
 
 
 def test_the_applications_refuse_to_start_with_such_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Settings:
-        public_cors_origins = internal_cors_origins = ()
-        rate_limit_per_minute = rate_limit_burst = 1
-        development_routes = False
-
     class Runtime:
-        settings = Settings()
+        settings = read({})
 
     for table, make, wrong in ((PUBLIC, public_app, of_operators), (INTERNAL, internal_app, of_customers)):
         for handler in (undeclared, wrong):
