@@ -56,6 +56,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
             previous_hash=found.previous_token_hash,
             rotated_at=found.rotated_at,
             used=found.used_tokens,
+            generation=found.refresh_generation,
         )
         verdict = refresh.judge(refresh_token, held, now=came_at)
         following = ""
@@ -75,8 +76,10 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
                 tx,
                 auth_session_id,
                 before=held.present_hash,
+                presented=refresh.hash_of(refresh_token),
                 after=refresh.hash_of(following),
-                used=held.used_after_rotation(tx.now),
+                generation=refresh.generation_of(following),
+                used=held.used_after_rotation(tx.now, by_newer=verdict is Verdict.NEWER),
                 expires_at=tokens.end_after_rotation(runtime, user_type, ends=found.expires_at, now=tx.now),
             )
         newcomer = user_type is UserType.CUSTOMER and await customers.is_newcomer(tx, found.user_id)

@@ -38,6 +38,7 @@ class Verdict(enum.Enum):
     """What a presented token is."""
 
     PRESENT = "present"  # rotate it
+    NEWER = "newer"  # given out after the present one, in a history that the database has lost: rotate it
     RETRY = "retry"  # the one before, within the window: the same successor again
     STALE = "stale"  # used within the window, and others after it: refused, and nothing is revoked
     REUSED = "reused"  # used longer ago: somebody has a copy; revoke
@@ -55,15 +56,18 @@ class Held:
     previous_hash: str | None
     rotated_at: dt.datetime | None
     used: dict[str, dt.datetime] | None
+    generation: int | None = None  # of the present token; None: a process of an older version has rotated last
 
-    def used_after_rotation(self, now: dt.datetime) -> dict[str, dt.datetime]:
-        """Return `used` as it is when the present token becomes the previous one.
+    def used_after_rotation(self, now: dt.datetime, *, by_newer: bool = False) -> dict[str, dt.datetime]:
+        """Return `used` as it is after a rotation by the present token or (`by_newer`) by a newer one.
 
-        Twice the window is kept: who came in time may be judged late, behind a lock.
+        A newer one becomes the previous token, so the present one counts as used now. Twice the window is kept: who came in time may be judged late, behind a lock.
         """
         used = dict(self.used or {})
         if self.previous_hash is not None and self.rotated_at is not None:
             used[self.previous_hash] = self.rotated_at
+        if by_newer:
+            used[self.present_hash] = now
         recent = [(digest, at) for digest, at in used.items() if now < at + 2 * RETRY_WINDOW]
         return dict(sorted(recent, key=lambda one: one[1])[-REMEMBERED:])
 
@@ -117,11 +121,22 @@ def auth_session_of(token: str, *, keys: list[bytes]) -> str:
     return str(uuid.UUID(bytes=raw[:16]))
 
 
+def generation_of(token: str) -> int:
+    """Return how many rotations a token is away from its sign-in. Raises RefreshInvalid for what is no token."""
+    return int.from_bytes(_unpack(token)[16:20], "big")
+
+
 def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
-    """Say what a sealed token is to its auth session."""
+    """Say what a sealed token is to its auth session.
+
+    Only this service seals, and each rotation counts one on. So a token of a later generation than the present one was
+    given out in a history that a failover or a restore has lost; nobody can have it from before.
+    """
     digest = hash_of(token)
     if hmac.compare_digest(digest, held.present_hash):
         return Verdict.PRESENT
+    if held.generation is not None and generation_of(token) > held.generation:
+        return Verdict.NEWER
     if (
         held.previous_hash is not None
         and held.rotated_at is not None

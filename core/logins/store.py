@@ -11,7 +11,10 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import as_dict, many, one
 
-AUTH_COLUMNS = """id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, expires_at, revoked_at"""
+AUTH_COLUMNS = (
+    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, "
+    "refresh_generation, expires_at, revoked_at"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +28,7 @@ class AuthSession:
     previous_token_hash: str | None
     rotated_at: dt.datetime | None
     used_tokens: dict[str, dt.datetime] | None
+    refresh_generation: int | None
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
 
@@ -41,8 +45,8 @@ async def create_auth_session(
 ) -> None:
     """Insert a device."""
     await tx.execute(
-        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, device_info, created_at, last_used_at, expires_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $6, $7)""",
+        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at)
+           VALUES ($1, $2, $3, $4, 0, $5, $6, $6, $7)""",
         auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at,
     )  # fmt: skip
 
@@ -59,14 +63,27 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
 
 
 async def rotate(
-    tx: Tx, auth_session_id: str, *, before: str, after: str, used: dict[str, dt.datetime], expires_at: dt.datetime
+    tx: Tx,
+    auth_session_id: str,
+    *,
+    before: str,
+    presented: str,
+    after: str,
+    generation: int,
+    used: dict[str, dt.datetime],
+    expires_at: dt.datetime,
 ) -> bool:
-    """Replace the present refresh token's hash; `used` are those that were used within the window before."""
+    """Replace the present refresh token's hash `before` by `after`, which is of this generation.
+
+    `presented` is the hash of the token that was rotated; `used` are those that were used within the window before.
+    """
     return bool(
         await tx.execute(
-            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $2, rotated_at = $4, last_used_at = $4,
-                 expires_at = $5, used_tokens = $6 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
+            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $7, rotated_at = $4, last_used_at = $4,
+                 expires_at = $5, used_tokens = $6, refresh_generation = $8
+               WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
             auth_session_id, before, after, tx.now, expires_at, {digest: at.isoformat() for digest, at in used.items()},
+            presented, generation,
         )
     )  # fmt: skip
 

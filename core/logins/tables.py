@@ -16,6 +16,8 @@ class AuthSession(Table, tablename="auth_sessions"):
     # The token before the present one, for retries within the grace.
     previous_token_hash = columns.string(60, null=True)
     rotated_at = columns.moment()
+    # How many rotations since the sign-in. Null: a process of an older version has rotated last.
+    refresh_generation = columns.big_number(null=True)
     # Those before it that were used within the grace: {hash: when}.
     used_tokens = columns.json()
     device_info = columns.json()

@@ -53,6 +53,21 @@ def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Hel
     )
 
 
+def test_token_of_a_later_generation_than_the_present_one_is_newer():
+    chain = a_chain(4)
+    held = attrs.evolve(held_after(chain[:2]), generation=1)
+    assert [judge(token, held, now=NOW + RETRY_WINDOW) for token in chain] == [
+        Verdict.REUSED, Verdict.PRESENT, Verdict.NEWER, Verdict.NEWER,
+    ]  # fmt: skip
+    used = held.used_after_rotation(NOW, by_newer=True)
+    assert used == {hash_of(chain[0]): NOW, hash_of(chain[1]): NOW}
+
+
+def test_token_of_a_later_generation_is_reused_where_the_present_one_is_unknown():
+    chain = a_chain(3)
+    assert judge(chain[2], held_after(chain[:2]), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+
+
 def held_through(chain: list[str], every: dt.timedelta) -> tuple[Held, list[dt.datetime]]:
     """What the database knows after the whole chain was used but its last, from NOW on; and when each was used."""
     held = Held(present_hash=hash_of(chain[0]), previous_hash=None, rotated_at=None, used={})
