@@ -36,6 +36,7 @@ ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] =
     frames.Ping: (server_frames.Pong,),
     frames.Accept: (server_frames.Accepted,),
 }
+REREAD_S = 10  # clients spread their reading after a failover over this time
 SOURCES = re.compile(r"\s*\((?:contract|specification)\b[^)]*\)")
 DESCRIPTION = """\
 Text frames, one JSON object each; `type` says which. The service's time is in every frame that it sends.
@@ -51,6 +52,8 @@ lost on its way comes late: where its id is smaller than that of an event you ha
 and keep what you know. \
 Messages come in the order of `seq`, without gaps; what was missed is found by `sync`. Every device of a user gets every \
 frame.
+
+**Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. After a failover to another server or a restore it is another one, and messages that were acknowledged last may be lost: the sockets close with 1012. A client that sees another epoch than before reads its sessions again by `sync` with `after: 0`, after a random 0 to {reread} s. It drops messages that are not among the answers, and sends those of its own again with their old `client_message_id`.
 
 **Answers.** Every client frame may carry a `ref`; its answer echoes it. A frame that is refused is answered by `error`, \
 and the socket stays. `INVALID_FRAME`: it could not be read; `UNKNOWN_TYPE`: there is no such frame here.
@@ -138,6 +141,7 @@ def _description(settings: Settings) -> str:
         sockets=hub.SOCKETS_A_USER,
         waiting=limits.MAX_FRAMES,
         ping=socket.PING_S,
+        reread=REREAD_S,
         codes="\n".join(rows),
     )
 

@@ -107,6 +107,7 @@ class Commands:
             self._batch.mark(connection, feed, read=isinstance(frame, frames.Read), up_to=frame.up_to)
 
     async def _sync(self, connection: Connection, feed: Feed, frame: frames.Sync) -> None:
+        epoch = self._hub.runtime.db.epoch
         found = await chats.messages_after(self._hub.runtime, feed.id, after=frame.after, limit=SYNC_LIMIT + 1)
         page: list[msgspec.Raw] = []
         size = 0
@@ -124,6 +125,7 @@ class Commands:
             messages=page,
             last_seq=feed.last_seq,
             more=len(found) > len(page),
+            epoch=epoch,
         )
 
     def _typing(self, connection: Connection, feed: Feed, party: str, *, is_typing: bool) -> None:

@@ -18,6 +18,7 @@ SESSION_ID = "019aa4b6-5f00-7000-8000-000000005001"
 PAYMENT_ID = "019aa4b6-5f00-7000-8000-00000000b001"
 CONNECTION_ID = "019aa4b6-5f00-7000-8000-00000000d001"
 EVENT_ID = "019aa4b6-5f00-7000-8000-00000000e001"
+EPOCH = "86d9a77de846a836"
 MESSAGE_ID = "019aa4b6-5f00-7000-8000-00000000f001"
 CLIENT_MESSAGE_ID = "3b241101-e2bb-4255-8caf-4136c566a962"
 EXTENSION_ID = "019aa4b6-5f00-7000-8000-00000000ee01"
@@ -110,7 +111,13 @@ OPEN = server.OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTE
 
 _customer = server.User(id=DEWI.id, type="customer")
 _mitra = server.User(id=AYU.id, type="mitra")
-_known: dict[str, Any] = {"connection_id": CONNECTION_ID, "ping_seconds": 25, "server_time": AT, "ref": "1"}
+_known: dict[str, Any] = {
+    "connection_id": CONNECTION_ID,
+    "epoch": EPOCH,
+    "ping_seconds": 25,
+    "server_time": AT,
+    "ref": "1",
+}
 _event: dict[str, Any] = {"event_id": EVENT_ID, "server_time": AT}
 
 SERVER: tuple[server.ServerFrame, ...] = (
@@ -121,7 +128,9 @@ SERVER: tuple[server.ServerFrame, ...] = (
     server.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
     server.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
     server.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
-    server.SyncPage(session_id=SESSION_ID, messages=[MESSAGE], last_seq=4, more=False, server_time=AT, ref="3"),
+    server.SyncPage(
+        session_id=SESSION_ID, messages=[MESSAGE], last_seq=4, more=False, epoch=EPOCH, server_time=AT, ref="3"
+    ),
     server.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
     server.SessionStarted(session=STARTED, **_event),
     server.SessionExpired(session=EXPIRED, **_event),

@@ -367,6 +367,24 @@ class Hub:
                 if connection.actor is not None and connection.actor.auth_session_id in gone:
                     connection.close(close_codes.REVOKED)
 
+    def on_new_epoch(self) -> None:
+        """Forget where the chats have got, and close every socket: the database may have lost what was sent over them.
+
+        The clients come back within some seconds, and see the new epoch.
+        """
+        self.feeds.clear()
+        self.unfilled.clear()
+        self.sent_events.clear()
+        self.close_all(close_codes.GOING_AWAY)
+
+    def drop_lost(self, feed: Feed) -> None:
+        """Forget a session whose messages here are more than the database has, and close its parties' sockets."""
+        log.warning("messages are lost", session_id=feed.id, sent=feed.sent)
+        del self.feeds[feed.id]
+        for party in (feed.customer_id, feed.mitra_id):
+            for connection in self.here("chat", party):
+                connection.close(close_codes.GOING_AWAY)
+
     def close_all(self, code: int) -> None:
         """Close every socket."""
         for connection in list(self.connections):

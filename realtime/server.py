@@ -48,6 +48,7 @@ async def serve(settings: Settings) -> int:
     watch = Watch(hub)
     runtime.local = hub.local
     runtime.hear.append(hub.on_signal)
+    runtime.db.on_new_epoch.append(hub.on_new_epoch)
     runtime.missed.append(watch.missed)
     commands = Commands(hub, batch)
     arrivals = Arrivals(runtime)

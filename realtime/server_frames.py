@@ -22,6 +22,8 @@ from realtime.frames import Ref, Uuid
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id = Annotated[str, msgspec.Meta(pattern=ID_PATTERN, extra_json_schema={"format": "uuid"})]
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+# Of the database's history. Another one than before: what was committed last may be lost (see the description).
+Epoch = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Mode = Literal["chat", "call"]
@@ -139,6 +141,7 @@ class AuthOk(Answer, kw_only=True):
 
     user: User
     connection_id: Id
+    epoch: Epoch
     ping_seconds: Positive
 
 
@@ -212,6 +215,7 @@ class SyncPage(Answer, kw_only=True, tag="sync"):
     messages: list[Message]
     last_seq: Count
     more: bool
+    epoch: Epoch
 
 
 class SessionWarning(Event, kw_only=True, tag="session_warning"):

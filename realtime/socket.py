@@ -121,6 +121,7 @@ class Sockets:
 
     async def _snapshot(self, connection: Connection, ref: str | None) -> None:
         assert connection.actor is not None
+        epoch = self._hub.runtime.db.epoch  # before the snapshot is read: it is never older than its epoch
         try:
             fields = await self._state(connection, connection.actor)
             unheard = await self._arrivals.unheard(connection.actor)
@@ -131,6 +132,7 @@ class Sockets:
             "type": "auth_ok",
             "user": {"id": connection.actor.user_id, "type": connection.actor.user_type.value},
             "connection_id": connection.id,
+            "epoch": epoch,
             "ping_seconds": PING_S,
             **fields,
             "server_time": self._hub.server_time(),

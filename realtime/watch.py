@@ -110,12 +110,16 @@ class Watch:
             hurry = self._hurried > 0 or self._hub.runtime.bus.degraded
             await real_sleep((EVENTS_EVERY_S if hurry else CHATS_EVERY_S) / TURNS)
             self._hurried = max(0, self._hurried - 1)
-            ids = [session_id for session_id in self._hub.feeds if hash(session_id) % TURNS == turn]
-            if not ids:
+            feeds = {feed.id: feed for feed in self._hub.feeds.values() if hash(feed.id) % TURNS == turn}
+            if not feeds:
                 continue
+            sent = {session_id: feed.sent for session_id, feed in feeds.items()}  # committed before the question
             try:
-                for place in await chats.places(self._hub.runtime, ids):
-                    self._compare(place)
+                for place in await chats.places(self._hub.runtime, list(feeds)):
+                    if self._hub.feeds.get(place.id) is feeds[place.id] and place.last_seq < sent[place.id]:
+                        self._hub.drop_lost(feeds[place.id])
+                    else:
+                        self._compare(place)
             except (Unavailable, *AWAY):
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = TURNS

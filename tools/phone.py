@@ -2,13 +2,14 @@
 
 A phone keeps one socket open. It comes back by itself, with jitter; after each `auth_ok` it asks for what it missed; it
 acknowledges events, marks what it has got, takes a new token before the old one ends, and sends a message again, under the
-same id, until it is acknowledged. What it holds is the transcript that its user sees.
+same id, until it is acknowledged. What it holds is the transcript that its user sees. When the service's database begins
+another epoch, the phone reads its chats again and sends those of its messages that the service has lost.
 """
 
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,7 @@ SYNC_AGAIN_S = 1.0  # after a `sync` that the service could not answer
 LATE_S = 3.0  # an event may come so long after what it tells of is true
 GOING_AWAY, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 4401, 4403, 4409
 SYNC = "sync "  # its ref says of which session
+REREAD = "reread "  # likewise, of a page that is read again from the start
 Frame = dict[str, Any]
 
 
@@ -30,6 +32,8 @@ class SignedOut(Exception):
 
 class Phone:
     """One device of a signed-in user, on one of the two paths (`chat` or `pairing`)."""
+
+    reread_within_s = 10.0  # after a change of epoch, at random
 
     def __init__(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> None:
         """Make a phone; a mitra's phone on the pairing path sends a heartbeat every `heartbeat_s` real seconds."""
@@ -50,6 +54,9 @@ class Phone:
         self._socket: Socket | None = None
         self._life: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[None]] = set()
+        self._epoch: str | None = None
+        self._said: dict[str, Frame] = {}  # what was acknowledged, by client_message_id
+        self._again: dict[str, dict[int, Frame]] = {}  # sessions that are being read again: what was read so far
 
     # -- life
 
@@ -143,24 +150,33 @@ class Phone:
 
     async def _take(self, socket: Socket, frame: Frame) -> None:
         kind = frame["type"]
+        if "epoch" in frame:
+            self._see_epoch(frame["epoch"])
         if kind == "auth_ok":
             await self._catch_up(socket, frame)
         elif kind == "message":
             await self._keep(socket, frame["message"]["session_id"], [frame["message"]])
         elif kind == "sync":
-            await self._keep(socket, frame["session_id"], frame["messages"])
-            if frame["more"]:
-                await self._ask(socket, frame["session_id"])
+            await self._take_page(socket, frame)
         elif kind in ("message_ack", "error") and frame.get("ref") in self._acks:
             self._answer(frame)
-        elif kind == "error" and str(frame.get("ref")).startswith(SYNC):
-            self._ask_again(socket, frame["ref"].removeprefix(SYNC))
+        elif kind == "error" and str(frame.get("ref")).startswith((SYNC, REREAD)):
+            self._ask_again(socket, frame["ref"])
         elif kind == "auth_expiring":
             await self._new_token()
             self._token = self.client.access_token
             await socket.send({"type": "auth", "token": self._token})
         elif "event_id" in frame and frame["event_id"] not in self._seen:
             await self._keep_event(socket, frame)
+
+    async def _take_page(self, socket: Socket, frame: Frame) -> None:
+        """Take an answer to `sync`, and ask for the next page."""
+        if str(frame.get("ref")).startswith(REREAD):
+            await self._take_again(socket, frame)
+            return
+        await self._keep(socket, frame["session_id"], frame["messages"])
+        if frame["more"]:
+            await self._ask(socket, frame["session_id"])
 
     async def _keep_event(self, socket: Socket, frame: Frame) -> None:
         """Keep an event that is new here; one that comes late undoes nothing."""
@@ -182,6 +198,8 @@ class Phone:
             return
         for session_id in {*self.sessions, *self._messages}:
             await self._ask(socket, session_id)
+        for session_id in list(self._again):
+            await self._read_again(socket, session_id)
         for unsent in list(self._unsent.values()):
             await socket.send(unsent)
 
@@ -199,17 +217,69 @@ class Phone:
             after = self._whole(session_id)
             await socket.send({"type": "sync", "ref": SYNC + session_id, "session_id": session_id, "after": after})
 
-    def _ask_again(self, socket: Socket, session_id: str) -> None:
-        """The service could not answer: the hole stays until somebody asks again."""
+    def _ask_again(self, socket: Socket, ref: str) -> None:
+        """Ask again a little later for what the service could not answer."""
 
         async def later() -> None:
             await asyncio.sleep(SYNC_AGAIN_S * (0.5 + random.random()))
-            if socket is self._socket and not socket.closed:
-                await self._ask(socket, session_id)
+            if socket is not self._socket or socket.closed:
+                return
+            if ref.startswith(REREAD):
+                await self._read_again(socket, ref.removeprefix(REREAD))
+            else:
+                await self._ask(socket, ref.removeprefix(SYNC))
 
-        task = asyncio.create_task(later())
+        self._spawn(later())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+
+    # -- another epoch
+
+    def _see_epoch(self, epoch: str) -> None:
+        """Read all chats again, after a random pause, when the database's history is another one than before."""
+        before, self._epoch = self._epoch, epoch
+        if before in (None, epoch) or self.path != "chat":
+            return
+
+        async def later() -> None:
+            await asyncio.sleep(random.random() * self.reread_within_s)
+            for session_id in {*self.sessions, *self._messages}:
+                self._again[session_id] = {}
+                if self._socket is not None and not self._socket.closed:
+                    await self._read_again(self._socket, session_id)
+
+        self._spawn(later())
+
+    async def _read_again(self, socket: Socket, session_id: str) -> None:
+        """Ask for the next page of a chat that is read again; the first is behind 0."""
+        after = max(self._again.get(session_id, ()), default=0)
+        with contextlib.suppress(ConnectionError):
+            await socket.send({"type": "sync", "ref": REREAD + session_id, "session_id": session_id, "after": after})
+
+    async def _take_again(self, socket: Socket, frame: Frame) -> None:
+        """Take a page; after the last one the chat is what the service has, and lost messages of ours are sent again."""
+        session_id = frame["session_id"]
+        found = self._again.get(session_id)
+        if found is None:
+            return
+        found.update({message["seq"]: message for message in frame["messages"]})
+        if frame["more"]:
+            await self._read_again(socket, session_id)
+            return
+        del self._again[session_id]
+        self._messages[session_id], self._read_up_to[session_id] = {}, 0
+        await self._keep(socket, session_id, list(found.values()))
+        stored = {message["client_message_id"] for message in found.values()}
+        for message_id, said in list(self._said.items()):
+            if said["session_id"] == session_id and message_id not in stored:
+                self._spawn(self._say_again(said))
+
+    async def _say_again(self, said: Frame) -> None:
+        with contextlib.suppress(Refused, TimeoutError, SignedOut):  # the chat may have ended
+            await self._deliver(said, timeout=60)
 
     async def _keep(self, socket: Socket, session_id: str, messages: list[Frame]) -> None:
         known = self._messages.setdefault(session_id, {})
@@ -244,6 +314,10 @@ class Phone:
             "client_message_id": message_id,
             "content": content,
         }
+        return await self._deliver(frame, timeout=timeout)
+
+    async def _deliver(self, frame: Frame, *, timeout: float) -> Frame:
+        message_id, session_id = frame["client_message_id"], frame["session_id"]
         self._unsent[message_id] = frame
         self._acks[message_id] = asyncio.get_running_loop().create_future()
         try:
@@ -253,6 +327,7 @@ class Phone:
             del self._unsent[message_id], self._acks[message_id]
         if answer["type"] == "error":
             raise Refused(409, {"error": answer})
+        self._said[message_id] = frame
         if (
             self._socket is not None
         ):  # our own message comes as an acknowledgement: the transcript has it from the service

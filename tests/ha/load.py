@@ -1,0 +1,123 @@
+"""People who chat and pay while the database fails over, and what must be true of it in the end."""
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import attrs
+
+from tests.faults import people as app
+from tests.ha.cluster import Pair
+from tests.stack import World
+from tools.client import Client
+from tools.phone import Phone
+
+PAIRS = 2  # of a customer and a mitra
+PAUSE_S = 0.03
+GAP_S = 5.0  # without an acknowledgement, after the promotion
+REREAD_S = 1.0  # the phones of the tests read again sooner than those of people
+MESSAGES = "SELECT id::text, client_message_id::text FROM chat_messages WHERE session_id = ANY($1::uuid[])"
+CONFIRMED = "SELECT id::text FROM payment_requests WHERE confirmed_at IS NOT NULL"
+
+
+@attrs.define(kw_only=True)
+class Load:
+    """What was acknowledged, and when (monotonic)."""
+
+    world: World
+    clients: list[Client] = attrs.field(factory=list)
+    phones: list[Phone] = attrs.field(factory=list)
+    sessions: list[str] = attrs.field(factory=list)
+    messages: dict[str, tuple[str, float]] = attrs.field(factory=dict)  # by client_message_id: its id, and the moment
+    payments: list[str] = attrs.field(factory=list)
+    going: bool = True
+    tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
+
+    async def talk(self, phone: Phone, session_id: str, name: str) -> None:
+        """Say one thing after the other."""
+        n = 0
+        while self.going:
+            n += 1
+            answer = await phone.say(session_id, f"{name} {n}")
+            self.messages[answer["client_message_id"]] = answer["id"], time.monotonic()
+            await asyncio.sleep(PAUSE_S)
+
+    async def pay(self) -> None:
+        """Let one new customer after the other pay."""
+        while self.going:
+            customer = await app.insist(self.world.customer)
+            payment = await app.request(customer)
+            assert await app.pay(self.world, payment) in ("confirmed", "duplicate")
+            self.payments.append(payment["payment_request_id"])
+            await asyncio.sleep(PAUSE_S * 5)
+
+    async def end(self) -> None:
+        """Let everybody finish what they say and pay; the phones stay connected."""
+        self.going = False
+        for task in self.tasks:
+            await task
+
+    async def acknowledged(self, more: int, *, timeout: float = 30) -> None:
+        """Wait for so many more acknowledgements."""
+        wanted = len(self.messages) + more
+        async with asyncio.timeout(timeout):
+            while len(self.messages) < wanted:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    def longest_gap(self, since: float) -> float:
+        """The longest time without an acknowledged message from that moment on."""
+        moments = [since, *sorted(at for _, at in self.messages.values() if at > since)]
+        return max(after - before for before, after in itertools.pairwise(moments))
+
+
+@contextlib.asynccontextmanager
+async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Load]:
+    """Two chats in which both sides talk, and customers who pay, until `end`."""
+    load = Load(world=world)
+    async with contextlib.AsyncExitStack() as ends:
+        for n in range(PAIRS):
+            customer, mitra = await world.customer(f"Dewi {n}"), await world.mitra(f"Ayu {n}")
+            session_id = await world.session(customer, mitra)
+            load.sessions.append(session_id)
+            for client in (customer, mitra):
+                phone = await Phone(client).start()
+                ends.push_async_callback(phone.stop)
+                phone.reread_within_s = REREAD_S
+                load.clients.append(client)
+                load.phones.append(phone)
+                load.tasks.append(asyncio.create_task(load.talk(phone, session_id, str(client.user["id"]))))
+        if payments:
+            load.tasks.append(asyncio.create_task(load.pay()))
+        try:
+            await load.acknowledged(40)
+            yield load
+        finally:
+            for task in load.tasks:
+                task.cancel()
+
+
+async def everything_is_stored(pair: Pair, load: Load, *, same_ids: bool) -> None:
+    """Each acknowledged message and payment is in the database; `same_ids`: under the id that was acknowledged."""
+    messages, payments = dict(load.messages), list(load.payments)  # what is acknowledged later is no loss
+    stored = {row[1]: row[0] for row in await pair.stack.sql(MESSAGES, load.sessions)}
+    assert messages.keys() <= stored.keys()
+    if same_ids:
+        assert {mine: stored[mine] for mine in messages} == {mine: its for mine, (its, _) in messages.items()}
+    assert set(payments) <= {row[0] for row in await pair.stack.sql(CONFIRMED)}
+
+
+async def phones_show_what_is_stored(load: Load) -> None:
+    """All phones converge on what the database has."""
+    for n, phone in enumerate(load.phones):
+        await app.shows(load.world, phone, load.sessions[n // 2])
+
+
+@contextlib.contextmanager
+def no_process_restarts(pair: Pair) -> Iterator[None]:
+    """The same processes run before and after."""
+    before = {name: process.pid for name, process in pair.stack.processes.items()}
+    yield
+    assert {name: process.pid for name, process in pair.stack.processes.items()} == before
+    assert [process.poll() for process in pair.stack.processes.values()] == [None] * len(before)
