@@ -1,33 +1,77 @@
 """An app as the specification asks the apps to be: the reference for both roles, and what the demo and the journeys hold.
 
-A phone keeps one socket open. It comes back by itself, with jitter; after each `auth_ok` it asks for what it missed; it
-acknowledges events, marks what it has got, takes a new token before the old one ends, and sends a message again, under the
-same id, until it is acknowledged. What it holds is the transcript that its user sees. When the service's database begins
-another epoch, the phone reads its chats again and sends those of its messages that the service has lost.
+A phone keeps one socket open. It reconnects with jitter; after each `auth_ok` it asks for what it missed; it acknowledges
+events, marks what it has got, takes a new token before the old one ends, and sends a message again, under the same id, until it
+is acknowledged. Messages over the rate go out in order, one after the other. What a phone holds is the transcript that its user
+sees. When the service's database begins another epoch, the phone reads its chats again and sends those of its messages that the
+service has lost.
 """
 
 import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 
 from core.base import ids
 from tools.client import Client, Closed, Refused, Socket
 
-RECONNECT_S = (0.1, 5.0)  # the first pause and the longest one, before jitter
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 10.0, 30.0)  # the longest wait before each attempt to reconnect; the last one repeats
+GOING_AWAY_S, TRY_LATER_S = 5.0, 10.0  # the longest waits after these close codes
+STABLE_S = 10.0  # a socket that lived this long was a success: the next attempt is a first one
+RESEND_S = 2.0  # without an acknowledgement
 SYNC_AGAIN_S = 1.0  # after a `sync` that the service could not answer
 LATE_S = 3.0  # an event may come so long after what it tells of is true
-GOING_AWAY, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 4401, 4403, 4409
+GOING_AWAY, TRY_LATER, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 1013, 4401, 4403, 4409
 SYNC = "sync "  # its ref says of which session
 REREAD = "reread "  # likewise, of a page that is read again from the start
 Frame = dict[str, Any]
 
 
+class Outbox:
+    """The messages of a session in which the phone was too fast: when it may go on, and whether there was an answer."""
+
+    def __init__(self) -> None:
+        self.resumes_at = 0.0  # on the loop's clock
+        self.news = asyncio.Event()
+
+
+def _retry_after(error: aiohttp.WSServerHandshakeError) -> float | None:
+    """Return the seconds that a refused upgrade asks to wait."""
+    said = error.headers.get("Retry-After", "") if error.headers is not None else ""
+    return float(said) if said.isdecimal() else None
+
+
 class SignedOut(Exception):
     """The user has to sign in again: this device was revoked, or replaced by newer ones."""
+
+
+class Reconnection:
+    """How long an app waits before it connects again: at random, so that thousands do not return together."""
+
+    # Multiplies every wait of the policy: tests of outages make it shorter.
+    pace: ClassVar[float] = 1.0
+
+    def __init__(self, dice: random.Random | None = None) -> None:
+        self._dice = dice or random.Random()
+        self._failures = 0
+
+    def wait(self, code: int | None, *, lived_s: float = 0.0, retry_after_s: float | None = None) -> float:
+        """Return the seconds to wait after a socket that was authenticated for `lived_s` and closed with `code`.
+
+        `retry_after_s` is the service's wish, from an upgrade that it refused with 503.
+        """
+        if lived_s >= STABLE_S * self.pace:
+            self._failures = 0
+        if retry_after_s is not None:
+            return retry_after_s + self._dice.random() * self.pace
+        longest = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._failures += 1
+        if code in (GOING_AWAY, TRY_LATER):
+            longest = max(GOING_AWAY_S if code == GOING_AWAY else TRY_LATER_S, longest)
+        return self._dice.random() * longest * self.pace
 
 
 class Phone:
@@ -49,6 +93,7 @@ class Phone:
         self._read_up_to: dict[str, int] = {}
         self._unsent: dict[str, Frame] = {}
         self._acks: dict[str, asyncio.Future[Frame]] = {}
+        self._outboxes: dict[str, Outbox] = {}  # of the sessions in which this phone was too fast
         self._news = asyncio.Condition()
         self._token: str | None = None
         self._socket: Socket | None = None
@@ -99,16 +144,19 @@ class Phone:
             await self._tell()
 
     async def _stay_connected(self) -> None:
-        pause = RECONNECT_S[0]
+        loop, reconnection = asyncio.get_running_loop(), Reconnection()
         while True:
             self._token = self.client.access_token
             socket: Socket | None = None
+            connected_at, retry_after_s = loop.time(), None
             try:
                 socket = self._socket = await self.client.open(self.path)
-                pause = RECONNECT_S[0]
+                connected_at = loop.time()
                 code = await self._hear(socket)
             except Closed as error:
                 code = error.code
+            except aiohttp.WSServerHandshakeError as error:
+                code, retry_after_s = None, _retry_after(error)
             except (aiohttp.ClientError, ConnectionError, TimeoutError):
                 code = socket.close_code if socket is not None else None
             if socket is not None:
@@ -117,9 +165,8 @@ class Phone:
                 raise SignedOut(code)
             if code == NOT_AUTHENTICATED:
                 await self._new_token()
-            longest = RECONNECT_S[1] if code == GOING_AWAY else pause
-            await asyncio.sleep(random.random() * longest)
-            pause = min(RECONNECT_S[1], pause * 2)
+            lived_s = loop.time() - connected_at if socket is not None else 0.0
+            await asyncio.sleep(reconnection.wait(code, lived_s=lived_s, retry_after_s=retry_after_s))
 
     async def _new_token(self) -> None:
         try:
@@ -161,7 +208,8 @@ class Phone:
         elif kind in ("message_ack", "error") and frame.get("ref") in self._acks:
             self._answer(frame)
         elif kind == "error" and str(frame.get("ref")).startswith((SYNC, REREAD)):
-            self._ask_again(socket, frame["ref"])
+            wait_s = float(frame.get("retry_after_seconds", SYNC_AGAIN_S * (0.5 + random.random())))
+            self._ask_again(socket, frame["ref"], wait_s)
         elif kind == "auth_expiring":
             await self._new_token()
             self._token = self.client.access_token
@@ -196,12 +244,15 @@ class Phone:
             self.sessions[session["id"]] = session
         if self.path != "chat":
             return
+        last_seqs = {session["id"]: session["last_seq"] for session in frame["sessions"]}
         for session_id in {*self.sessions, *self._messages}:
-            await self._ask(socket, session_id)
+            if last_seqs.get(session_id) != self._whole(session_id):
+                await self._ask(socket, session_id)
         for session_id in list(self._again):
             await self._read_again(socket, session_id)
         for unsent in list(self._unsent.values()):
-            await socket.send(unsent)
+            if unsent["session_id"] not in self._outboxes:
+                await socket.send(unsent)
 
     def _whole(self, session_id: str) -> int:
         """Up to where the transcript has no hole."""
@@ -217,11 +268,11 @@ class Phone:
             after = self._whole(session_id)
             await socket.send({"type": "sync", "ref": SYNC + session_id, "session_id": session_id, "after": after})
 
-    def _ask_again(self, socket: Socket, ref: str) -> None:
-        """Ask again a little later for what the service could not answer."""
+    def _ask_again(self, socket: Socket, ref: str, wait_s: float) -> None:
+        """Repeat a `sync` that the service refused: the hole stays until the phone asks again."""
 
         async def later() -> None:
-            await asyncio.sleep(SYNC_AGAIN_S * (0.5 + random.random()))
+            await asyncio.sleep(wait_s)
             if socket is not self._socket or socket.closed:
                 return
             if ref.startswith(REREAD):
@@ -294,10 +345,46 @@ class Phone:
                 await self._ask(socket, session_id)
 
     def _answer(self, frame: Frame) -> None:
+        message_id = frame["ref"]
+        session_id = self._unsent[message_id]["session_id"]
+        if frame["type"] == "error" and frame["code"] == "TOO_FAST":
+            self._hold(session_id, float(frame["retry_after_seconds"]))
+            return
         again = frame["type"] == "error" and frame["code"] in ("UNAVAILABLE", "RATE_LIMITED")
-        waiting = self._acks.get(frame["ref"])
-        if not again and waiting is not None and not waiting.done():
-            waiting.set_result(frame)
+        if not again and not self._acks[message_id].done():
+            self._acks[message_id].set_result(frame)
+            if session_id in self._outboxes:
+                self._outboxes[session_id].news.set()
+
+    def _hold(self, session_id: str, wait_s: float) -> None:
+        """Stop sending a session's messages for a while; then they go one after the other until none is left."""
+        outbox = self._outboxes.get(session_id)
+        if outbox is None:
+            outbox = self._outboxes[session_id] = Outbox()
+            self._spawn(self._empty(session_id, outbox))
+        outbox.resumes_at = asyncio.get_running_loop().time() + wait_s
+        outbox.news.set()
+
+    async def _empty(self, session_id: str, outbox: "Outbox") -> None:
+        """Send a session's messages in order, each after the one before it was answered."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                waiting = [unsent for unsent in self._unsent.values() if unsent["session_id"] == session_id]
+                first = next((one for one in waiting if not self._acks[one["ref"]].done()), None)
+                if first is None:
+                    return
+                outbox.news.clear()
+                if (pause_s := outbox.resumes_at - loop.time()) > 0:
+                    await asyncio.sleep(pause_s)
+                    continue
+                if self._socket is not None and not self._socket.closed:
+                    with contextlib.suppress(ConnectionError, RuntimeError):
+                        await self._socket.send(first)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(outbox.news.wait(), RESEND_S)
+        finally:
+            del self._outboxes[session_id]
 
     # -- what the user does
 
@@ -336,12 +423,13 @@ class Phone:
 
     async def _send_until_acknowledged(self, frame: Frame, acknowledged: asyncio.Future[Frame]) -> Frame:
         while True:
-            if self._socket is not None and not self._socket.closed:
+            held = frame["session_id"] in self._outboxes  # sent from there, in its turn
+            if self._socket is not None and not self._socket.closed and not held:
                 with contextlib.suppress(ConnectionError, RuntimeError):
                     await self._socket.send(frame)
             self._check_signed_in()
             with contextlib.suppress(TimeoutError):
-                return await asyncio.wait_for(asyncio.shield(acknowledged), 2.0)
+                return await asyncio.wait_for(asyncio.shield(acknowledged), RESEND_S)
 
     async def read(self, session_id: str) -> None:
         """Mark everything as read, if there is a connection; the next read marks it too."""

@@ -19,7 +19,7 @@ from tests.faults import people as app
 from tests.faults.service import Service
 from tests.stack import Stack, World, new_id
 from tools.client import Client
-from tools.phone import GOING_AWAY, RECONNECT_S, Phone
+from tools.phone import Phone, Reconnection
 
 BACK_S = 45.0
 HUB_MIB = 600
@@ -62,10 +62,10 @@ class Device:
     async def live(self) -> None:
         """Stay connected, until cancelled."""
         loop = asyncio.get_running_loop()
-        pause = RECONNECT_S[0]
+        reconnection = Reconnection(self.dice)
         while True:
             self._changed.clear()
-            socket = None
+            socket, connected_at = None, loop.time()
             try:
                 _, socket = await loop.create_connection(
                     lambda: RawSocket(self.path, self.user.token, self._hear, self._lost), "127.0.0.1", self.port
@@ -74,7 +74,7 @@ class Device:
                 async with asyncio.timeout(CONNECT_S):
                     await self._changed.wait()
                 if self.there.is_set():
-                    pause = RECONNECT_S[0]
+                    connected_at = loop.time()
                     self._changed.clear()
                     await self._changed.wait()
                 self.ended[str(socket.code)] += 1
@@ -82,9 +82,8 @@ class Device:
                 self.ended[type(error).__name__] += 1
             if socket is not None:
                 socket.abort()
-            longest = RECONNECT_S[1] if socket is not None and socket.code == GOING_AWAY else pause
-            await asyncio.sleep(self.dice.random() * longest)
-            pause = min(RECONNECT_S[1], pause * 2)
+            code = socket.code if socket is not None else None
+            await asyncio.sleep(reconnection.wait(code, lived_s=loop.time() - connected_at))
 
     def _lost(self) -> None:
         self.there.clear()
