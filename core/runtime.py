@@ -74,6 +74,7 @@ class Runtime:
     settings: Settings
     clock: Clock
     db: Database
+    commits: Database  # for messages and their marks; apart in the realtime process, so that commits wait behind nothing else
     bus: Bus
     config: Config
     tokens: AccessTokens
@@ -344,6 +345,8 @@ class Runtime:
         await self.rate_limit.close()
         await self.bus.close()
         await self.db.close()
+        if self.commits is not self.db:
+            await self.commits.close()
 
 
 @contextlib.contextmanager
@@ -367,20 +370,26 @@ def migration_ids() -> frozenset[str]:
     return frozenset(found)
 
 
-async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
+async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_size: int = 0) -> Runtime:
     """Connect to everything; the clock is set and the configuration read.
 
+    Messages are committed on `commit_pool_size` connections of their own, or with 0 on those of `pool_size`.
     Raises SettingsError when SESI_TIME_ANCHOR is not the database's, Unavailable when the database is away.
     """
     with away_is_unavailable():
         db = await Database.connect(settings.database_url, size=pool_size)
+    commits = db
     try:
+        if commit_pool_size:
+            with away_is_unavailable():
+                commits = await Database.connect(settings.database_url, size=commit_pool_size)
         with away_is_unavailable():
             clock = await _open_clock(settings, db)
         runtime = Runtime(
             settings=settings,
             clock=clock,
             db=db,
+            commits=commits,
             bus=Bus(settings.redis_url),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
@@ -400,6 +409,8 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16) -> Runtime:
         await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
     except BaseException:
         await db.close()
+        if commits is not db:
+            await commits.close()
         raise
     return runtime
 

@@ -12,7 +12,7 @@ import msgspec
 
 from core.base.actor import UserType
 from core.base.settings import Settings
-from realtime import close_codes, frames, hub, server_frames, socket, wire
+from realtime import acks, close_codes, frames, hub, server_frames, socket, wire
 from realtime import connection as limits
 from realtime.frame_examples import CLIENT, SERVER
 
@@ -60,9 +60,17 @@ and the socket stays. `INVALID_FRAME`: it could not be read; `UNKNOWN_TYPE`: the
 
 **Change.** Fields, frames and codes are only ever added: ignore what you do not know. What you send is read strictly.
 
-**Limits.** A frame has at most {max_frame} bytes (else 1009). A socket may send {rate} frames a second, {burst} at once \
-(else 4429). {sockets} sockets a user and path; one more closes the oldest (4409). {waiting} frames or 1 MiB that wait to \
-be read close a socket (4408). A protocol ping comes every {ping} s of silence; two that nobody answers close (4408).
+**Limits.** A frame has at most {max_frame} bytes (else 1009). A user may send {rate} frames a second, {burst} at once, on \
+all sockets together (else 4429). A protocol ping counts as a frame; `sync` and `auth` as {sync}, an `ack` of an unknown event \
+as {ack}, a frame about a session that is not the user's as {strange}. A `sync` over the budget is answered by `TOO_FAST` and \
+leaves the socket open, and so is a message over {messages} a second, {messages_burst} at once, of a user in a session: wait \
+`retry_after_seconds`, then send again in the same order. {sockets} sockets a user and path; one more closes the oldest (4409). \
+{unknown} sockets of one address may be unauthenticated; one more closes the oldest (1013). {waiting} frames or 1 MiB that wait \
+to be read close a socket (4408). A protocol ping comes every {ping} s of silence; two without an answer close (4408).
+
+**Reconnection.** The first attempt comes after a random 0 to 1 s; the next ones after a random 0 to 2, 4, 8 and 10 s, and \
+from then on after 0 to 30 s. After 1012: a random 0 to 5 s; after 1013: a random 0 to 10 s. An upgrade that is refused with 503 \
+says in `Retry-After` how many seconds to wait. None of these says anything about the token.
 
 **Close codes.**
 
@@ -81,6 +89,10 @@ def document(settings: Settings) -> dict[str, Any]:
             "frame_bytes": wire.MAX_FRAME,
             "frames_per_second": settings.ws_frames_per_second,
             "frames_burst": settings.ws_frames_burst,
+            "frame_costs": _costs(),
+            "messages_per_second": settings.ws_messages_per_second,
+            "messages_burst": settings.ws_messages_burst,
+            "unauthenticated_per_address": settings.ws_unauthenticated_per_address,
             "sockets": hub.SOCKETS_A_USER,
             "waiting_frames": limits.MAX_FRAMES,
             "waiting_bytes": limits.MAX_BYTES,
@@ -138,12 +150,28 @@ def _description(settings: Settings) -> str:
         max_frame=wire.MAX_FRAME,
         rate=settings.ws_frames_per_second,
         burst=settings.ws_frames_burst,
+        sync=socket.SYNC_COST,
+        ack=1 + acks.UNKNOWN_COST,
+        strange=1 + hub.STRANGE_COST,
+        messages=settings.ws_messages_per_second,
+        messages_burst=settings.ws_messages_burst,
+        unknown=settings.ws_unauthenticated_per_address,
         sockets=hub.SOCKETS_A_USER,
         waiting=limits.MAX_FRAMES,
         ping=socket.PING_S,
         reread=REREAD_S,
         codes="\n".join(rows),
     )
+
+
+def _costs() -> dict[str, int]:
+    """Return what frames cost that count as more than one."""
+    return {
+        "sync": socket.SYNC_COST,
+        "auth": socket.AUTH_COST,
+        "ack_of_unknown_event": 1 + acks.UNKNOWN_COST,
+        "session_of_another_user": 1 + hub.STRANGE_COST,
+    }
 
 
 def _server(settings: Settings) -> dict[str, Any]:

@@ -4,38 +4,42 @@ from typing import Any
 
 import msgspec
 
+from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound, ValidationFailed
+from core.base.errors import DomainError, Forbidden, NotFound
 from core.events.notices import Envelope, Passing
-from core.flows import delivery, pairing_answer
+from core.flows import pairing_answer
+from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
 from core.reads import chats
 from core.runtime import AWAY
-from realtime import frames
+from realtime import frames, message_rate
+from realtime.acks import Acks
 from realtime.connection import Connection, encode
 from realtime.heartbeats import Heartbeats
-from realtime.hub import Feed, Hub
+from realtime.hub import STRANGE_COST, Feed, Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
-AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})
+AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})  # besides `ack`, which names no session
 
 
 class Commands:
     """Carries out what authenticated clients send."""
 
-    def __init__(self, hub: Hub, batch: MessageBatch) -> None:
+    def __init__(self, hub: Hub, batch: MessageBatch, acks: Acks) -> None:
         self._hub = hub
         self._batch = batch
+        self._acks = acks
         self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.of_user(mitra_id)))
 
     def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
-        """Carry a frame of the chat out without waiting for anything, when that can be done. `now` is monotonic."""
+        """Carry a frame out without waiting for anything, when that can be done. `now` is monotonic."""
         kind = type(frame)
         if kind not in AT_ONCE:
-            return False
+            return kind is frames.Ack and self._acknowledge(connection, frame, now)
         actor = connection.actor
         feed = self._hub.feeds.get(frame.session_id)
         if feed is None or actor is None:
@@ -47,8 +51,8 @@ class Commands:
             self.heartbeats.hear_of(actor.user_id, now)
         if kind is frames.SendMessage:
             try:
-                self._batch.send(connection, feed, party, frame)
-            except ValidationFailed as error:
+                self._send(connection, feed, party, frame, now)
+            except DomainError as error:
                 self._refuse(connection, frame, error)
         else:
             self._batch.mark(connection, feed, read=kind is frames.Read, up_to=frame.up_to)
@@ -60,6 +64,23 @@ class Commands:
         if actor is not None and actor.user_type is UserType.MITRA:
             self.heartbeats.arrived(actor.user_id)
 
+    def _acknowledge(self, connection: Connection, frame: frames.Ack, now: float) -> bool:
+        if connection.actor is not None and connection.actor.user_type is UserType.MITRA:
+            self.heartbeats.hear_of(connection.actor.user_id, now)
+        self._acks.add(connection, frame)
+        return True
+
+    def _send(self, connection: Connection, feed: Feed, party: str, frame: frames.SendMessage, now: float) -> None:
+        """Hand in a message. Raises TooFast, ValidationFailed."""
+        assert connection.budget is not None
+        wait = message_rate.wait_of(
+            connection.budget, connection.refused_messages, feed.id, frame.client_message_id, now
+        )
+        if wait:
+            metrics.LIMITED.labels("messages").inc()
+            raise TooFast(retry_after_seconds=wait)
+        self._batch.send(connection, feed, party, frame)
+
     async def handle(self, connection: Connection, frame: Any) -> None:
         """Carry a frame out; refusals become error frames."""
         assert connection.actor is not None
@@ -70,8 +91,6 @@ class Commands:
                 await self._chat(connection, frame)
             elif isinstance(frame, frames.Accept | frames.Reject):
                 await self._answer(connection, connection.actor, frame)
-            elif isinstance(frame, frames.Ack):
-                await delivery.acknowledge(self._hub.runtime, connection.actor, [frame.event_id.lower()])
             elif isinstance(frame, frames.Ping):
                 connection.answer("pong", frame.ref)
         except DomainError as error:
@@ -98,7 +117,7 @@ class Commands:
         if feed is None or party is None:
             raise NotFound
         if isinstance(frame, frames.SendMessage):
-            self._batch.send(connection, feed, party, frame)
+            self._send(connection, feed, party, frame, monotonic())
         elif isinstance(frame, frames.Sync):
             await self._sync(connection, feed, frame)
         elif isinstance(frame, frames.Typing):
@@ -145,8 +164,12 @@ class Commands:
         if actor.user_type is not UserType.MITRA:
             raise Forbidden
         session_id = frame.session_id.lower()
-        if isinstance(frame, frames.Accept):
-            view = await pairing_answer.accept(self._hub.runtime, actor, session_id=session_id)
-            connection.answer("accepted", frame.ref, session=view)
-        else:
-            await pairing_answer.reject(self._hub.runtime, actor, session_id=session_id)
+        try:
+            if isinstance(frame, frames.Accept):
+                view = await pairing_answer.accept(self._hub.runtime, actor, session_id=session_id)
+                connection.answer("accepted", frame.ref, session=view)
+            else:
+                await pairing_answer.reject(self._hub.runtime, actor, session_id=session_id)
+        except NotFound:
+            connection.pay(STRANGE_COST, monotonic())
+            raise

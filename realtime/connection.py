@@ -1,18 +1,21 @@
-"""One connected user: a bounded outbox, the rate of frames, an orderly close.
+"""One connected user: a bounded outbox, an orderly close.
 
 Frames are put and leave together in one write when the event loop comes round, so a batch costs a socket one write.
 They go to the transport directly, each one whole: many tasks waiting in one `send` would fall together.
 """
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
 
-from core.base import ids
+from core.base import ids, metrics
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from realtime import close_codes
+from realtime.budgets import Budget
+from realtime.message_rate import RefusedMessages
 from realtime.wire import PING, close_frame, pong_frame, text_frame
 
 MAX_FRAMES = 256  # contract 7
@@ -26,29 +29,31 @@ class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_tokens", "_tokens_at", "_waiting", "_writes", "_written", "actor", "closing", "frames", "gone", "hub", "id", "last_seen", "path", "pinged",
-        "ready", "transport", "warned",
+        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id",
+        "last_seen", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
-    def __init__(self, hub: Any, transport: asyncio.Transport, path: str) -> None:
+    def __init__(self, hub: Any, transport: asyncio.Transport, path: str, address: str) -> None:
         self.id = ids.new_id()
         self.hub = hub
         self.transport = transport
         self.path = path
+        self.address = address  # of the client, as limits count it
+        self.budget: Budget | None = None  # from the authentication on
+        self.refused_messages: dict[str, RefusedMessages] = {}  # by session; empty unless the user sends too fast
+        self.refused_with: int | None = None  # the close code, when the service has cut the client off
         self.actor: Actor | None = None
         self.frames: list[bytes] = []
         self.ready = False  # until auth_ok has been put, everything else waits
         self.closing = False
         self.gone = asyncio.Event()  # the reader has ended
         self.warned = False
-        self.last_seen = monotonic()
+        self.last_seen = self.began = monotonic()
         self.pinged = 0
         self._waiting = 0  # frames that were put and have not gone out
         self._written = 0  # bytes of frames
         # (bytes written by its end, frames) of each write that may not have gone out
         self._writes: list[tuple[int, int]] = []
-        self._tokens = float(hub.burst)
-        self._tokens_at = self.last_seen
 
     def put(self, payload: bytes) -> None:
         """Send a frame (JSON) with the next write."""
@@ -120,22 +125,30 @@ class Connection:
         else:
             self.transport.write(pong_frame(payload))
 
-    def may_send(self, now: float) -> bool:
-        """Whether the client keeps within its frame rate; takes one token. `now` is monotonic."""
-        hub = self.hub
-        tokens = min(hub.burst, self._tokens + (now - self._tokens_at) * hub.rate)
-        self._tokens_at = now
-        self._tokens = tokens - 1 if tokens >= 1 else tokens
-        return tokens >= 1
+    def pay(self, cost: int, now: float) -> bool:
+        """Charge the user for what a frame turned out to cost; close with 4429 when they can't pay."""
+        if self.budget is None or self.budget.frames.take(cost, now):
+            return True
+        self.close(close_codes.TOO_FAST)
+        return False
 
     def close(self, code: int) -> None:
-        """Close with a code; what was put before goes out first."""
+        """Close with a code. Frames that were put before go out first; a flood is not read on."""
         if self.closing:
             return
         self.flush()
+        if self.closing:  # the flush has closed it: the reader was too far behind
+            return
         self.closing = True
+        if code in close_codes.REFUSALS:
+            self.refused_with = code
+            if code in close_codes.LIMITS:
+                metrics.LIMITED.labels(close_codes.LIMITS[code]).inc()
         if not self.transport.is_closing():
             self.transport.write(close_frame(code))
+            if code == close_codes.TOO_FAST:
+                with contextlib.suppress(RuntimeError):  # reading is paused already
+                    self.transport.pause_reading()
         self.hub.spawn(self._leave())
 
     async def _leave(self) -> None:

@@ -26,7 +26,10 @@ class Auth(Frame, tag="auth"):
 
 class SendMessage(Frame, tag="send_message"):
     """A message of 1 to 4000 characters, with up to 4096 bytes of metadata. Acknowledged when it is committed; the same
-    `client_message_id` of one sender is stored once, so what was not acknowledged is sent again as it was."""
+    `client_message_id` of one sender is stored once, so what was not acknowledged is sent again as it was.
+
+    Over the rate of messages: `TOO_FAST`. Stop sending messages of that session, wait, and send again in the same order,
+    beginning with the first one that was refused: later ones are refused until it has come."""
 
     session_id: Uuid
     client_message_id: Uuid
@@ -57,14 +60,16 @@ class Typing(Frame, tag="typing"):
 
 
 class Sync(Frame, tag="sync"):
-    """Send me the messages behind this seq: after each `auth_ok`, and when a seq was left out."""
+    """Send me the messages behind this seq: after each `auth_ok`, and when a seq was left out.
+
+    Over the frame budget it is answered by `TOO_FAST` with `retry_after_seconds`; the socket stays."""
 
     session_id: Uuid
     after: Seq
 
 
 class Ack(Frame, tag="ack"):
-    """This device has that event. An id that is unknown, foreign or finished is ignored."""
+    """This device has that event. An id that is unknown, foreign or finished is ignored, and costs as much as 5 frames."""
 
     event_id: Uuid
 

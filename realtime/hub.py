@@ -17,7 +17,7 @@ import msgspec
 
 from core.base import logs, metrics
 from core.base.actor import UserType
-from core.base.clock import as_text, real_sleep
+from core.base.clock import as_text, monotonic, real_sleep
 from core.events import notices as wire
 from core.events.notices import Envelope, Notice, Passing, StoredMessage
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
@@ -25,12 +25,14 @@ from core.reads import chats
 from core.reads.chats import Place
 from core.runtime import AWAY, Runtime
 from realtime import close_codes
+from realtime.budgets import Budgets
 from realtime.connection import Connection
 
 SOCKETS_A_USER = 8  # contract 7: a user, path and process
 HOLD_S = 0.2  # how long the bus may take to fill a hole before the database is asked; two busy processes take 0.1
 AGAIN_S = 0.25  # until the database is asked again, when it did not help
 PAGE = 200
+STRANGE_COST = 19  # more than an ordinary frame, for one that names another user's session or none
 REMEMBER_EVENTS = 50_000
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed"})
 
@@ -88,11 +90,11 @@ class Hub:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.rate = runtime.settings.ws_frames_per_second
-        self.burst = runtime.settings.ws_frames_burst
+        self.budgets = Budgets(runtime.settings)
         self.connections: set[Connection] = set()
         self.users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
         self._chatting = self.users["chat"]
+        self._logins: dict[str, set[Connection]] = {}  # by auth session
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
         self.unfilled: set[Feed] = set()
@@ -144,6 +146,7 @@ class Hub:
         if connection not in self.connections:
             self.connections.add(connection)
             metrics.SOCKETS.labels(connection.path).inc()
+        self._logins.setdefault(actor.auth_session_id, set()).add(connection)
         for user_id in actor.ids:
             self.users[connection.path].setdefault(user_id, {})[connection.id] = connection
         mine = self.users[connection.path][actor.user_id]
@@ -160,6 +163,7 @@ class Hub:
         self._dirty.discard(connection)
         if connection.actor is None:
             return
+        self.forget_login(connection)
         users = self.users[connection.path]
         for user_id in connection.actor.ids:
             mine = users.get(user_id)
@@ -167,6 +171,16 @@ class Hub:
                 mine.pop(connection.id, None)
                 if not mine:
                     del users[user_id]
+
+    def forget_login(self, connection: Connection) -> None:
+        """Stop counting a connection to its auth session: it is gone, or goes on with another one."""
+        assert connection.actor is not None
+        login = connection.actor.auth_session_id
+        mine = self._logins.get(login)
+        if mine is not None:
+            mine.discard(connection)
+            if not mine:
+                del self._logins[login]
 
     def here(self, path: str, user_id: str) -> Iterable[Connection]:
         """A user's connections in this process."""
@@ -201,20 +215,23 @@ class Hub:
         return feed
 
     async def feed_of(self, connection: Connection, session_id: str) -> Feed | None:
-        """Return the feed of a session of this connection's user; None for other people's."""
+        """Return the feed of a session of this connection's user; None for other people's, which costs the user more."""
         feed = self.feeds.get(session_id)
-        if feed is None:
+        budget, actor = connection.budget, connection.actor
+        if budget is None or actor is None:
+            return None
+        if feed is None and not budget.is_strange(session_id, monotonic()):
             places = await chats.places(self.runtime, [session_id])
-            if not places:
-                return None
             feed = self.feeds.get(session_id)
-            if feed is None:
-                if connection.actor is None or not any(
-                    connection.actor.owns(party) for party in (places[0].customer_id, places[0].mitra_id)
-                ):
-                    return None
+            if feed is None and places and (actor.owns(places[0].customer_id) or actor.owns(places[0].mitra_id)):
                 feed = self.remember(places[0])
-        return feed if feed.party(connection) is not None else None
+        if feed is not None and feed.party(connection) is not None:
+            return feed
+        now = monotonic()
+        if feed is None:
+            budget.remember_strange(session_id, now)
+        connection.pay(STRANGE_COST, now)
+        return None
 
     # -- telling
 
@@ -362,9 +379,8 @@ class Hub:
                 if connection.actor is not None and not connection.actor.owns(signal.joined_id):
                     connection.close(close_codes.GOING_AWAY)
         if isinstance(signal, LoginsRevoked):
-            gone = set(signal.auth_session_ids)
-            for connection in list(self.connections):
-                if connection.actor is not None and connection.actor.auth_session_id in gone:
+            for login in signal.auth_session_ids:
+                for connection in tuple(self._logins.get(login, ())):
                     connection.close(close_codes.REVOKED)
 
     def on_new_epoch(self) -> None:

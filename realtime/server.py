@@ -7,33 +7,33 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from core.base import logs
-from core.base.clock import as_text
-from core.base.process import settle_memory, stop_event
+from core.base.process import raise_file_limit, settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import frames_of_others
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.probes import add_probes
 from core.reactions import react
-from core.runtime import Runtime, open_runtime
+from core.runtime import open_runtime
 from realtime import asyncapi, close_codes, push
+from realtime.acks import Acks
+from realtime.admission import Admission
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.hub import Hub
-from realtime.message_batch import MessageBatch
+from realtime.message_batch import MOST_AT_ONCE, MessageBatch
 from realtime.socket import Sockets
 from realtime.watch import Watch
 
 log = logs.get("realtime")
 
 
-def interface(settings: Settings, runtime: Runtime) -> Callable[[web.Request], Awaitable[web.Response]]:
+def interface(settings: Settings) -> Callable[[web.Request], Awaitable[web.Response]]:
     """Return the route of the interface document, which is made once."""
     document = asyncapi.encoded(settings)
 
     async def serve_document(_: web.Request) -> web.Response:
-        headers = {"X-Server-Time": as_text(runtime.now())}
-        return web.Response(body=document, content_type="application/json", headers=headers)
+        return web.Response(body=document, content_type="application/json")
 
     return serve_document
 
@@ -41,7 +41,8 @@ def interface(settings: Settings, runtime: Runtime) -> Callable[[web.Request], A
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; every socket is closed with 1012, what was handed in is committed first."""
     stop = stop_event()
-    runtime = await open_runtime(settings, pool_size=12)
+    raise_file_limit()
+    runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1)
     runtime.react = react
     hub = Hub(runtime)
     batch = MessageBatch(hub)
@@ -50,13 +51,15 @@ async def serve(settings: Settings) -> int:
     runtime.hear.append(hub.on_signal)
     runtime.db.on_new_epoch.append(hub.on_new_epoch)
     runtime.missed.append(watch.missed)
-    commands = Commands(hub, batch)
+    acks = Acks(runtime)
+    commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
-    paths = [Sockets(hub, commands, arrivals, path) for path in ("chat", "pairing")]
+    admission = Admission(settings)
+    paths = [Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")]
     app = web.Application()
     for sockets, path in zip(paths, ("chat", "pairing"), strict=True):
         app.router.add_get(f"/ws/{path}", sockets.serve)
-    app.router.add_get("/asyncapi.json", interface(settings, runtime))
+    app.router.add_get("/asyncapi.json", interface(settings))
     add_probes(app, runtime)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=30)
     await runner.setup()
@@ -71,6 +74,8 @@ async def serve(settings: Settings) -> int:
     runtime.start()
     runtime.spawn(runtime.bus.listen(frames_of_others(runtime.node), hub.heard, watch.missed, patterns=True))
     runtime.spawn(batch.run())
+    runtime.spawn(acks.run())
+    runtime.spawn(admission.watch())
     runtime.spawn(watch.tick())
     runtime.spawn(watch.find_events())
     runtime.spawn(watch.find_messages())

@@ -8,13 +8,15 @@ from typing import Any
 from aiohttp import EofStream, WSMsgType, web
 from aiohttp.http import WebSocketError
 
-from core.base import logs
+from core.base import logs, metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
+from core.messages.rules import TooFast
 from core.reads import chats, people
 from core.runtime import AWAY
-from realtime import close_codes, frames, wire
+from realtime import admission, close_codes, frames, wire
+from realtime.admission import Admission
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.connection import CLOSE_S, Connection, encode
@@ -22,8 +24,18 @@ from realtime.hub import Hub
 from realtime.wire import Inbox
 
 HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
+LATE_S = 0.5  # a timer that is later than this was held up by the event loop: the client is not to blame
+READ_S = 0.1  # for what has arrived already, and has not been read
+HANDSHAKE_CONTROLS = 10  # pings and pongs before the auth frame
 PING_S = 25
 CLOSED = object()
+# What frames that read the database cost the user; all others cost 1, and more later when they turn out to name what is not theirs.
+SYNC_COST = AUTH_COST = 5
+
+STOPPING = admission.Refusal(
+    status=503, code="UNAVAILABLE", message="The process is stopping. Connect again.", retry_after_seconds=1
+)
+NO_UPGRADE = admission.Refusal(status=400, code="MALFORMED", message="This address speaks WebSocket.")
 
 log = logs.get("socket")
 
@@ -31,8 +43,9 @@ log = logs.get("socket")
 class Sockets:
     """Serves one path's sockets."""
 
-    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, path: str) -> None:
+    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: Admission, path: str) -> None:
         self._hub = hub
+        self._admission = admission
         self._arrivals = arrivals
         self._commands = commands
         self._path = path
@@ -40,17 +53,18 @@ class Sockets:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Run a socket from its upgrade to its close."""
-        if not self.open:
-            return web.Response(status=503, headers={"Retry-After": "1"})
-        accept = wire.accept_key(request)
-        if accept is None:
-            error = {"error": {"code": "MALFORMED", "message": "This address speaks WebSocket."}}
-            return web.json_response(error, status=400, headers={"Sec-WebSocket-Version": "13"})
         transport = request.transport
         if transport is None:
             return wire.Upgraded()
-        inbox, _parser = wire.upgrade(request, transport, accept)
-        connection = Connection(self._hub, transport, self._path)
+        address = self._admission.address_of(request)
+        accept = wire.accept_key(request)
+        refusal = self._refusal_of(request, transport, accept)
+        if accept is None or refusal is not None:
+            return self._refused(refusal or NO_UPGRADE, address)
+        connection = Connection(self._hub, transport, self._path, address)
+        self._admission.begin(connection)
+        overrun = functools.partial(connection.close, close_codes.TOO_FAST)
+        inbox, _parser = wire.upgrade(request, transport, accept, overrun)
         try:
             if await self._handshake(connection, inbox):
                 await self._read(connection, inbox)
@@ -62,12 +76,52 @@ class Sockets:
             log.exception("a socket broke")
             transport.abort()
         finally:
+            self._admission.end(connection)
             self._hub.unregister(connection)
+            self._log_refusal(connection)
+            if connection.budget is not None:
+                self._hub.budgets.close(connection.budget, monotonic())
             connection.closing = True
             connection.gone.set()
             # aiohttp closes it now, which waits until the peer has read what is still to be written.
             asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
         return wire.Upgraded()
+
+    def _refusal_of(
+        self, request: web.Request, transport: asyncio.Transport, accept: str | None
+    ) -> admission.Refusal | None:
+        if not self.open:
+            return STOPPING
+        if accept is None:
+            return NO_UPGRADE
+        return self._admission.refusal_of(request, transport.get_extra_info("socket").fileno())
+
+    def _refused(self, refusal: admission.Refusal, address: str) -> web.Response:
+        """Answer an upgrade that is refused."""
+        log.info("socket refused", path=self._path, status=refusal.status, address=address)
+        headers = {"Sec-WebSocket-Version": "13"} if refusal is NO_UPGRADE else {}
+        if refusal.retry_after_seconds is not None:
+            headers["Retry-After"] = str(refusal.retry_after_seconds)
+        error = {"error": {"code": refusal.code, "message": refusal.message}}
+        answer = web.json_response(error, status=refusal.status, headers=headers)
+        if refusal.status == 503:  # its file is given back, and the next attempt may come on a lower one
+            answer.force_close()
+        return answer
+
+    def _log_refusal(self, connection: Connection) -> None:
+        """Write the one line of a socket that the service has cut off."""
+        if connection.refused_with is None:
+            return
+        actor = connection.actor
+        log.info(
+            "socket refused",
+            path=self._path,
+            close_code=connection.refused_with,
+            address=connection.address,
+            user_id=actor.user_id if actor is not None else None,
+            auth_session_id=actor.auth_session_id if actor is not None else None,
+            milliseconds=round((monotonic() - connection.began) * 1000),
+        )
 
     async def _handshake(self, connection: Connection, inbox: Inbox) -> bool:
         """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it.
@@ -75,9 +129,9 @@ class Sockets:
         Returns whether there is more to read.
         """
         loop = asyncio.get_running_loop()
-        late = loop.call_later(HANDSHAKE_S, connection.close, close_codes.NOT_AUTHENTICATED)
+        late = loop.call_later(HANDSHAKE_S, self._late, connection, inbox, loop.time() + HANDSHAKE_S)
         try:
-            message = await inbox.read()
+            message = await self._first(connection, inbox)
         finally:
             late.cancel()
         inbox.take = functools.partial(self._take, connection)
@@ -89,6 +143,33 @@ class Sockets:
         inbox.done()
         return True
 
+    async def _first(self, connection: Connection, inbox: Inbox) -> Any:
+        """Return the first message other than a ping or pong; too many of those close the socket."""
+        for _ in range(HANDSHAKE_CONTROLS + 1):
+            message = await inbox.read()
+            if connection.closing or message.type not in (WSMsgType.PING, WSMsgType.PONG):
+                return message
+            inbox.done()
+            if message.type is WSMsgType.PING:
+                connection.pong(message.data)
+        connection.close(close_codes.TOO_FAST)
+        raise EofStream
+
+    def _late(self, connection: Connection, inbox: Inbox, due: float) -> None:
+        """Judge a socket whose auth frame has not been read in time.
+
+        The timer comes before what has arrived is read, so that is read first. When the event loop is late itself, the client
+        is not to blame: it is sent away with a code that lets it keep its token.
+        """
+        loop = asyncio.get_running_loop()
+        slow = self._admission.slow or loop.time() - due > LATE_S
+
+        def judge() -> None:
+            if connection.actor is None and not inbox.waiting:
+                connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
+
+        loop.call_later(READ_S, judge)
+
     async def _introduce(self, connection: Connection, message: Any) -> None:
         frame = None
         if message.type is WSMsgType.TEXT:
@@ -96,9 +177,26 @@ class Sockets:
                 frame = frames.read(self._path, message.data)
         if not isinstance(frame, frames.Auth):
             connection.close(close_codes.NOT_AUTHENTICATED)
-        elif (refused := await self._authenticate(connection, frame)) is not None:
+        elif not self._admission.begin_handshake():
+            connection.close(close_codes.TRY_LATER)
+        else:
+            try:
+                await self._arrive(connection, frame)
+            finally:
+                self._admission.end_handshake()
+
+    async def _arrive(self, connection: Connection, frame: frames.Auth) -> None:
+        """Authenticate a new socket, subscribe it, and send it its snapshot."""
+        if (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-        elif not connection.closing:
+            return
+        assert connection.actor is not None
+        self._admission.end(connection)
+        now = monotonic()
+        connection.budget = self._hub.budgets.open(connection.actor.user_id, now)
+        if not connection.budget.arrivals.take(AUTH_COST, now):
+            connection.close(close_codes.TOO_FAST)
+        if not connection.closing:
             self._hub.register(connection)
             self._commands.arrived(connection)
             await self._snapshot(connection, frame.ref)
@@ -110,11 +208,11 @@ class Sockets:
         except Unavailable:
             return close_codes.GOING_AWAY  # nothing was said of the token: the app keeps it, and comes again
         except DomainError:
-            log.info("socket refused", path=self._path)
             return close_codes.NOT_AUTHENTICATED
         if connection.actor is not None and connection.actor.user_id != actor.user_id:
-            log.info("socket refused", path=self._path)
             return close_codes.NOT_AUTHENTICATED
+        if connection.actor is not None:
+            self._hub.forget_login(connection)  # the new token may be of another auth session
         connection.actor = actor
         connection.warned = False
         return None
@@ -175,41 +273,61 @@ class Sockets:
                 return CLOSED
             if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
                 return None
-            if kind is WSMsgType.PING:
-                connection.pong(message.data)
-            elif kind is not WSMsgType.PONG and not connection.may_send(now):
-                connection.close(close_codes.TOO_FAST)
-            elif not self.open:
-                return None  # the process stops: what is not acknowledged is sent again, to another one
-            elif kind is WSMsgType.TEXT:
-                frame = self._frame(connection, message.data)
+            if kind is WSMsgType.TEXT:
+                frame = self._frame(connection, message.data, now)
                 if frame is not None and not self._commands.at_once(connection, frame, now):
                     return frame
-            elif kind is WSMsgType.BINARY:
-                connection.error("INVALID_FRAME", "Frames are text.")
+            elif connection.pay(1, now):
+                if kind is WSMsgType.PING:
+                    connection.pong(message.data)
+                elif kind is WSMsgType.BINARY:
+                    connection.error("INVALID_FRAME", "Frames are text.")
         except Exception:
             log.exception("a frame could not be carried out")
             connection.transport.abort()
             return CLOSED
         return None
 
-    def _frame(self, connection: Connection, data: bytes) -> Any:
-        """Read a frame; what is none is refused."""
+    def _frame(self, connection: Connection, data: bytes, now: float) -> Any:
+        """Read a frame and charge the user for it; None when it is refused."""
         try:
-            return frames.read(self._path, data)
+            frame = frames.read(self._path, data)
         except frames.Unreadable as error:
             if isinstance(error, frames.NotText):
                 connection.close(close_codes.NOT_TEXT)
-            else:
+            elif connection.pay(1, now):
                 connection.error(error.code, str(error), error.ref)
             return None
+        kind = type(frame)
+        if kind is frames.Sync:
+            if not self._pay_sync(connection, frame, now):
+                return None
+        elif not connection.pay(AUTH_COST if kind is frames.Auth else 1, now):
+            return None
+        return frame if self.open else None  # the process stops: what is not acknowledged is sent again, to another one
+
+    def _pay_sync(self, connection: Connection, frame: frames.Sync, now: float) -> bool:
+        """Charge the user for a `sync`; one over the budget is refused, and closes the socket only in a flood."""
+        budget = connection.budget
+        assert budget is not None
+        if budget.frames.take(SYNC_COST, now):
+            return True
+        if budget.refusals.take(1, now):
+            metrics.LIMITED.labels("socket_frames").inc()
+            wait = budget.frames.seconds_until(SYNC_COST)
+            connection.error(TooFast.code, TooFast.message, frame.ref, retry_after_seconds=wait)
+        else:
+            connection.close(close_codes.TOO_FAST)
+        return False
 
     async def _carry_out(self, connection: Connection, frame: Any) -> None:
         if not isinstance(frame, frames.Auth):
             await self._commands.handle(connection, frame)
         elif (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-        elif not connection.closing:  # it may have been one too many meanwhile
+        elif not connection.closing:  # it may have been one too many since
+            assert connection.budget is not None
+            connection.budget.forget_strange()
             connection.ready = False
             self._hub.register(connection)  # the account may have grown since
             await self._snapshot(connection, frame.ref)

@@ -16,6 +16,10 @@ from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WS_KEY, WebSocketReader
 
 MAX_FRAME = 16_384  # contract 7; the parser refuses what reaches its limit, we what is beyond
+# Bytes that may arrive without completing a message: a whole frame and the headers of its parts. The parser does not report parts,
+# so this is what bounds a flood of empty ones.
+MAX_UNFINISHED = MAX_FRAME + 4096
+PART_HEADERS = 256  # bytes of headers that one message may have without counting
 WAITING_BYTES = 65_536  # of frames that wait for the task: from twice as many on nothing more is read
 NORMAL, PROTOCOL_ERROR = 1000, 1002
 SENDABLE = frozenset({NORMAL, 1001, PROTOCOL_ERROR, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
@@ -57,16 +61,24 @@ class Inbox(WebSocketDataQueue):
     """What the parser hands in, in its order: `take` carries a frame out at once, or returns what the task shall do.
 
     `read` returns what is to be done next: a message that nobody has looked at, or what `take` has left. It raises
-    EofStream when the peer is gone, WebSocketError when it broke the protocol.
+    EofStream when the peer is gone, WebSocketError when it broke the protocol. `unfinished` counts the bytes that came and
+    completed no message.
     """
 
     def __init__(self, request: web.Request) -> None:
         super().__init__(request.protocol, WAITING_BYTES, loop=asyncio.get_running_loop())
         self.take: Callable[[Any], Any] | None = None
+        self.unfinished = 0
         self._behind = 0  # handed in, and not done yet
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a message has been handed in that `read` has not returned."""
+        return self._behind > 0
 
     def feed_data(self, data: Any, size: int) -> None:
         """Take a message from the parser; it waits when others do."""
+        self.unfinished -= size + PART_HEADERS
         if not self._behind and self.take is not None and (data := self.take(data)) is None:
             return
         self._behind += 1
@@ -75,6 +87,26 @@ class Inbox(WebSocketDataQueue):
     def done(self) -> None:
         """What `read` returned has been done."""
         self._behind -= 1
+
+
+class Parser:
+    """aiohttp's parser, with a bound on parts of messages; `overrun` is called when it is passed."""
+
+    def __init__(self, inbox: Inbox, overrun: Callable[[], None]) -> None:
+        self._inbox = inbox
+        self._overrun = overrun
+        self._reader = WebSocketReader(inbox, MAX_FRAME + 1, compress=False, decode_text=False)
+        self.feed_eof = self._reader.feed_eof
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Take bytes off the socket."""
+        inbox = self._inbox
+        inbox.unfinished = max(0, inbox.unfinished) + len(data)
+        answer = self._reader.feed_data(data)
+        # A stalled reader holds whole messages back, until those before them are done.
+        if inbox.unfinished > MAX_UNFINISHED and inbox._stalled_reader is None:
+            self._overrun()
+        return answer
 
 
 class Upgraded(web.StreamResponse):
@@ -110,11 +142,16 @@ def accept_key(request: web.Request) -> str | None:
     return base64.b64encode(hashlib.sha1(key.encode() + WS_KEY, usedforsecurity=False).digest()).decode()
 
 
-def upgrade(request: web.Request, transport: asyncio.Transport, accept: str) -> tuple[Inbox, WebSocketReader]:
-    """Answer the upgrade. From now on the parser hands in frames; keep it as long as the inbox is read."""
+def upgrade(
+    request: web.Request, transport: asyncio.Transport, accept: str, overrun: Callable[[], None]
+) -> tuple[Inbox, Parser]:
+    """Answer the upgrade. From now on the parser hands in frames; keep it as long as the inbox is read.
+
+    `overrun` is called when too many bytes come that complete no message.
+    """
     transport.write(ANSWER.format(accept).encode())
     inbox = Inbox(request)
-    parser = WebSocketReader(inbox, MAX_FRAME + 1, compress=False, decode_text=False)
+    parser = Parser(inbox, overrun)
     request.protocol.keep_alive(False)
-    request.protocol.set_parser(parser)
+    request.protocol.set_parser(parser)  # type: ignore[arg-type]  # it calls these two methods alone
     return inbox, parser

@@ -9,9 +9,13 @@ from tests.forked import Forked
 from tests.realtime.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
 from tools.client import Socket
+from tools.phone import Reconnection
 
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
+Reconnection.pace = 1 / 6  # no test of an outage waits for the 30 s of an app
+# Many tests send messages as fast as they can; the tests of that limit start processes with the default.
+FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
 # Folders whose files take longest come first, so that no worker is left with one when the others are done.
 LONG = (
     "control_center",
@@ -64,7 +68,7 @@ def every_frame_is_declared() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """A service at real speed."""
-    made = Stack()
+    made = Stack(**FAST_TALKERS)
     yield made
     made.close()
 
@@ -73,7 +77,7 @@ def stack() -> Iterator[Stack]:
 def fast_stack() -> Iterator[Stack]:
     """A service at sixty times the speed; silence of mitras is not judged, unless a test asks for it."""
     # At this speed an operator's sign-in would end after 12 minutes of the tests.
-    made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720")
+    made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720", **FAST_TALKERS)
     yield made
     made.close()
 

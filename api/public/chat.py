@@ -17,7 +17,7 @@ from core.extensions.rules import ExtensionResolved
 from core.extensions.views import ExtensionView
 from core.flows import extension_answer, extension_ask, message_send, session_end, session_sensitivity
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
-from core.messages.rules import Draft, check_message
+from core.messages.rules import Draft, TooFast, check_message
 from core.payments.rules import PaymentNotConfirmed
 from core.reads import chats
 from core.runtime import Runtime
@@ -110,7 +110,7 @@ async def messages(
     status_code=201,
     dto=Body[MessageBody],
     return_dto=None,
-    **parties(SessionNotActive),
+    **parties(SessionNotActive, TooFast),
 )
 async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Actor) -> chats.MessageView:
     """Send a message: the same path as over the socket."""

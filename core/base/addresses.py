@@ -2,8 +2,10 @@
 
 import ipaddress
 import urllib.parse
+from collections.abc import Iterable
 from functools import lru_cache
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 WRITABLE = ("read-write", "primary")  # values of target_session_attrs that ask for the server that takes writes
 
 
@@ -38,6 +40,38 @@ def networks_of(host: str) -> tuple[str, ...]:
 def place(host: str, port: int) -> str:
     """Return `host:port` as a URL has it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class TrustedProxies:
+    """The proxies whose X-Forwarded-For is believed: addresses and networks of TRUSTED_PROXIES."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._networks: tuple[Network, ...] = tuple(ipaddress.ip_network(word, strict=False) for word in words)
+
+    def client_of(self, peer: str, forwarded: Iterable[str]) -> str:
+        """Return the client's address: the right-most one of the X-Forwarded-For lines that is not a trusted proxy.
+
+        Each proxy appends the address that it saw, so what stands further left is the client's own word.
+        """
+        hosts = [_without_port(word.strip()) for line in forwarded for word in line.split(",")]
+        if not hosts or not self._trusts(peer):
+            return peer
+        client = next((host for host in reversed(hosts) if not self._trusts(host)), hosts[0])
+        return client or peer
+
+    def _trusts(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
+
+
+def _without_port(word: str) -> str:
+    """Return the address of `address`, `address:port` or `[address]:port`."""
+    if word.startswith("["):
+        return word[1:].partition("]")[0]
+    return word.partition(":")[0] if word.count(":") == 1 else word
 
 
 def database_urls(url: str) -> list[str]:

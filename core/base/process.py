@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import resource
 import signal
 
 # Batches make many short-lived objects at a time. By default each 700 of them would be searched for cycles, of which
@@ -38,6 +39,12 @@ async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
     except TimeoutError:
         stop.set()
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as the system allows it: each socket is one, and shells begin with few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def settle_memory() -> None:

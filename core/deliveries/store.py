@@ -9,8 +9,10 @@ from core.storage.reads import Reader
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows a statement
 # A range ends at the statement's own time: beside clock_timestamp(), which differs from row to row, no index finds its end.
-# Acknowledged by the recipient: nothing is left to do.
-ACK = "DELETE FROM deliveries WHERE id = ANY($1::uuid[]) AND recipient_id = ANY($2::uuid[])"
+# Acknowledged by the recipient: nothing is left to do. Locked in the order of ids, because two devices acknowledge the same events.
+ACK = """DELETE FROM deliveries WHERE id = ANY (ARRAY(
+    SELECT d.id FROM unnest($1::uuid[], $2::uuid[]) AS a(id, recipient_id) JOIN deliveries d USING (id, recipient_id)
+    ORDER BY d.id FOR UPDATE OF d)) RETURNING id::text"""
 WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload, created_at FROM deliveries
   WHERE created_at BETWEEN $1 AND statement_timestamp() - make_interval(secs => $2) AND (created_at, id) > ($3, $4::uuid)
   ORDER BY created_at, id LIMIT 5000"""
@@ -35,9 +37,10 @@ async def add(tx: Tx, notices: list[Notice]) -> None:
     tx.notices.extend(notices)
 
 
-async def acknowledge(db: Database, event_ids: list[str], recipient_ids: list[str]) -> None:
-    """Forget deliveries that their recipient has; unknown and foreign ones are left alone."""
-    await db.fetch(ACK, event_ids, recipient_ids)
+async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
+    """Delete deliveries, each given as (event id, recipient id); return the ids of those that there were."""
+    rows = await db.fetch(ACK, [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs])
+    return {row["id"] for row in rows}
 
 
 async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:

@@ -10,10 +10,15 @@ from core.runtime import Runtime, away_is_unavailable
 KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
 
 
-async def acknowledge(runtime: Runtime, actor: Actor, event_ids: list[str]) -> None:
-    """One device has it: that is enough for the user. Unknown, foreign and finished ids are ignored."""
+async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[str]:
+    """Take the acknowledgements of many users, each an event id and who has it; one device is enough for a user.
+
+    Return the ids of the events that were waiting: the others are unknown, another user's or acknowledged already. Raises
+    Unavailable.
+    """
+    pairs = [(event_id, recipient_id) for event_id, actor in acks for recipient_id in actor.ids]
     with away_is_unavailable():
-        await deliveries.acknowledge(runtime.db, event_ids, list(actor.ids))
+        return await deliveries.acknowledge(runtime.db, pairs)
 
 
 async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:

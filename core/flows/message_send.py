@@ -12,9 +12,10 @@ from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
+from core.bus.rate_limit import Limit, RateLimited
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.messages import store
-from core.messages.rules import Draft, Mark, Placed
+from core.messages.rules import Draft, Mark, Placed, TooFast
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
@@ -70,8 +71,9 @@ async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session
 
 
 async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
-    """Store one message of the caller's and announce it. Raises NotFound, SessionNotActive, Unavailable."""
+    """Store one message of the caller's and announce it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
     session, party = await _own(runtime, actor, draft.session_id)
+    await _limit(runtime, party, session.id)
     draft = msgspec.structs.replace(draft, sender_id=party)
     answer = await _commit(runtime, [draft], {})
     placed = answer[1][0]
@@ -88,6 +90,21 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
         )
         runtime.tell(Envelope(messages=[stored]))
     return placed
+
+
+async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
+    """Count a message over REST against the user's rate in the session. Raises TooFast.
+
+    The rate is the sockets'; its bucket is shared by the processes that serve REST, and apart from the sockets' buckets: asking
+    Redis for each message would cost a socket more than the message.
+    """
+    settings = runtime.settings
+    limit = Limit(name="messages", per_minute=settings.ws_messages_per_second * 60, burst=settings.ws_messages_burst)
+    try:
+        now_us = int(runtime.now().timestamp() * 1_000_000)
+        await runtime.rate_limit.take(limit, f"{session_id}:{party}", now_us=now_us)
+    except RateLimited as error:
+        raise TooFast(retry_after_seconds=error.retry_after_seconds) from error
 
 
 async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: int) -> None:
@@ -107,7 +124,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 
 async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:
     with away_is_unavailable():
-        async with runtime.db.connection() as connection:
+        async with runtime.commits.connection() as connection:
             return await store.commit(
                 connection,
                 drafts,
@@ -152,5 +169,5 @@ async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
 
 async def _fill(runtime: Runtime, after: dict[str, int]) -> list[store.Filled]:
     with away_is_unavailable():
-        async with runtime.db.connection() as connection:
+        async with runtime.commits.connection() as connection:
             return await store.fill(connection, after)

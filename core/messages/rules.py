@@ -6,13 +6,21 @@ from typing import Any
 import attrs
 import msgspec
 
-from core.base.errors import ValidationFailed
+from core.base.errors import DomainError, Kind, ValidationFailed
 from core.base.plain_json import depth_of, has_nul
 
 MAX_CONTENT = 4000  # characters
 MAX_METADATA = 4096  # bytes of JSON
 MAX_DEPTH = 32  # what is nested deeper can be stored, but not every client could read it again
 TYPES = frozenset({"text"})
+
+
+class TooFast(DomainError):
+    """The user sends messages of one session, or other costly frames, faster than the limit."""
+
+    kind = Kind.TOO_SOON
+    code = "TOO_FAST"
+    message = "Too fast. Wait, then send again in the same order."
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ def start_service(
         "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
         "WS_FRAMES_PER_SECOND": "1000000",
         "WS_FRAMES_BURST": "1000000",
+        "WS_MESSAGES_PER_SECOND": "1000000",
+        "WS_MESSAGES_BURST": "1000000",
         "ACCESS_TOKEN_SECONDS": "7200",
     }
     settings |= env

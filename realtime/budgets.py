@@ -1,0 +1,142 @@
+"""What a client may send: token buckets that belong to the user, shared by all of the user's sockets in this process.
+
+How this works: a Budget lives while its user has a socket here, and after that until its buckets must be full again. A full
+bucket is worth the same as a new one, so a user who reconnects gains nothing, and memory stays bounded.
+"""
+
+import math
+from collections import OrderedDict
+
+from core.base.settings import Settings
+
+KEPT = 100_000  # budgets of users who have left
+KEPT_SESSIONS = 64  # message buckets of one user before the full ones are dropped
+STRANGE_S = 5.0  # how long a user's session id that is not theirs is remembered, in real seconds
+KEPT_STRANGE = 32  # such ids of one user
+
+
+class TokenBucket:
+    """A bucket that gains `rate` tokens a second and holds at most `burst`. Times are monotonic seconds."""
+
+    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = burst
+        self._at = now
+
+    def take(self, cost: float, now: float) -> bool:
+        """Take `cost` tokens; False, and nothing taken, when there are fewer."""
+        tokens = self._tokens + (now - self._at) * self._rate
+        if tokens > self._burst:
+            tokens = self._burst
+        self._at = now
+        if tokens < cost:
+            self._tokens = tokens
+            return False
+        self._tokens = tokens - cost
+        return True
+
+    def seconds_until(self, cost: float) -> int:
+        """Return the whole seconds, at least 1, from the last `take` until `cost` tokens are there."""
+        return max(1, math.ceil((cost - self._tokens) / self._rate))
+
+    def is_full(self, now: float) -> bool:
+        """Return whether the bucket is worth the same as a new one."""
+        return self._tokens + (now - self._at) * self._rate >= self._burst
+
+
+class Budget:
+    """What one user may still send."""
+
+    __slots__ = (
+        "_limits",
+        "_messages",
+        "_strange",
+        "arrivals",
+        "frames",
+        "refusals",
+        "rested_at",
+        "sockets",
+        "user_id",
+    )
+
+    def __init__(self, limits: "Budgets", user_id: str, now: float) -> None:
+        self._limits = limits
+        self.user_id = user_id
+        self.frames = limits.frames(now)
+        # Snapshots for new sockets: a user who opens and closes sockets pays as one who authenticates a socket again.
+        self.arrivals = limits.frames(now)
+        # Refused frames that get an answer: without a bound they would be one more flood.
+        self.refusals = limits.frames(now)
+        self.sockets = 0
+        self.rested_at = now
+        self._messages: dict[str, TokenBucket] = {}
+        self._strange: OrderedDict[str, float] = OrderedDict()
+
+    def messages(self, session_id: str, now: float) -> TokenBucket:
+        """Return the user's bucket of messages in a session."""
+        bucket = self._messages.get(session_id)
+        if bucket is None:
+            if len(self._messages) >= KEPT_SESSIONS:
+                self._messages = {key: one for key, one in self._messages.items() if not one.is_full(now)}
+            bucket = self._messages[session_id] = self._limits.messages(now)
+        return bucket
+
+    def is_strange(self, session_id: str, now: float) -> bool:
+        """Return whether the database said a moment ago that this session is not the user's."""
+        return self._strange.get(session_id, 0.0) > now
+
+    def remember_strange(self, session_id: str, now: float) -> None:
+        """Remember for STRANGE_S that a session is not the user's."""
+        self._strange.pop(session_id, None)
+        self._strange[session_id] = now + STRANGE_S
+        if len(self._strange) > KEPT_STRANGE:
+            self._strange.popitem(last=False)
+
+    def forget_strange(self) -> None:
+        """Forget those sessions: what the user takes part in may have changed."""
+        self._strange.clear()
+
+
+class Budgets:
+    """The budgets of this process's users."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._frames = float(settings.ws_frames_per_second), float(settings.ws_frames_burst)
+        self._messages = float(settings.ws_messages_per_second), float(settings.ws_messages_burst)
+        self._full_after_s = max(burst / rate for rate, burst in (self._frames, self._messages))
+        self._used: dict[str, Budget] = {}
+        self._resting: OrderedDict[str, Budget] = OrderedDict()  # those without a socket, the longest resting first
+
+    def __len__(self) -> int:
+        return len(self._used) + len(self._resting)
+
+    def frames(self, now: float) -> TokenBucket:
+        """Return a full bucket for frames."""
+        return TokenBucket(*self._frames, now)
+
+    def messages(self, now: float) -> TokenBucket:
+        """Return a full bucket for the messages of a session."""
+        return TokenBucket(*self._messages, now)
+
+    def open(self, user_id: str, now: float) -> Budget:
+        """Return a user's budget for one more socket; `close` gives it back."""
+        budget = self._used.get(user_id) or self._resting.pop(user_id, None) or Budget(self, user_id, now)
+        budget.sockets += 1
+        self._used[user_id] = budget
+        return budget
+
+    def close(self, budget: Budget, now: float) -> None:
+        """Give a socket's budget back. Without a socket it is kept until its buckets are full."""
+        budget.sockets -= 1
+        if budget.sockets == 0:
+            budget.rested_at = now
+            del self._used[budget.user_id]
+            self._resting[budget.user_id] = budget
+        while self._resting:
+            longest = next(iter(self._resting.values()))
+            if longest.rested_at + self._full_after_s > now and len(self._resting) <= KEPT:
+                return
+            self._resting.popitem(last=False)

@@ -1,0 +1,41 @@
+"""Whose address counts behind proxies: the same for the public listener and for sockets."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from core.base.addresses import TrustedProxies
+
+TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
+HOSTS = ("127.0.0.1", "10.1.2.3", "198.51.100.1", "203.0.113.7", "2001:db8::1", "2001:db9::1", "unknown", "", "::1")
+WORDS = st.sampled_from(HOSTS).flatmap(
+    lambda host: st.sampled_from((host, f" {host} ", f"[{host}]:443" if ":" in host else f"{host}:443" if host else ""))
+)
+
+
+def seen_by_listener(peer: str, lines: list[str]) -> str:
+    """The address that the public listener takes."""
+    scopes: list[Any] = []
+
+    async def app(scope: Any, _receive: Any, _send: Any) -> None:
+        scopes.append(scope)
+
+    headers = [(b"x-forwarded-for", line.encode()) for line in lines]
+    scope: Any = {"type": "http", "client": (peer, 1), "headers": headers}
+    asyncio.run(ProxyHeadersMiddleware(app, list(TRUSTED))(scope, None, None))  # type: ignore[arg-type]
+    return str(scopes[0]["client"][0])
+
+
+@given(st.sampled_from(HOSTS[:6]), st.lists(st.lists(WORDS, min_size=1, max_size=3).map(",".join), max_size=2))
+def test_client_address_is_the_public_listeners(peer: str, lines: list[str]) -> None:
+    assert TrustedProxies(TRUSTED).client_of(peer, lines) == seen_by_listener(peer, lines)
+
+
+def test_client_can_not_choose_its_address() -> None:
+    proxies = TrustedProxies(("10.0.0.0/8",))
+    assert proxies.client_of("10.0.0.1", ["1.2.3.4, 203.0.113.7"]) == "203.0.113.7"
+    assert proxies.client_of("203.0.113.7", ["1.2.3.4"]) == "203.0.113.7"
+    assert TrustedProxies(()).client_of("10.0.0.1", ["1.2.3.4"]) == "10.0.0.1"
