@@ -162,10 +162,11 @@ class Sockets:
         is not to blame: it is sent away with a code that lets it keep its token.
         """
         loop = asyncio.get_running_loop()
-        slow = self._admission.slow or loop.time() - due > LATE_S
+        late = loop.time() - due > LATE_S
 
         def judge() -> None:
             if connection.actor is None and not inbox.waiting:
+                slow = late or self._admission.slow
                 connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
 
         loop.call_later(READ_S, judge)

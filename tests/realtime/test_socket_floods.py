@@ -218,6 +218,7 @@ async def test_auth_frame_that_waits_in_the_buffer_is_not_late(world: World) -> 
     finally:
         process.send_signal(signal.SIGCONT)
     assert (await socket.hear())["type"] == "auth_ok"
+    await world.until(lambda: opened(customer), lambda socket: socket)
 
 
 async def opened(client: Client) -> Bare | None:
@@ -229,7 +230,7 @@ async def opened(client: Client) -> Bare | None:
 
 async def test_silent_socket_of_a_slow_process_closes_with_1013_and_else_with_4401(world: World) -> None:
     customer = await world.customer()
-    slow = await bare(customer)
+    slow = await world.until(lambda: opened(customer), lambda socket: socket)
     process = world.stack.processes["realtime"]
     process.send_signal(signal.SIGSTOP)
     await asyncio.sleep(6)
