@@ -1,6 +1,7 @@
 """What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
 
 import asyncio
+import contextlib
 import datetime as dt
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -12,6 +13,7 @@ from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
 from api import errors
+from api.admission import Admission
 from api.answers import REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import ids, logs, metrics
@@ -73,6 +75,7 @@ class Gatekeeper:
         self._listener = listener
         self._routes = frozenset(route.path for route in app.routes if "{" not in route.path)
         self._cors = cors
+        self._admission = Admission()
         settings = runtime.settings
         per_minute, burst = settings.rate_limit_per_minute, settings.rate_limit_burst
         self._general = Limit(name="general", per_minute=per_minute, burst=burst)
@@ -135,24 +138,30 @@ class Gatekeeper:
         self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: Claims | None
     ) -> None:
         """Admit a request, read its body and let the application answer, or refuse it."""
-        try:
-            self._check_preflight(scope, headers)
-            path = scope["path"].rstrip("/") or "/"
-            by_token = self._listener == "public" and path == REFRESH and scope["method"] == "POST"
-            if not by_token:
-                await self._charge(self._charges(scope, path, headers, claims))
-            body = await _read_in_time(scope, receive, headers, most=self._most(scope, headers))
-            if body is None:
-                return
-            scope["state"]["body_size"] = len(body)
-            if by_token:
-                await self._charge(self._charges_of_refresh(scope, body))
-            if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
-                raise NotFound
-        except DomainError as error:
-            await _refuse(scope, answer, error)
-        else:
-            await self._app(scope, _replay(body, receive), answer)
+        path = scope["path"].rstrip("/") or "/"
+        by_token = self._listener == "public" and path == REFRESH and scope["method"] == "POST"
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                self._check_preflight(scope, headers)
+                if not by_token:
+                    await self._charge(self._charges(scope, path, headers, claims))
+                body = await _read_in_time(scope, receive, headers, most=self._most(scope, headers))
+                if body is None:
+                    return
+                scope["state"]["body_size"] = len(body)
+                if by_token:
+                    await self._charge(self._charges_of_refresh(scope, body))
+                if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                    raise NotFound
+                # Behind the body: slow senders must not take the places of those whose request is there.
+                if path not in UNLIMITED:
+                    held.enter_context(self._admission.request())
+                if by_token:
+                    await held.enter_async_context(self._admission.refresh())
+            except DomainError as error:
+                await _refuse(scope, answer, error)
+            else:
+                await self._app(scope, _replay(body, receive), answer)
 
     def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
         """Check the origin and the method that a browser asks about. Raises Forbidden."""

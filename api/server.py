@@ -18,6 +18,7 @@ from core.outages.rules import ProcessKind
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
 
+BACKLOG = 4096  # phones of a whole carrier connect at once after an outage; more would wait a second for a repeated SYN
 log = logs.get("api")
 
 
@@ -40,7 +41,7 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     except OSError as error:
         sock.close()
         raise SettingsError(f"{variable}: expected a free port, {host}:{port} is not ({error.strerror})") from error
-    sock.listen(2048)
+    sock.listen(BACKLOG)
     sock.setblocking(False)
     return sock
 

@@ -25,7 +25,7 @@ from tools.bench.wire import UPGRADE, client_frame, connected
 
 NICENESS = 5
 ANSWER_S = 20.0  # how long an attacker waits for an answer
-DEVICE_S = 30.0  # how long a device does, also after the attack is over
+DEVICE_S = 60.0  # how long a device does, also after the attack is over
 CHAT, PAIRING = "/ws/chat", "/ws/pairing"
 SOCKETS_EACH = 8  # on each of the two paths, all of one account
 FRAMES_PER_SECOND, PINGS_PER_SECOND = 4_000, 20_000  # over all sockets of a flood
@@ -84,11 +84,21 @@ def _request(path: str, body: bytes, token: str | None = None) -> bytes:
 
 async def _answer(reader: asyncio.StreamReader) -> str:
     """Read one answer; return its status. Raises ConnectionError or IncompleteReadError when the service hangs up."""
+    return (await _answer_and_wait(reader))[0]
+
+
+async def _answer_and_wait(reader: asyncio.StreamReader) -> tuple[str, int]:
+    """Read one answer; return its status and the seconds of its Retry-After, else 1. Raises as `_answer` does."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    at = head.find(b"content-length:")
-    if at >= 0:
-        await reader.readexactly(int(head[at + 15 : head.find(b"\r\n", at)]))
-    return head[9:12].decode()
+    if size := _number(head, b"content-length:"):
+        await reader.readexactly(size)
+    return head[9:12].decode(), _number(head, b"retry-after:") or 1
+
+
+def _number(head: bytes, name: bytes) -> int:
+    """Return the number in a header; 0 when it is not there."""
+    at = head.find(name)
+    return 0 if at < 0 else int(head[at + len(name) : head.find(b"\r\n", at)])
 
 
 async def _asks(kind: str, port: int, requests: "asyncio.Queue[bytes]", done: Done) -> None:
@@ -172,20 +182,22 @@ async def _refreshes(plan: Plan, done: Done) -> None:
         request = _request("/api/shared/auth/refresh", json.dumps({"refresh_token": token}).encode())
         try:
             async with asyncio.timeout(DEVICE_S):
-                while (status := await ask(request)) == "503":  # busy: an app tries again
+                status, wait_s = await ask(request)
+                while status == "503":  # busy: an app comes back when it was asked to
                     done.answers[status] += 1
-                    await asyncio.sleep(1 + random.random())
+                    await asyncio.sleep(wait_s + random.random())
+                    status, wait_s = await ask(request)
                 done.answers[status] += 1
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             done.cut_off += 1
         done.seconds = time.monotonic() - began
 
-    async def ask(request: bytes) -> str:
+    async def ask(request: bytes) -> tuple[str, int]:
         reader, writer = await _connect("refresh", plan.public)
         try:
             writer.write(request)
             done.sent += 1
-            return await _answer(reader)
+            return await _answer_and_wait(reader)
         finally:
             writer.close()
 
