@@ -60,6 +60,7 @@ pages: install    ## write the pages in docs that are made from the code: proofs
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tests.faults.table
+	$(VENV)/bin/python -m tests.access.asvs
 
 pictures: install ## take the pictures of docs/control-center.md anew; needs a Chromium
 	$(VENV)/bin/python -m tests.control_center.pictures
