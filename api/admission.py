@@ -9,9 +9,7 @@ from core.base import metrics
 from core.base.errors import Unavailable
 
 REQUESTS = 512  # in progress on a listener; each of 20 connections to the database then has a queue of about a second
-REFRESHES_AT_ONCE = (
-    6  # of 20 connections to the database: the others stay free for webhooks and signed-in users
-)
+REFRESHES_AT_ONCE = 6  # of 20 connections to the database: the others stay free for webhooks and signed-in users
 REFRESHES = 256  # in progress or waiting: about a second of work
 COME_BACK_S = 10  # clients come back after 1 to this many seconds, spread, because they all left at the same moment
 
