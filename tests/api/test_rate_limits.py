@@ -368,7 +368,8 @@ async def test_internal_listener_limits_each_operator_and_the_sign_ins_of_an_add
     assert 1 <= passes <= BURST  # the requests of `World` count as well
     assert await Visitor(http).passes(60, base, path="/internal/auth/me") == 60  # nothing is behind a missing token
     body = {"email": "nobody@example.test", "password": "not the password"}
-    answers = [await Visitor(http).ask(base, "/internal/auth/login", "POST", body=body) for _ in range(BURST + 1)]
+    stranger = Visitor(http)
+    answers = [await stranger.ask(base, "/internal/auth/login", "POST", body=body) for _ in range(BURST + 1)]
     assert {answer.code for answer in answers[:-1]} <= {"LOGIN_INVALID", "ACCOUNT_LOCKED", "RATE_LIMITED"}
     assert answers[-1].said == (429, "RATE_LIMITED")
     with redis.Redis.from_url(doors.stack.redis_url) as client:

@@ -18,6 +18,7 @@ NUMBERS = {
     "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
     "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
     "otp_max_per_hour": (2000, "codes", LIMIT),
+    "anonymous_max_per_address_per_hour": (3_000, "requests", LIMIT),
     "otp_resend_cooldown_seconds": (60, "seconds", SECONDS),
     "otp_verify_max_attempts": (5, "attempts", LIMIT),
     "cc_login_max_attempts": (5, "attempts", LIMIT),
@@ -193,6 +194,8 @@ async def test_a_change_reaches_every_process_within_a_second(world: World) -> N
             "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '10 minutes' WHERE mitra_id = $1::text::uuid",
             mitra.user["id"],
         )
+        # Silence counts only while processes could take heartbeats: these have run for long enough.
+        await stack.sql("UPDATE service_processes SET since_at = since_at - interval '10 minutes'")
         assert (await operator.get(where))["is_online"] is True
         await operator.call("PATCH", PING, {"require_ping": True})
         await world.until(lambda: operator.get(where), lambda seen: not seen["is_online"], timeout=4)

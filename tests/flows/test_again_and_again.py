@@ -10,7 +10,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.flows import login_operator, message_send
 from core.messages.rules import Mark
-from core.operators import store as operators
+from core.operators import attempts
 from core.sessions import store as sessions
 from core.sessions.store import UNHEARD, WHICH
 from tests.flows.chats import Chat, a_chat
@@ -139,23 +139,27 @@ def test_a_setting_that_was_stamped_earlier_and_committed_later_is_seen(stage: S
     assert (runtime.config.number("pairing_blast_timeout_seconds"), runtime.config.version) == (before, version)
 
 
-def test_emails_that_are_nobodys_are_forgotten_unless_they_were_tried_lately_or_are_locked(stage: Stage) -> None:
+def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(stage: Stage) -> None:
     runtime = stage.runtime
     names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
-    long_ago = runtime.now() - login_operator.KEEP_UNKNOWN - dt.timedelta(days=1)
+    long_ago = runtime.now() - login_operator.KEEP_ATTEMPTS - dt.timedelta(days=1)
 
     async def tried(email: str, at: dt.datetime, lockout_until: dt.datetime | None) -> None:
         async with runtime.transaction() as tx:
             tx.now = at
-            await operators.lock_unknown(tx, email)
-            await operators.set_unknown_failures(tx, email, count=3, lockout_until=lockout_until)
+            attempt = await attempts.lock(tx, email=email, address="203.0.113.9")
+            count = attempts.Count(failed=3, lockout_until=lockout_until)
+            await attempts.write(tx, attempt, here=count, everywhere=count, signed_in=False)
 
-    async def counts() -> dict[str, int]:
-        async with runtime.transaction() as tx:
-            return {name: (await operators.lock_unknown(tx, email))[0] for name, email in names.items()}
+    async def counts() -> dict[str, tuple[int, int]]:
+        found = {}
+        for name, email in names.items():
+            attempt = await attempts.read(runtime.db, email=email, address="203.0.113.9")
+            found[name] = attempt.here.failed, attempt.everywhere.failed
+        return found
 
     stage.run(tried(names["old"], long_ago, long_ago + dt.timedelta(minutes=15)))
     stage.run(tried(names["new"], runtime.now(), None))
     stage.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
-    stage.run(login_operator.purge_unknown(runtime))
-    assert stage.run(counts()) == {"old": 0, "new": 3, "locked": 3}
+    stage.run(login_operator.purge_attempts(runtime))
+    assert stage.run(counts()) == {"old": (0, 0), "new": (3, 3), "locked": (3, 3)}
