@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.conftest import FAST_TALKERS
 from tests.stack import Stack, World, new_id
 from tools.client import Client, Refused, Socket
 from tools.embedded import running
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 def own_stack() -> Iterator[Stack]:
     """A service of our own at sixty times the speed, because everything in it is killed."""
-    made = Stack(scale=60, ACCESS_TOKEN_SECONDS="86400")  # no socket is to end by its token here
+    made = Stack(scale=60, ACCESS_TOKEN_SECONDS="86400", **FAST_TALKERS)  # no socket is to end by its token here
     yield made
     made.close()
 
