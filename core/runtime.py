@@ -322,14 +322,14 @@ class Runtime:
             return False, False, "the database is not migrated: run `sesi migrate`"
         return True, not await self.bus.ping(), None
 
-    async def drain(self, stop: asyncio.Event) -> None:
+    async def drain(self, stop: asyncio.Event) -> bool:
         """Stop being ready and keep serving for DRAIN_SECONDS, so that load balancers send new clients elsewhere first.
 
-        `stop` is the event of the process's signals: a second signal ends the wait.
+        `stop` is the event of the process's signals: a second signal ends the wait. Returns whether one came.
         """
         self.draining = True
         log.info("draining", seconds=self.settings.drain_seconds)
-        await wait_for_second_signal(stop, self.settings.drain_seconds)
+        return await wait_for_second_signal(stop, self.settings.drain_seconds)
 
     async def close(self) -> None:
         """Finish what follows from commits, send the last signals, close all connections."""

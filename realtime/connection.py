@@ -30,7 +30,7 @@ class Connection:
 
     __slots__ = (
         "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id",
-        "last_seen", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
+        "last_seen", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
     def __init__(self, hub: Any, transport: asyncio.Transport, path: str, address: str) -> None:
@@ -46,6 +46,7 @@ class Connection:
         self.frames: list[bytes] = []
         self.ready = False  # until auth_ok has been put, everything else waits
         self.closing = False
+        self.muted = False  # it closes soon, and carries nothing until then
         self.gone = asyncio.Event()  # the reader has ended
         self.warned = False
         self.last_seen = self.began = monotonic()
@@ -57,7 +58,7 @@ class Connection:
 
     def put(self, payload: bytes) -> None:
         """Send a frame (JSON) with the next write."""
-        if self.closing:
+        if self.closing or self.muted:
             return
         self.frames.append(text_frame(payload))
         if self.ready:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -34,6 +34,11 @@ AGAIN_S = 0.25  # until the database is asked again, when it did not help
 PAGE = 200
 STRANGE_COST = 19  # more than an ordinary frame, for one that names another user's session or none
 REMEMBER_EVENTS = 50_000
+# Clients whose sockets close together also come back together: so each portion has time to do so. There are more sockets in a
+# portion when there are very many, so that all are closed within 10 s.
+PORTION = 500
+PORTION_EVERY_S = 0.25
+PORTIONS = 40
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed"})
 
 log = logs.get("hub")
@@ -386,12 +391,19 @@ class Hub:
     def on_new_epoch(self) -> None:
         """Forget where the chats have got, and close every socket: the database may have lost what was sent over them.
 
-        The clients come back within some seconds, and see the new epoch.
+        Sockets that must wait for their portion carry nothing until then: their clients count from the lost history. The
+        clients come back within some seconds, and see the new epoch.
         """
         self.feeds.clear()
         self.unfilled.clear()
         self.sent_events.clear()
-        self.close_all(close_codes.GOING_AWAY)
+        for connection in self.connections:
+            connection.muted = True
+        self.spawn(self._close_muted())
+
+    async def _close_muted(self) -> None:
+        for connection in await self.close_in_portions(close_codes.GOING_AWAY, real_sleep):
+            connection.close(close_codes.GOING_AWAY)
 
     def drop_lost(self, feed: Feed) -> None:
         """Forget a session whose messages here are more than the database has, and close its parties' sockets."""
@@ -405,6 +417,21 @@ class Hub:
         """Close every socket."""
         for connection in list(self.connections):
             connection.close(code)
+
+    async def close_in_portions(self, code: int, pause: Callable[[float], Awaitable[object]]) -> list[Connection]:
+        """Close the sockets of this moment in portions, and return the last portion for the caller to close.
+
+        `pause` waits for some real seconds between two portions. It returns True when all others are to close at once.
+        """
+        waiting = list(self.connections)
+        size = max(PORTION, math.ceil(len(waiting) / PORTIONS))
+        while len(waiting) > size:
+            portion, waiting = waiting[:size], waiting[size:]
+            for connection in portion:
+                connection.close(code)
+            if await pause(PORTION_EVERY_S) is True:
+                break
+        return waiting
 
     async def settled(self, timeout: float) -> None:
         """Wait until the closes that are under way have ended."""

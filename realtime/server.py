@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from core.base import logs
-from core.base.process import raise_file_limit, settle_memory, stop_event
+from core.base.process import raise_file_limit, settle_memory, stop_event, wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import frames_of_others
 from core.flows.process_lease import ProcessLease
@@ -86,7 +87,11 @@ async def serve(settings: Settings) -> int:
     settle_memory()
     log.info("realtime listens", port=settings.realtime_port)
     await stop.wait()
-    await runtime.drain(stop)
+    hurried = await runtime.drain(stop)
+    for sockets in paths:
+        sockets.accepting = False
+    if not hurried:
+        await hub.close_in_portions(close_codes.GOING_AWAY, functools.partial(wait_for_second_signal, stop))
     for sockets in paths:
         sockets.open = False
     await site.stop()

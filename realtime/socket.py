@@ -49,7 +49,8 @@ class Sockets:
         self._arrivals = arrivals
         self._commands = commands
         self._path = path
-        self.open = True
+        self.accepting = True  # upgrades
+        self.open = True  # frames are carried out
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Run a socket from its upgrade to its close."""
@@ -90,7 +91,7 @@ class Sockets:
     def _refusal_of(
         self, request: web.Request, transport: asyncio.Transport, accept: str | None
     ) -> admission.Refusal | None:
-        if not self.open:
+        if not self.accepting:
             return STOPPING
         if accept is None:
             return NO_UPGRADE
@@ -272,7 +273,8 @@ class Sockets:
             if kind is WSMsgType.CLOSE:
                 connection.close(wire.answer_to_close(message.data))
                 return CLOSED
-            if connection.closing:  # what the peer said before it saw our close frame; its own ends the loop
+            # What the peer said before it saw our close frame; its own ends the loop.
+            if connection.closing or connection.muted:
                 return None
             if kind is WSMsgType.TEXT:
                 frame = self._frame(connection, message.data, now)

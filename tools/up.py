@@ -29,7 +29,7 @@ from tools.processes import begun_at
 T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
-KILL_AFTER_S = 5.0  # beyond the grace
+KILL_AFTER_S = 15.0  # beyond the grace: closing sockets in portions takes 10 s
 RESTART_PAUSE_S = 0.5
 console = Console(stderr=False, highlight=False)
 

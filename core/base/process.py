@@ -31,14 +31,19 @@ def stop_event() -> asyncio.Event:
     return stop
 
 
-async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> None:
-    """Wait `seconds` real seconds after a stop signal, or until another one comes; `stop` is set again at the end."""
+async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait `seconds` real seconds after a stop signal, or until another one comes; `stop` is set again at the end.
+
+    Returns whether another signal came.
+    """
     stop.clear()
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()
     except TimeoutError:
         stop.set()
+        return False
+    return True
 
 
 def raise_file_limit() -> None:

@@ -1,0 +1,71 @@
+"""A stopping process closes many sockets in portions, so that their clients do not come back together."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from realtime.hub import PORTION, SOCKETS_A_USER
+from tests.realtime.bare import Bare, at, bare, bare_and_known
+from tests.stack import Stack, World
+from tools.client import Client
+from tools.throwaway import free_port
+
+pytestmark = pytest.mark.anyio
+
+PATHS = ("chat", "pairing")
+USERS = PORTION // (SOCKETS_A_USER * len(PATHS)) + 10
+
+
+@pytest.fixture
+def own_port(stack: Stack) -> Iterator[int]:
+    """The port of a realtime process that a test may stop."""
+    port = free_port()
+    stack.start("realtime", key="drained", REALTIME_PORT=str(port))  # type: ignore[arg-type]  # no setting is called `wait`
+    stack.wait_ready("realtime", port=port)
+    yield port
+    stack.stop("drained")
+    del stack.processes["drained"]
+
+
+async def crowd(world: World, port: int) -> tuple[Client, list[Bare]]:
+    """Open more sockets than a portion has; return one of their clients, and all sockets."""
+    sockets = []
+    for _ in range(USERS):
+        client = at(await world.customer(), port)
+        opening = [bare_and_known(client, path) for path in PATHS for _ in range(SOCKETS_A_USER)]
+        sockets += [socket for socket, _ in await asyncio.gather(*opening)]
+    return client, sockets
+
+
+async def closed(socket: Bare) -> tuple[float, int | None]:
+    """Wait for the close; return when it came, and its code."""
+    code = await socket.code()
+    return time.monotonic(), code
+
+
+async def test_sockets_of_a_stopping_process_close_with_1012_in_portions(world: World, own_port: int) -> None:
+    client, sockets = await crowd(world, own_port)
+    closing = [asyncio.create_task(closed(socket)) for socket in sockets]
+    world.stack.processes["drained"].send_signal(signal.SIGTERM)
+    await asyncio.wait(closing, return_when=asyncio.FIRST_COMPLETED)
+    with pytest.raises((aiohttp.WSServerHandshakeError, aiohttp.ClientConnectionError)):
+        await bare(client)
+    times, codes = zip(*await asyncio.gather(*closing), strict=True)
+    assert set(codes) == {1012}
+    at_last = sorted(times)[PORTION:]
+    assert at_last[0] - min(times) > 0.1  # the second portion comes 0.25 s after the first; closing takes time, too
+
+
+async def test_second_signal_closes_the_other_portions_at_once(world: World, own_port: int) -> None:
+    _, sockets = await crowd(world, own_port)
+    closing = [asyncio.create_task(closed(socket)) for socket in sockets]
+    process = world.stack.processes["drained"]
+    process.send_signal(signal.SIGTERM)
+    await asyncio.wait(closing, return_when=asyncio.FIRST_COMPLETED)
+    process.send_signal(signal.SIGTERM)
+    assert {code for _, code in await asyncio.gather(*closing)} == {1012}
+    assert await asyncio.to_thread(process.wait, 10) == 0
