@@ -98,7 +98,8 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
             assert count(socket, "session_warning", session_id) == 1
 
 
-async def test_idle_jobs_make_under_two_queries_a_second(crowd: World) -> None:
+async def test_idle_jobs_make_under_three_queries_a_second(crowd: World) -> None:
+    # The look at the deadlines and the renewal of the lease, each once a second; every 5 s two sweeps that do not wait long.
     for name in ("api", "realtime"):
         assert crowd.stack.stop(name) == 0
     try:
@@ -109,9 +110,9 @@ async def test_idle_jobs_make_under_two_queries_a_second(crowd: World) -> None:
             before = (await crowd.stack.sql(commits))[0][0]
             made = (await crowd.stack.sql(f"SELECT ({commits}) FROM pg_sleep(8)"))[0][0] - before
             seconds = time.monotonic() - began
-            if 2 <= made < 2 * seconds:
+            if 2 <= made < 3 * seconds:
                 break
-        assert 2 <= made < 2 * seconds
+        assert 2 <= made < 3 * seconds
     finally:
         crowd.stack.start("api")
         crowd.stack.start("realtime")
@@ -183,9 +184,11 @@ async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> N
     search = (await crowd.paid(await crowd.customer()))["session_id"]
     requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
     assert [item["session_id"] for item in requests["items"]] == [search]
-    # To take her offline is to close her request: that waits until the search is free, or for its time-out of 3 s.
+    # To take the mitra offline is to close the request: that waits until the search is free, or for its time-out of 3 s.
+    # Silence counts only while the service could take heartbeats, so the processes must have run as long.
     async with crowd.stack.transaction() as holder:
         await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
+        await crowd.stack.sql("UPDATE service_processes SET since_at = since_at - interval '1 hour'")
         await crowd.stack.sql(
             """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
                WHERE mitra_id = $1::uuid""",

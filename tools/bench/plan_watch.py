@@ -163,7 +163,8 @@ async def kept_out(connection: Any) -> AsyncIterator[None]:
 class WatchedDatabase(Database):
     """The product's database, all on one watched connection; what is written in a transaction is undone with its call."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, url: str, watch: Watch) -> None:
+        super().__init__(url)  # without its pool
         self.watch = watch
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:

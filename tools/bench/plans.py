@@ -90,7 +90,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
             if small:
                 await connection.execute(ONLY_WHERE_NEEDED)
             watch = await Watch.open(connection, big=SMALL if small else BIG)
-            runtime.db = WatchedDatabase(watch)
+            runtime.db = WatchedDatabase(settings.database_url, watch)
             caller = Caller(runtime, runtime.db, Tx(watch, runtime.now), dict(found))
             wrong = [told for call in caller.calls() if (told := await _make(caller, call, watch)) is not None]
             if wrong:
