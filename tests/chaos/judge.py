@@ -2,14 +2,20 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import pathlib
 from typing import Any
 
 from tests.chaos.lives import OVER, Ack, Crowd, Mitra
 from tests.faults import people as app
+from tools.phone import PAUSES_S
 
 SETTLE_S = 90.0  # a payment that a sweep finds after 60 s, the session's deadlines, and a machine that is busy
+BY_CHOICE_S = 10.0  # a mitra who goes offline is back after half a second, and two calls
+RECONNECT_S = (
+    PAUSES_S[-1] + 5.0
+)  # a phone that failed often may wait so long, and then connects and asks for what it missed
 STAMP_S = 75.0  # real seconds in which the sweep stamps calls whose process died
 
 
@@ -31,7 +37,15 @@ async def settled(crowd: Crowd) -> None:
 
 
 async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
-    """Check that every mitra, whose phones are alive, is online, and was taken offline by nobody else."""
+    """Check that every mitra, whose phones are alive, is online, and was taken offline by nobody else.
+
+    First it waits for those who are just offline by choice.
+    """
+    crowd.notes.all_stay = True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BY_CHOICE_S):
+            while any(mitra.is_away for mitra in mitras):
+                await asyncio.sleep(0.05)
     rows = await crowd.stack.sql(
         """SELECT o.mitra_id::text, o.is_online, (SELECT count(*)::int FROM mitra_online_logs l WHERE l.mitra_id = o.mitra_id
              AND l.status = 'offline') AS times FROM mitra_online_status o"""
@@ -42,7 +56,10 @@ async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
             continue  # whose life never began: that is a violation already
         crowd.notes.counts["mitras online"] += seen[mitra.id]["is_online"]
         if not seen[mitra.id]["is_online"]:
-            crowd.notes.violation(f"{mitra.name} is offline at the end, though the phone is alive")
+            crowd.notes.violation(
+                f"{mitra.name} is offline at the end, though the phone is alive: offline {seen[mitra.id]['times']} times, "
+                f"{mitra.went_offline} of them by choice"
+            )
         elif seen[mitra.id]["times"] > mitra.went_offline:
             crowd.notes.violation(f"{mitra.name} was taken offline, though the phone is alive")
 
@@ -81,7 +98,7 @@ async def _transcripts(crowd: Crowd) -> None:
         for row in await crowd.stack.sql(mine, phone.client.user["id"]):
             crowd.notes.counts["transcripts"] += 1
             try:
-                await app.shows(crowd, phone, row["id"], timeout=10)
+                await app.shows(crowd, phone, row["id"], timeout=RECONNECT_S)
             except AssertionError:
                 shown, stored = phone.transcript(row["id"]), await app.stored(crowd, row["id"])
                 crowd.notes.violation(

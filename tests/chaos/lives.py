@@ -45,6 +45,7 @@ class Notes:
     calls_sent: set[str] = attrs.field(factory=set)
     calls_answered: set[str] = attrs.field(factory=set)
     recess: bool = False  # mitras take no requests for a moment
+    all_stay: bool = False  # no mitra goes offline by choice any more
 
     def violation(self, what: str) -> None:
         """Something must not be."""
@@ -250,6 +251,7 @@ class Mitra(Life):
 
     id = ""
     went_offline = 0
+    is_away = False  # by choice, for a moment
 
     async def live(self, stop: asyncio.Event) -> None:
         """Until the run ends: the customers stop first."""
@@ -266,11 +268,13 @@ class Mitra(Life):
                 for item in (await app.insist(lambda: client.get(RUNNING)))["items"]:
                     if item["id"] not in chats:
                         chats[item["id"]] = group.create_task(self.guarded(self.chat(client, phone, item["id"])))
-                if self.dice.random() < 0.02:
+                if self.dice.random() < 0.02 and not self.notes.all_stay:
                     self.went_offline += 1
+                    self.is_away = True
                     await app.insist(lambda: client.post("/api/mitra/status/offline"))
                     await self.pause(0.1, 0.5)
                     await app.insist(lambda: client.post("/api/mitra/status/online"))
+                    self.is_away = False
                 await self.pause(0.1, 0.4)
 
     async def look_at_requests(self, client: Client) -> None:

@@ -154,12 +154,11 @@ NOW = "(SELECT anchor + (now() - anchor) * $1::float8 FROM service_clock)"
 async def end_now(world: World, session_ids: list[str], *, column: str = "expires_at", in_s: float = 0.0) -> None:
     """A deadline of sessions, the end of their paid time, comes in so many seconds of service time."""
     end = f"{NOW} + make_interval(secs => $3)"
-    # Paid time is not shortened: the session began that much earlier, and its warning is over. Nor is it put off: who is
-    # overdue already would have begun after her first words.
+    # Paid time is not shortened: the session began that much earlier, and its warning is over.
     began = f", paired_at = paired_at + ({end} - expires_at), warn_at = NULL" if column == "expires_at" else ""
-    sooner = f" AND expires_at > {end}" if column == "expires_at" else ""
+    # No deadline is put off, and none is given to a session that has none any more, because it has just ended.
     await world.stack.sql(
-        f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]){sooner}",
+        f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]) AND {column} > {end}",
         world.stack.scale,
         session_ids,
         in_s,

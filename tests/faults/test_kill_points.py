@@ -61,7 +61,10 @@ JOBS = (
     Point("a silent mitra is taken offline", "mitra_online_status SET is_online = false"),
 )
 # What a paid session also writes: if it is lost, it is written again or nobody misses it.
-BESIDE = "(INTO|UPDATE) (auth_sessions|mitra_online_logs|otp_requests|app_config|operator_|operators|customers|mitras|service_clock)"
+BESIDE = (
+    "(INTO|UPDATE) (auth_sessions|mitra_online_logs|otp_requests|app_config|operator_|operators|customers|mitras"
+    "|service_clock|service_processes)"
+)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ LEFT_OUT = {
 }
 # Who asks, where it is not the customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
-OPERATOR = {"customers", "customer_for_operator"}
+OPERATOR = {"customers", "customer_for_operator", "require_step_up"}
 # What is typical, from the database itself: a customer with many sessions and her latest one, the busiest mitra, and so on.
 TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
       SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) ORDER BY created_at DESC LIMIT 1),
@@ -169,7 +169,8 @@ class Caller:
 
     def _actor(self, kind: UserType, user_id: str) -> Actor:
         return Actor(
-            user_type=kind, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**31, ids=(user_id,), permissions={"*": "write"}
+            user_type=kind, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**31, ids=(user_id,), permissions={"*": "write"},
+            has_totp=kind is UserType.OPERATOR,
         )  # fmt: skip
 
     def forms(self) -> dict[str, list[Call]]:
