@@ -34,6 +34,8 @@ MOST_MINUTES = 10.0
 WORKS_AGAIN_S, AFTER_RESTART_S = 5.0, 10.0  # I12
 LIVES_END_S = 150.0  # a search that a sweep finds after 60 s, a session with an extension, the grace, a slow machine
 HURRY_EVERY_S, HURRY_AFTER_S, SOON_S = 1.0, 6.0, 2.0  # real seconds from the first sight of a deadline to its new place
+# What a look into the database meets while it is killed: the last one from a connection that was lost in mid-sentence.
+DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 OWN_TIME_S = 10.0  # what a whole session may take by itself on a busy machine
 
 
@@ -130,7 +132,7 @@ async def _hurry(crowd: Crowd) -> None:
     seen: dict[tuple[str, str, dt.datetime], float] = {}
     while True:
         await asyncio.sleep(HURRY_EVERY_S)
-        with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with contextlib.suppress(*DATABASE_AWAY):
             now = time.monotonic()
             for row in await crowd.stack.sql(DEADLINES, crowd.stack.scale, SOON_S):
                 if now - seen.setdefault((row["id"], row["name"], row["due"]), now) < HURRY_AFTER_S:
