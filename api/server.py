@@ -11,7 +11,7 @@ import uvicorn
 from api.apps import internal_app, public_app
 from api.protocol import KEEP_ALIVE_S, Connections, protocol_of
 from core.base import logs
-from core.base.process import settle_memory, stop_event
+from core.base.process import raise_file_limit, settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
@@ -68,6 +68,7 @@ def _server(app: Any, runtime: Runtime, connections: Connections) -> Server:
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
     stop = stop_event()
+    raise_file_limit()
     sockets = [
         listen(settings.public_host, settings.public_port, "PUBLIC_PORT"),
         listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import resource
 import urllib.parse
 
 import asyncpg
@@ -22,6 +23,8 @@ DURABILITY = """SELECT current_setting('transaction_read_only') = 'on' AS read_o
   current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_standby_names') AS names,
   (SELECT count(*) FROM pg_stat_replication) AS standbys"""
 
+SPARE_FILES = 256  # of the api process, which are not connections of clients
+
 Check = tuple[str, bool, str]
 
 
@@ -30,6 +33,7 @@ async def examine(settings: Settings) -> list[Check]:
     found = [await _database(settings), await _bus(settings)]
     if found[0][1]:
         found += [await _migrations(settings), await _clock(settings), await _durability(settings)]
+    found.append(_open_files(settings))
     found += await _ports(settings)
     found.append(await _otp_sender(settings))
     found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
@@ -174,6 +178,18 @@ async def _durability(settings: Settings) -> Check:
         )
     state = "commits wait for a standby" if found["standbys"] else "commits are on disk; no standby"
     return "durability", not wrong, "; ".join(wrong) or state
+
+
+def _open_files(settings: Settings) -> Check:
+    """Compare the hard limit of open files, up to which processes raise theirs, with what the api process needs."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.http_connections + SPARE_FILES
+    if most == resource.RLIM_INFINITY or most >= needed:
+        return "open files", True, "no limit" if most == resource.RLIM_INFINITY else f"{most} for each process"
+    mend = (
+        f"{most} for each process, but HTTP_CONNECTIONS needs {needed}: raise the hard limit (ulimit -Hn, LimitNOFILE)"
+    )
+    return "open files", False, f"{mend}; each socket of the realtime process needs one, too"
 
 
 async def _ports(settings: Settings) -> list[Check]:
