@@ -4,6 +4,7 @@ A socket does not wait for its acknowledgement: one that is lost with this proce
 """
 
 import asyncio
+from collections import OrderedDict
 
 from core.base import logs
 from core.base.clock import monotonic, real_sleep
@@ -17,6 +18,7 @@ GATHER_S = 0.01  # from one statement to the next
 AT_ONCE = 500  # of one statement
 MOST = 20_000  # that wait; beyond this the client is refused at once
 UNKNOWN_COST = 4  # more than an ordinary frame, for an id that deletes nothing
+REMEMBERED = 50_000  # acknowledged events: a user's second device acknowledges them as well, at the ordinary cost
 
 log = logs.get("acks")
 Waiting = tuple[Connection, str, str | None]  # the event id, the frame's ref
@@ -28,6 +30,7 @@ class Acks:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._waiting: list[Waiting] = []
+        self._acknowledged: OrderedDict[tuple[str, str], None] = OrderedDict()  # (user id, event id), the oldest first
         self._wake = asyncio.Event()
 
     def add(self, connection: Connection, frame: Ack) -> None:
@@ -60,5 +63,12 @@ class Acks:
             return
         now = monotonic()
         for connection, event_id, _ in batch:
-            if event_id not in known:
+            if connection.actor is None:
+                continue
+            key = (connection.actor.user_id, event_id)
+            if event_id in known:
+                self._acknowledged[key] = None
+                if len(self._acknowledged) > REMEMBERED:
+                    self._acknowledged.popitem(last=False)
+            elif key not in self._acknowledged:
                 connection.pay(UNKNOWN_COST, now)

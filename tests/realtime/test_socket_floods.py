@@ -174,6 +174,13 @@ async def test_acks_of_own_events_cost_as_ordinary_frames(world: World) -> None:
         wire.send(said(type="ping", ref="still"))
         while (await wire.heard()).get("ref") != "still":
             pass
+    async with a_known_wire(customer) as other_device:  # it got the same events
+        other_device.send(b"".join(said(type="ack", event_id=event_id) for event_id in ids[:40]))
+        for ref in ("one", "two"):
+            other_device.send(said(type="ping", ref=ref))
+            while (await other_device.heard()).get("ref") != ref:
+                pass
+            await asyncio.sleep(0.2)  # the acknowledgements are written together, a little later
 
 
 @contextlib.asynccontextmanager
