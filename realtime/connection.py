@@ -56,6 +56,11 @@ class Connection:
         # (bytes written by its end, frames) of each write that may not have gone out
         self._writes: list[tuple[int, int]] = []
 
+    @property
+    def listens(self) -> bool:
+        """Whether what is sent to it now reaches it: it has its snapshot and does not close."""
+        return self.ready and not (self.muted or self.closing)
+
     def put(self, payload: bytes) -> None:
         """Send a frame (JSON) with the next write."""
         if self.closing or self.muted:

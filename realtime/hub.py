@@ -211,7 +211,7 @@ class Hub:
             feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
             # It is in no snapshot of a party who is here already: it began after that, and nobody told us.
             parties = (place.customer_id, place.mitra_id)
-            unseen = any(connection.ready for party in parties for connection in self.here("chat", party))
+            unseen = any(connection.listens for party in parties for connection in self.here("chat", party))
             feed.sent = 0 if unseen and place.status == "active" else place.last_seq
             feed.marks = [
                 place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq,
@@ -304,7 +304,7 @@ class Hub:
         if feed is None:
             # A connection that still waits for its snapshot finds the message there.
             parties = (message.customer_id, message.mitra_id)
-            if not any(connection.ready for party in parties for connection in self.here("chat", party)):
+            if not any(connection.listens for party in parties for connection in self.here("chat", party)):
                 return
             feed = self.feeds[message.session_id] = Feed(message.session_id, message.customer_id, message.mitra_id)
         if message.seq > feed.last_seq:

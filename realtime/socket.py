@@ -166,7 +166,11 @@ class Sockets:
         late = loop.time() - due > LATE_S
 
         def judge() -> None:
-            if connection.actor is None and not inbox.waiting:
+            if connection.actor is not None or connection.closing:
+                return
+            if inbox.waiting:  # the auth frame, or a ping, which must not keep the socket open
+                loop.call_later(READ_S, judge)
+            else:
                 slow = late or self._admission.slow
                 connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
 
