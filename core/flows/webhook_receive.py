@@ -24,7 +24,7 @@ from core.base.addresses import who_has
 from core.base.clock import monotonic
 from core.base.errors import NotFound, Unavailable
 from core.base.plain_json import plain_text
-from core.bus.rate_limit import Limit, RateLimited
+from core.bus.rate_limit import Limit, RateLimited, charges_of_address
 from core.customers import store as customers
 from core.operators import store as operators
 from core.payments import rules, store
@@ -89,7 +89,9 @@ async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
     now = runtime.now()
     address = who_has(incoming.source_ip)
     try:
-        await runtime.rate_limit.take(UNPROVEN, address, now_us=int(now.timestamp() * 1_000_000))
+        await runtime.rate_limit.take_all(
+            charges_of_address(UNPROVEN, incoming.source_ip), now_us=int(now.timestamp() * 1_000_000)
+        )
     except RateLimited as error:
         await runtime.flood_counts.add(address=address, body=incoming.body, received_at=now)
         return Answer(
