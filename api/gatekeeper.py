@@ -139,6 +139,11 @@ class Gatekeeper:
     ) -> None:
         """Admit a request, read its body and let the application answer, or refuse it."""
         path = scope["path"].rstrip("/") or "/"
+
+        async def answer_from_work(message: MutableMapping[str, Any]) -> None:
+            await held.aclose()  # the work is done: a client that does not read its answer holds no place
+            await answer(message)
+
         by_token = self._listener == "public" and path == REFRESH and scope["method"] == "POST"
         async with contextlib.AsyncExitStack() as held:
             try:
@@ -161,7 +166,7 @@ class Gatekeeper:
             except DomainError as error:
                 await _refuse(scope, answer, error)
             else:
-                await self._app(scope, _replay(body, receive), answer)
+                await self._app(scope, _replay(body, receive), answer_from_work)
 
     def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
         """Check the origin and the method that a browser asks about. Raises Forbidden."""

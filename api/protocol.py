@@ -18,6 +18,7 @@ from api import errors
 from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from api.gatekeeper import BODY_S, own_headers
 from core.base import logs, metrics
+from core.base.addresses import unmapped, who_has
 from core.base.errors import Unavailable
 from core.base.ids import new_id
 from core.base.settings import Settings
@@ -33,6 +34,7 @@ MAX_HEAD = 65_536  # bytes of a request line and its headers
 MAX_FIELDS = 100
 MAX_PIPELINED = 16  # requests behind the one that is being answered
 LINGER_S = 1.0  # after a refusal
+WRITE_S = 20.0  # for a client to read on once 64 KiB of answers wait for it; behind them it holds a place in Admission
 SPARE_FILES = 256  # descriptors that are not connections of clients
 
 
@@ -89,11 +91,12 @@ class Connections:
     def add(self, host: str) -> type[Unavailable | RateLimited] | None:
         """Count a new connection. Returns the refusal when it is one too many; it must be removed all the same."""
         self._open += 1
-        self._of[host] += 1
+        network = who_has(host)
+        self._of[network] += 1
         if self._open > self._most:
             metrics.LIMITED.labels("http_connections").inc()
             return Unavailable
-        if self._of[host] > self._most_of_one and not self._is_proxy(host):
+        if self._of[network] > self._most_of_one and not self._is_proxy(host):
             metrics.LIMITED.labels("http_connections_per_address").inc()
             return RateLimited
         return None
@@ -101,13 +104,14 @@ class Connections:
     def remove(self, host: str) -> None:
         """Count a connection out."""
         self._open -= 1
-        self._of[host] -= 1
-        if self._of[host] <= 0:
-            del self._of[host]
+        network = who_has(host)
+        self._of[network] -= 1
+        if self._of[network] <= 0:
+            del self._of[network]
 
     def _is_proxy(self, host: str) -> bool:
         try:
-            address = ipaddress.ip_address(host)
+            address = unmapped(host)
         except ValueError:
             return True  # a socket of this machine
         return any(address in network for network in self._proxies)
@@ -131,6 +135,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._in_body = self._refused = False
         self._due: asyncio.TimerHandle | None = self.loop.call_later(HEADERS_S, self._headers_are_late)
+        self._unread: asyncio.TimerHandle | None = None
         too_many = self.counts.add(self._host)
         if too_many is not None:
             self._refuse(refusal_of(too_many), retry_after_s=1)
@@ -139,7 +144,41 @@ class Connection(HttpToolsProtocol):
         """Count the connection out."""
         self.counts.remove(self._host)
         self._not_due()
+        self._read_on()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read WRITE_S seconds to read on."""
+        super().pause_writing()
+        self._must_read()
+
+    def resume_writing(self) -> None:
+        """The client has read on."""
+        super().resume_writing()
+        self._read_on()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; what the client has not read by then gets WRITE_S seconds."""
+        super().timeout_keep_alive_handler()
+        self._must_read()
+
+    def _close(self) -> None:
+        """Close, at the latest when the client has had WRITE_S seconds to read what it was sent."""
+        self.transport.close()
+        self._must_read()
+
+    def _must_read(self) -> None:
+        if self._unread is None:
+            self._unread = self.loop.call_later(WRITE_S, self._is_not_read)
+
+    def _read_on(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _is_not_read(self) -> None:
+        metrics.LIMITED.labels("http_write_seconds").inc()
+        self.transport.abort()  # `close` would wait for the client to read
 
     def data_received(self, data: bytes) -> None:
         """Read what came, unless the connection was refused; what is not complete by then is due."""
@@ -215,12 +254,12 @@ class Connection(HttpToolsProtocol):
         if self._head_size:
             self._refuse(REQUEST_TIMEOUT)
         else:
-            self.transport.close()
+            self._close()
 
     def _body_is_late(self) -> None:
         self._due = None
         metrics.LIMITED.labels("http_body_seconds").inc()
-        self.transport.close()
+        self._close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser refuses, and close."""
@@ -251,7 +290,7 @@ class Connection(HttpToolsProtocol):
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(b"HTTP/1.1 %d \r\n" % refusal.status + head + b"\r\n" + content)
         self.transport.write_eof()
-        self._due = self.loop.call_later(LINGER_S, self.transport.close)
+        self._due = self.loop.call_later(LINGER_S, self._close)
         logs.write_line(
             {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
              "address": self._host, "request_id": request_id},

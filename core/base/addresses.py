@@ -42,6 +42,12 @@ def place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def unmapped(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address, a mapped IPv4 as what it is: so it looks to a listener that takes both. Raises ValueError."""
+    address = ipaddress.ip_address(host)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
 class TrustedProxies:
     """The proxies whose X-Forwarded-For is believed: addresses and networks of TRUSTED_PROXIES."""
 
@@ -61,7 +67,7 @@ class TrustedProxies:
 
     def _trusts(self, host: str) -> bool:
         try:
-            address = ipaddress.ip_address(host)
+            address = unmapped(host)
         except ValueError:
             return False
         return any(address in network for network in self._networks)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
@@ -203,3 +204,22 @@ async def test_every_request_has_one_line_in_the_log_without_personal_data(
     assert line_of("internal")["code"] == "UNAUTHENTICATED"
     assert secret not in stack.log("api")
     assert "Name of a person" not in stack.log("api")
+
+
+async def test_client_that_does_not_read_its_answers_loses_the_connection(
+    stack: Stack, http: aiohttp.ClientSession
+) -> None:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    sock.connect(("127.0.0.1", stack.ports["PUBLIC"]))
+    with sock:
+        sock.sendall(
+            b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 8
+        )  # 12 MB, more than a kernel keeps
+        counted = re.compile(r'^sesi_limited_total\{limit="http_write_seconds"\} ([1-9])', re.MULTILINE)
+        async with asyncio.timeout(60):
+            while True:
+                async with http.get(f"{stack.addresses.internal}/metrics") as answer:
+                    if counted.search(await answer.text()):
+                        return
+                await asyncio.sleep(0.5)

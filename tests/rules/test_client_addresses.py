@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from api.protocol import Connections
+from core.base import settings
 from core.base.addresses import TrustedProxies
+from core.bus.rate_limit import RateLimited
 
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
+URLS = {"DATABASE_URL": "postgresql://h/d", "REDIS_URL": "redis://h"}
 HOSTS = ("127.0.0.1", "10.1.2.3", "198.51.100.1", "203.0.113.7", "2001:db8::1", "2001:db9::1", "unknown", "", "::1")
 WORDS = st.sampled_from(HOSTS).flatmap(
     lambda host: st.sampled_from((host, f" {host} ", f"[{host}]:443" if ":" in host else f"{host}:443" if host else ""))
@@ -39,3 +43,16 @@ def test_client_can_not_choose_its_address() -> None:
     assert proxies.client_of("10.0.0.1", ["1.2.3.4, 203.0.113.7"]) == "203.0.113.7"
     assert proxies.client_of("203.0.113.7", ["1.2.3.4"]) == "203.0.113.7"
     assert TrustedProxies(()).client_of("10.0.0.1", ["1.2.3.4"]) == "10.0.0.1"
+
+
+def test_ipv4_proxy_on_a_listener_of_both_families_is_trusted() -> None:
+    assert TrustedProxies(("10.0.0.0/8",)).client_of("::ffff:10.0.0.1", ["203.0.113.7"]) == "203.0.113.7"
+
+
+def test_connections_of_an_ipv6_network_are_counted_together() -> None:
+    counts = Connections(settings.read({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
+    assert [counts.add(f"2001:db9::{n}") for n in (1, 2, 3)] == [None, None, RateLimited]
+    assert counts.add("2001:db9:0:1::1") is None
+    counts.remove("2001:db9::3")
+    counts.remove("2001:db9::2")
+    assert counts.add("2001:db9::9") is None
