@@ -18,7 +18,7 @@ async def _connected(stage: Stage) -> tuple[Connection, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(Hub(stage.runtime), transport, "chat")
+    connection = Connection(Hub(stage.runtime), transport, "chat", "203.0.113.1")
     connection.ready = True
     return connection, theirs
 
