@@ -1,4 +1,4 @@
-"""The hourly budget of codes, and addresses whose numbers the provider refuses (contract 2, Limits)."""
+"""The hourly budget of codes, and addresses whose numbers the provider refuses."""
 
 import pytest
 
