@@ -6,7 +6,6 @@ then read and discarded for a moment, because closing at once would take the ans
 """
 
 import asyncio
-import ipaddress
 import resource
 from collections import Counter
 from typing import Any, cast
@@ -18,7 +17,7 @@ from api import errors
 from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from api.gatekeeper import BODY_S, own_headers
 from core.base import logs, metrics
-from core.base.addresses import unmapped, who_has
+from core.base.addresses import TrustedProxies, who_has
 from core.base.errors import Unavailable
 from core.base.ids import new_id
 from core.base.settings import Settings
@@ -84,19 +83,22 @@ class Connections:
         room = files - SPARE_FILES if files != resource.RLIM_INFINITY else settings.http_connections
         self._most = max(1, min(settings.http_connections, room))
         self._most_of_one = settings.http_connections_per_address
-        self._proxies = [ipaddress.ip_network(one, strict=False) for one in settings.trusted_proxies]
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         self._open = 0
         self._of: Counter[str] = Counter()
 
     def add(self, host: str) -> type[Unavailable | RateLimited] | None:
-        """Count a new connection. Returns the refusal when it is one too many; it must be removed all the same."""
+        """Count a new connection; `host` is empty for a Unix socket of this machine.
+
+        Returns the refusal when it is one too many; it must be removed all the same.
+        """
         self._open += 1
         network = who_has(host)
         self._of[network] += 1
         if self._open > self._most:
             metrics.LIMITED.labels("http_connections").inc()
             return Unavailable
-        if self._of[network] > self._most_of_one and not self._is_proxy(host):
+        if self._of[network] > self._most_of_one and host and not self._proxies.trusts(host):
             metrics.LIMITED.labels("http_connections_per_address").inc()
             return RateLimited
         return None
@@ -108,13 +110,6 @@ class Connections:
         self._of[network] -= 1
         if self._of[network] <= 0:
             del self._of[network]
-
-    def _is_proxy(self, host: str) -> bool:
-        try:
-            address = unmapped(host)
-        except ValueError:
-            return True  # a socket of this machine
-        return any(address in network for network in self._proxies)
 
 
 class HeadTooLarge(Exception):

@@ -15,12 +15,10 @@ def who_has(host: str) -> str:
     A mapped IPv4 counts as what it is: so it looks to a listener that takes both.
     """
     try:
-        address = ipaddress.ip_address(host)
+        address = unmapped(host)
     except ValueError:
         return host[:45]
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
 
@@ -60,12 +58,13 @@ class TrustedProxies:
         Each proxy appends the address that it saw, so what stands further left is the client's own word.
         """
         hosts = [_without_port(word.strip()) for line in forwarded for word in line.split(",")]
-        if not hosts or not self._trusts(peer):
+        if not hosts or not self.trusts(peer):
             return peer
-        client = next((host for host in reversed(hosts) if not self._trusts(host)), hosts[0])
+        client = next((host for host in reversed(hosts) if not self.trusts(host)), hosts[0])
         return client or peer
 
-    def _trusts(self, host: str) -> bool:
+    def trusts(self, host: str) -> bool:
+        """Return whether an address is a trusted proxy's; False for what is not an address."""
         try:
             address = unmapped(host)
         except ValueError:
