@@ -126,22 +126,26 @@ async def _ask_provider(
 ) -> tuple[DomainError | None, T | None]:
     """Let the provider judge, outside any transaction; then use the code, once.
 
-    It is asked about a request of which nothing was sent, too: a quicker answer would tell that the number is no mitra's.
+    The provider is also asked about a request without a code, and a mitra's code is right or wrong, never expired: a quicker
+    or another answer would tell which numbers are mitras'. When the answer to sending was lost with a process or a database,
+    the phone's pending code is judged.
     """
-    if not isinstance(runtime.otp_sender, OtpVerifier):
-        return otp.OtpExpired(), None  # asked of a provider that has been replaced since
+    wrong = _wrong(runtime, request.attempts + 1)
+    mitra = user_type is UserType.MITRA
+    if not isinstance(runtime.otp_sender, OtpVerifier):  # the provider that made the code has been replaced
+        return wrong if mitra else otp.OtpExpired(), None
+    sent = request.provider_reference is not None or request.may_be_sent
     try:
-        verdict = await runtime.otp_sender.check(reference=request.provider_reference, code=code)
+        verdict = await runtime.otp_sender.check(
+            reference=request.provider_reference, phone=request.phone if sent else None, code=code
+        )
     except Unavailable:
         async with runtime.transaction() as tx:
             await codes.count_attempt(tx, request.id, tries=-1)
         raise
-    if verdict is not Verdict.RIGHT or request.provider_reference is None:
-        wrong = _wrong(runtime, request.attempts + 1)
-        if request.provider_reference is None:
-            return wrong, None
+    if verdict is not Verdict.RIGHT or not sent:
         refusals = {Verdict.EXPIRED: otp.OtpExpired(), Verdict.EXCEEDED: otp.OtpAttemptsExceeded()}
-        return refusals.get(verdict, wrong), None
+        return wrong if mitra else refusals.get(verdict, wrong), None
     async with runtime.transaction() as tx:
         locked = await codes.lock(tx, request.id)
         if locked is None or locked.used_at is not None:
@@ -149,4 +153,4 @@ async def _ask_provider(
         signed_in = await sign_in(tx, request.phone)
         if signed_in is not None:
             await codes.use(tx, request.id)
-    return (None if signed_in is not None else _wrong(runtime, request.attempts + 1)), signed_in
+    return (None if signed_in is not None else wrong), signed_in

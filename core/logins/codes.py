@@ -12,7 +12,9 @@ from core.logins.otp import Asked
 from core.storage.database import Database, Tx
 from core.storage.records import many, one
 
-COLUMNS = "id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at"
+COLUMNS = """id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at,
+  provider_reference IS NULL AND CASE user_type WHEN 'customer' THEN NOT delivery_failed
+    ELSE send_due_real_at IS NOT NULL AND send_attempts > 0 END AS may_be_sent"""
 PENDING = "id, phone, channel, expires_at, send_attempts"
 GRACE_S = 3.0  # real: the process that took the request sends it first
 HOLD_S = 20.0  # real: longer than both tries at the provider can take
@@ -23,7 +25,10 @@ SPENT = "user_type = 'customer' AND NOT delivery_failed"
 
 @attrs.frozen(kw_only=True)
 class OtpRequest:
-    """What rules need of a row of otp_requests."""
+    """What rules need of a row of otp_requests.
+
+    `may_be_sent`: the provider was given the code, and its answer is not stored: it is awaited, or the process has died.
+    """
 
     id: str
     phone: str
@@ -33,6 +38,7 @@ class OtpRequest:
     attempts: int
     used_at: dt.datetime | None
     expires_at: dt.datetime
+    may_be_sent: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -141,9 +147,10 @@ async def sending_ended(tx: Tx, otp_request_id: str, *, reference: str | None) -
 
 
 async def send_again(tx: Tx, otp_request_id: str, *, after_s: float) -> None:
-    """Let a mitra's code be sent again after so many real seconds."""
+    """Let a mitra's code, if it was not used, be sent again after so many real seconds."""
     await tx.execute(
-        "UPDATE otp_requests SET send_due_real_at = clock_timestamp() + make_interval(secs => $2) WHERE id = $1",
+        """UPDATE otp_requests SET send_due_real_at = clock_timestamp() + make_interval(secs => $2)
+           WHERE id = $1 AND used_at IS NULL""",
         otp_request_id, after_s,
     )  # fmt: skip
 
@@ -172,5 +179,8 @@ async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
 
 
 async def use(tx: Tx, otp_request_id: str) -> None:
-    """Mark a code as used."""
-    await tx.execute("UPDATE otp_requests SET used_at = $2 WHERE id = $1 AND used_at IS NULL", otp_request_id, tx.now)
+    """Mark a code as used; it needs no more sending."""
+    await tx.execute(
+        "UPDATE otp_requests SET used_at = $2, send_due_real_at = NULL WHERE id = $1 AND used_at IS NULL",
+        otp_request_id, tx.now,
+    )  # fmt: skip

@@ -59,10 +59,11 @@ class OtpSender(Protocol):
 class OtpVerifier(OtpSender, Protocol):
     """Makes the code too, and judges it. Raises Unavailable when the provider does not answer.
 
-    Reference None: nothing was sent. The provider is asked all the same, so that the answer takes as long as any other.
+    `reference` names one code. Without it the pending code of `phone` is judged. With neither nothing was sent: the provider
+    is asked all the same, so that the answer takes as long as any other.
     """
 
-    async def check(self, *, reference: str | None, code: str) -> Verdict: ...
+    async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict: ...
 
 
 class LogOtpSender:
@@ -162,15 +163,15 @@ class TwilioVerify:
             raise OtpDeliveryFailed
         return reference
 
-    async def check(self, *, reference: str | None, code: str) -> Verdict:
+    async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict:
         """Ask whether the code is right. Not asked twice: a second question could be a second try.
 
         Of what is no number it is not asked at all: it would refuse the question.
         """
         if not (code.isascii() and code.isdigit()):
             return Verdict.WRONG
-        form = {"VerificationSid": reference or self.NO_VERIFICATION, "Code": code}
-        answer = await _post(f"{self._url}/VerificationCheck", data=form, auth=self._auth)
+        whose = {"To": phone} if reference is None and phone else {"VerificationSid": reference or self.NO_VERIFICATION}
+        answer = await _post(f"{self._url}/VerificationCheck", data={**whose, "Code": code}, auth=self._auth)
         if answer is not None and answer.status == self.GONE:
             return Verdict.EXPIRED
         if answer is not None and answer.body.get("code") == self.TOO_MANY_CHECKS:

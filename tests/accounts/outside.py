@@ -167,7 +167,8 @@ class TwilioServer(Server):
         super().__init__()
         self.by_sid: dict[str, Verification] = {}
         self.calls: list[tuple[str, dict[str, str], dict[str, str]]] = []
-        # phone -> what goes wrong, call after call; the last one stays: a status, bytes of garbage, 0: hangs up, "late"
+        # phone -> what goes wrong, call after call; the last one stays: a status, bytes of garbage, 0: hangs up, "late",
+        # "sent": starts the verification and does not answer
         self.send_faults: dict[str, list[Any]] = {}
         self.check_faults: dict[str, list[Any]] = {}
         self._lock = threading.Lock()
@@ -200,18 +201,30 @@ class TwilioServer(Server):
         if kind == "Verifications":
             fault, act = self._fault(self.send_faults, form["To"]), self._start
         else:
-            known = self.by_sid.get(form.get("VerificationSid", ""))
+            known = self._named(form)
             fault, act = self._fault(self.check_faults, known.to if known else ""), self._check
         with self._lock:
-            return fault or act(form, headers)
+            answer = act(form, headers) if not fault or fault == "sent" else fault
+        if fault == "sent":
+            self.released.wait(30)
+            raise ConnectionError
+        return answer
+
+    def _named(self, form: dict[str, str]) -> Verification | None:
+        """The verification that a check names by its SID, or by a phone with a pending one."""
+        if "To" in form:
+            return next(
+                (made for made in self.by_sid.values() if (made.to, made.status) == (form["To"], "pending")), None
+            )
+        return self.by_sid.get(form.get("VerificationSid", ""))
 
     def _fault(self, faults: dict[str, list[Any]], phone: str) -> Any:
         mine = faults.get(phone)
         if not mine:
             return None
         fault = mine.pop(0) if len(mine) > 1 else mine[0]
-        if fault is None:
-            return None
+        if fault in (None, "sent"):
+            return fault
         if fault == "late":
             self.released.wait(30)
             raise ConnectionError
@@ -248,7 +261,7 @@ class TwilioServer(Server):
     def _check(self, form: dict[str, str], headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         if not self._allowed(headers):
             return self._error(401, 20003)
-        found = self.by_sid.get(form.get("VerificationSid", ""))
+        found = self._named(form)
         if found is None or found.status != "pending":
             return self._error(404, 20404)
         found.checks += 1

@@ -271,7 +271,121 @@ async def test_asking_again_while_it_is_pending_repeats_the_verification(phone: 
     assert (await phone.no(first, phone.code))[:2] == (400, "OTP_EXPIRED")
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "pending",
+        "expired",
+        "canceled",
+        "deleted",
+        "approved",
+        "checks",
+        "replaced",
+        (404, 20404),
+        (429, 60202),
+        500,
+        0,
+        b'{"status": "max_attempts_reached"}',
+        b'{"status": "expired"}',
+    ],
+)
+async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
+    world: World, provided: Provided, fault: Any
+) -> None:
+    operator, twilio = await world.operator(), provided.twilio
+    known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
+    await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
+    seen: list[list[Any]] = []
+    for phone in (known, unknown):
+        asked = await phone.ask()
+        code = "123456"
+        if phone is known:
+            await world.until(lambda asked=asked: known.reference(asked), lambda found: found is not None)
+            verification = twilio.of(known.number)
+            code = wrong(known.code)
+            if fault == "checks":
+                verification.checks = twilio.MAX_CHECKS
+            elif fault != "replaced" and isinstance(fault, str):
+                verification.status = fault
+        if not isinstance(fault, str):
+            twilio.check_faults[known.number if phone is known else ""] = [fault]
+        before, answers = len(twilio.asked("VerificationCheck")), []
+        for _ in range(6):
+            if fault == "replaced":  # a service whose sender is another one now
+                body = {"otp_request_id": asked["otp_request_id"], "code": code}
+                status, answer, _ = await raw(device(world), "POST", MITRA_VERIFY, body)
+                answers.append((status, answer["error"]["code"], answer["error"].get("details")))
+            else:
+                answers.append(await phone.no(asked, code))
+        twilio.check_faults.clear()
+        seen.append([*answers, len(twilio.asked("VerificationCheck")) - before, await phone.attempts(asked)])
+    assert seen[0] == seen[1]
+
+
 # -- failures
+
+
+@attrs.define
+class Dying:
+    """A second api process with the same provider, which is killed while the provider has a code and has not answered."""
+
+    phone: Phone
+
+    async def ask(self) -> dict[str, Any]:
+        """Ask for a code and kill the process; return the request's row as an answer to go on with."""
+        world, twilio, number = self.phone.world, self.phone.provided.twilio, self.phone.number
+        base = another_api(world.stack, "api-dying", **twilio.environment)
+        twilio.send_faults[number] = ["sent"]
+        try:
+            client = device(world, base=base)
+            call = asyncio.create_task(raw(client, "POST", self.phone.ask_path, {"phone": number}))
+
+            async def verifications() -> int:
+                return sum(made.to == number for made in twilio.by_sid.values())
+
+            await world.until(verifications, lambda found: found == 1)
+        finally:
+            world.stack.kill("api-dying")
+            del world.stack.processes["api-dying"]
+            twilio.send_faults.clear()
+        await asyncio.gather(call, return_exceptions=True)
+        (row,) = await world.stack.sql(
+            "SELECT id::text AS otp_request_id, provider_reference FROM otp_requests WHERE phone = $1", number
+        )
+        assert row["provider_reference"] is None
+        return dict(row)
+
+
+async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_try(
+    world: World, provided: Provided
+) -> None:
+    phone = Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY)
+    operator = await world.operator()
+    await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": True})
+    asked = await Dying(phone).ask()
+    # A wrong code is wrong as ever: an answer of its own would tell that the number is a mitra's.
+    assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
+    assert (await phone.type(asked, phone.code))["mitra"]["phone"] == phone.number
+    (row,) = await world.stack.sql(
+        "SELECT attempts, send_due_real_at FROM otp_requests WHERE id = $1::text::uuid", asked["otp_request_id"]
+    )
+    assert row["send_due_real_at"] is None  # no second code for a mitra who is signed in
+    assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
+
+
+async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: Phone) -> None:
+    asked = await Dying(phone).ask()
+    assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
+    assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
+
+
+async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: Phone) -> None:
+    await Dying(phone).ask()
+    phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if it had never got there
+    await phone.world.stack.sql(
+        "UPDATE otp_requests SET created_at = created_at - interval '61 s' WHERE phone = $1", phone.number
+    )
+    assert (await phone.type(await phone.ask(), phone.code))["customer"]["phone"] == phone.number
 
 
 @pytest.mark.parametrize("fault", [500, 503, (429, 20429), 0, b"<html>", b"[]", b"{}", b'{"status": 5}', b"\xff"])
