@@ -85,8 +85,15 @@ async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: s
         cooldown=config.seconds("otp_resend_cooldown_seconds"),
     )
     await codes.lock_limits(tx, user_type=user_type.value, phone=number, ip_address=address)
-    since = tx.now - otp.WINDOW
-    asked = await codes.asked(tx, user_type=user_type.value, phone=number, ip_address=address, since=since)
+    in_flight = dt.timedelta(seconds=codes.IN_FLIGHT_S) * runtime.clock.scale
+    asked = await codes.asked(
+        tx,
+        user_type=user_type.value,
+        phone=number,
+        ip_address=address,
+        since=tx.now - otp.WINDOW,
+        in_flight_since=tx.now - in_flight,
+    )
     _refuse(otp.hit_by(asked, limits, now=tx.now))
 
 

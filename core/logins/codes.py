@@ -16,6 +16,7 @@ COLUMNS = """id, phone, user_type, code_hash, provider_reference, attempts, used
   provider_reference IS NULL AND CASE user_type WHEN 'customer' THEN NOT delivery_failed
     ELSE send_due_real_at IS NOT NULL AND send_attempts > 0 END AS may_be_sent"""
 PENDING = "id, phone, channel, expires_at, send_attempts"
+IN_FLIGHT_S = 30.0  # real: a customer's code without the provider's answer is older only when its process has died
 GRACE_S = 3.0  # real: the process that took the request sends it first
 HOLD_S = 20.0  # real: longer than both tries at the provider can take
 RETRY_S = 5.0  # real: after a failure, doubled each time
@@ -58,8 +59,13 @@ async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) ->
     await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
 
 
-async def asked(tx: Tx, *, user_type: str, phone: str, ip_address: str, since: dt.datetime) -> Asked:
-    """Read the requests that count against the limits: a phone's as this kind of user, and the address's."""
+async def asked(
+    tx: Tx, *, user_type: str, phone: str, ip_address: str, since: dt.datetime, in_flight_since: dt.datetime
+) -> Asked:
+    """Read the requests that count against the limits: a phone's as this kind of user, and the address's.
+
+    A customer's code that the provider has not answered counts as a refused number when it is newer than `in_flight_since`.
+    """
     by_phone = await tx.fetch(
         """SELECT created_at FROM otp_requests WHERE phone = $1 AND user_type = $2 AND created_at > $3
            AND NOT delivery_failed ORDER BY created_at""",
@@ -67,9 +73,9 @@ async def asked(tx: Tx, *, user_type: str, phone: str, ip_address: str, since: d
     )  # fmt: skip
     by_ip = await tx.fetch(
         """SELECT created_at, delivery_failed, number_refused
-             OR (user_type = 'customer' AND provider_reference IS NULL AND NOT delivery_failed) AS may_be_refused
+             OR (user_type = 'customer' AND provider_reference IS NULL AND NOT delivery_failed AND created_at > $3) AS may_be_refused
            FROM otp_requests WHERE ip_address = $1 AND created_at > $2 ORDER BY created_at""",
-        ip_address, since,
+        ip_address, since, in_flight_since,
     )  # fmt: skip
     return Asked(
         by_phone=tuple(row["created_at"] for row in by_phone),

@@ -74,7 +74,7 @@ class OtpAttemptsExceeded(DomainError):
 class Asked:
     """Earlier requests within the hour that count, oldest first.
 
-    `refused_by_ip` are those whose number the provider refused, and those that it has not answered yet.
+    `refused_by_ip` are those whose number the provider refused, and those whose answer is awaited.
     """
 
     by_phone: tuple[dt.datetime, ...]

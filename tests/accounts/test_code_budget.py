@@ -107,3 +107,17 @@ async def test_thirty_numbers_that_the_provider_refuses_end_the_address(world: W
         assert await limited(world, "otp_refused_numbers") > 0
         assert (await ask(device(world), good))["otp_request_id"]
     await forget_codes(world, good)
+
+
+async def test_codes_that_killed_processes_left_count_as_refused_numbers_for_30_seconds(world: World) -> None:
+    at_the_address = device(world)
+    address = at_the_address._http.headers["X-Forwarded-For"]
+    left = """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, created_at, expires_at)
+      SELECT gen_random_uuid(), '+62812' || n, $1, 'customer', 'sms', now() - make_interval(secs => $2), now()
+      FROM generate_series(1, $3) AS n"""
+    async with world.setting(otp_max_per_ip_per_hour=1_000):
+        await world.stack.sql(left, address, 31.0, REFUSED_NUMBERS)
+        assert (await ask(at_the_address, new_number()))["otp_request_id"]
+        await world.stack.sql(left, address, 1.0, REFUSED_NUMBERS)
+        await refused(ask(at_the_address, new_number()), 429, "OTP_RATE_LIMIT_IP")
+    await world.stack.sql("DELETE FROM otp_requests WHERE ip_address = $1", address)
