@@ -16,10 +16,12 @@ from core.flows import (
     session_end,
     session_timers,
 )
-from core.messages.rules import Draft, Mark, Placed
+from core.messages.rules import Draft, Mark, Placed, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Stage
+
+WRITE_EVERY_S = 0.01  # 15 messages of each party in the 0.15 s that a session has left, where the limit allows 30
 
 
 @pytest.fixture
@@ -107,10 +109,18 @@ def test_a_stranger_in_a_batch_is_refused_and_the_others_are_stored(chat: Chat) 
 
 
 async def _write_until_refused(chat: Chat, sender: Actor) -> list[Placed]:
+    """Send messages until the session has ended, and obey the rate limit as an app does; return what was stored.
+
+    The pause after each message lets the burst last for the whole test, so that both parties are writing when the session ends.
+    """
+    runtime = chat.stage.runtime
     stored: list[Placed] = []
     while True:
         try:
-            stored.append(await message_send.send_one(chat.stage.runtime, sender, chat.draft(sender)))
+            stored.append(await message_send.send_one(runtime, sender, chat.draft(sender)))
+            await runtime.clock.sleep(WRITE_EVERY_S)
+        except TooFast as refused:
+            await runtime.clock.sleep(refused.retry_after_seconds or 1)
         except SessionNotActive:
             return stored
 
