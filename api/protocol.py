@@ -6,8 +6,6 @@ then read and discarded for a moment, because closing at once would take the ans
 """
 
 import asyncio
-import resource
-from collections import Counter
 from typing import Any, cast
 
 import msgspec
@@ -17,24 +15,23 @@ from api import errors
 from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from api.gatekeeper import BODY_S, own_headers
 from core.base import logs, metrics
-from core.base.addresses import TrustedProxies, who_has
-from core.base.errors import Unavailable
+from core.base.connections import (
+    ALL,
+    HEADERS_S,
+    LINGER_S,
+    MAX_FIELDS,
+    MAX_HEAD,
+    ONE_ADDRESS,
+    WRITE_S,
+    Connections,
+)
+from core.base.errors import DomainError, Unavailable
 from core.base.ids import new_id
-from core.base.settings import Settings
 from core.bus.rate_limit import RateLimited
 from core.runtime import Runtime
 
-HEADERS_S = (
-    10.0  # real, as all here: from the connection, or the first byte of a later request, to the end of the headers
-)
-KEEP_ALIVE_S = 75
 BODY_GRACE_S = 5.0  # the application answers a late body first, after BODY_S
-MAX_HEAD = 65_536  # bytes of a request line and its headers
-MAX_FIELDS = 100
 MAX_PIPELINED = 16  # requests behind the one that is being answered
-LINGER_S = 1.0  # after a refusal
-WRITE_S = 20.0  # for a client to read on once 64 KiB of answers wait for it; behind them it holds a place in Admission
-SPARE_FILES = 256  # descriptors that are not connections of clients
 
 
 class OneWrite:
@@ -75,41 +72,7 @@ class OneWrite:
         self._transport.close()
 
 
-class Connections:
-    """Counts the open connections of a process, in all and for each peer that is not a trusted proxy."""
-
-    def __init__(self, settings: Settings) -> None:
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        room = files - SPARE_FILES if files != resource.RLIM_INFINITY else settings.http_connections
-        self._most = max(1, min(settings.http_connections, room))
-        self._most_of_one = settings.http_connections_per_address
-        self._proxies = TrustedProxies(settings.trusted_proxies)
-        self._open = 0
-        self._of: Counter[str] = Counter()
-
-    def add(self, host: str) -> type[Unavailable | RateLimited] | None:
-        """Count a new connection; `host` is empty for a Unix socket of this machine.
-
-        Returns the refusal when it is one too many; it must be removed all the same.
-        """
-        self._open += 1
-        network = who_has(host)
-        self._of[network] += 1
-        if self._open > self._most:
-            metrics.LIMITED.labels("http_connections").inc()
-            return Unavailable
-        if self._of[network] > self._most_of_one and host and not self._proxies.trusts(host):
-            metrics.LIMITED.labels("http_connections_per_address").inc()
-            return RateLimited
-        return None
-
-    def remove(self, host: str) -> None:
-        """Count a connection out."""
-        self._open -= 1
-        network = who_has(host)
-        self._of[network] -= 1
-        if self._of[network] <= 0:
-            del self._of[network]
+TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
 
 
 class HeadTooLarge(Exception):
@@ -133,7 +96,7 @@ class Connection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         too_many = self.counts.add(self._host)
         if too_many is not None:
-            self._refuse(refusal_of(too_many), retry_after_s=1)
+            self._refuse(refusal_of(TOO_MANY[too_many]), retry_after_s=1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count the connection out."""

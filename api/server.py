@@ -9,8 +9,9 @@ from typing import Any
 import uvicorn
 
 from api.apps import internal_app, public_app
-from api.protocol import KEEP_ALIVE_S, Connections, protocol_of
+from api.protocol import protocol_of
 from core.base import logs
+from core.base.connections import KEEP_ALIVE_S, Connections
 from core.base.process import raise_file_limit, settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease

@@ -23,6 +23,7 @@ from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.hub import Hub
 from realtime.message_batch import MOST_AT_ONCE, MessageBatch
+from realtime.protocol import Runner
 from realtime.socket import Sockets
 from realtime.watch import Watch
 
@@ -62,7 +63,7 @@ async def serve(settings: Settings) -> int:
         app.router.add_get(f"/ws/{path}", sockets.serve)
     app.router.add_get("/asyncapi.json", interface(settings))
     add_probes(app, runtime)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=30)
+    runner = Runner(app, runtime)
     await runner.setup()
     site = web.TCPSite(runner, settings.realtime_host, settings.realtime_port, backlog=4096)
     try:

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from tests.access.wire import ask
+from tests.raw_http import code_of, sent
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
@@ -23,41 +24,6 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """Connections."""
     async with aiohttp.ClientSession() as made:
         yield made
-
-
-async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) -> bytes:
-    """Send parts over one connection and return everything that came back before the service closed it."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-    async def send() -> None:
-        try:
-            for part in parts:
-                writer.write(part)
-                await writer.drain()
-                await asyncio.sleep(pause)
-        except ConnectionError:
-            return
-
-    sending = asyncio.create_task(send())
-    got = b""
-    try:
-        async with asyncio.timeout(timeout):
-            while part := await reader.read(65_536):
-                got += part
-    except ConnectionError:
-        pass
-    finally:
-        sending.cancel()
-        writer.close()
-    return got
-
-
-def code_of(raw: bytes) -> tuple[int, str]:
-    """Status and code of an answer."""
-    head, _, body = raw.partition(b"\r\n\r\n")
-    assert b"x-request-id: " in head
-    assert b"x-server-time: " in head
-    return int(head.split()[1]), json.loads(body)["error"]["code"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from api.protocol import Connections
 from core.base import settings
 from core.base.addresses import TrustedProxies
-from core.bus.rate_limit import RateLimited
+from core.base.connections import ONE_ADDRESS, Connections
 
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 URLS = {"DATABASE_URL": "postgresql://h/d", "REDIS_URL": "redis://h"}
@@ -51,7 +50,7 @@ def test_ipv4_proxy_on_a_listener_of_both_families_is_trusted() -> None:
 
 def test_connections_of_an_ipv6_network_are_counted_together() -> None:
     counts = Connections(settings.read({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
-    assert [counts.add(f"2001:db9::{n}") for n in (1, 2, 3)] == [None, None, RateLimited]
+    assert [counts.add(f"2001:db9::{n}") for n in (1, 2, 3)] == [None, None, ONE_ADDRESS]
     assert counts.add("2001:db9:0:1::1") is None
     counts.remove("2001:db9::3")
     counts.remove("2001:db9::2")

@@ -1,0 +1,241 @@
+"""HTTP/1.1 connections of the realtime listener until they become WebSockets: bounds of time, size and number.
+
+How this works: aiohttp closes idle connections, and nothing else. This subclass of its connection adds the bounds of the public
+listener (core/base/connections.py): headers that are complete in time, answers that are read in time, and as many connections as the
+process and the address may have. From the upgrade on a socket has bounds of its own, and nothing here counts it.
+"""
+
+import asyncio
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.http import WebSocketReader
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import StreamReader
+
+from core.base import ids, logs, metrics
+from core.base.clock import as_text
+from core.base.connections import (
+    ALL,
+    HEADERS_S,
+    KEEP_ALIVE_S,
+    LINGER_S,
+    MAX_FIELDS,
+    MAX_HEAD,
+    ONE_ADDRESS,
+    WRITE_S,
+    Connections,
+)
+from core.base.errors import Unavailable
+from core.bus.rate_limit import RateLimited
+from core.runtime import Runtime
+from realtime.admission import Refusal
+
+# Descriptors for the database, Redis and files. Sockets and connections share the others, and sockets leave some to the probes.
+LAST_FILES = 50
+
+TOO_MANY = {
+    ALL: Refusal(status=503, code=Unavailable.code, message=Unavailable.message, retry_after_seconds=1),
+    ONE_ADDRESS: Refusal(status=429, code=RateLimited.code, message=RateLimited.message, retry_after_seconds=1),
+}
+LATE = Refusal(status=408, code="REQUEST_TIMEOUT", message="The request did not arrive in time.")
+TOO_LARGE = Refusal(
+    status=431,
+    code="HEADERS_TOO_LARGE",
+    message="Send at most 100 header fields, 64 KiB of headers, and lines of 8,190 bytes.",
+)
+MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
+
+log = logs.get("realtime")
+
+
+class HttpConnection(web.RequestHandler):
+    """One connection of the listener, counted from its beginning until it closes or becomes a WebSocket."""
+
+    __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_host", "_refused", "_runtime", "_unread")
+
+    def __init__(self, manager: web.Server, *, runtime: Runtime, counts: Connections, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._runtime = runtime
+        self._counts = counts
+        self._host = ""
+        self._counted = self._refused = False
+        self._head_size = 0  # bytes that came since the last request's headers were complete, without its body
+        self._body: StreamReader | None = None  # of the last request
+        self._due: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; the first headers are due."""
+        super().connection_made(transport)
+        assert self.transport is not None
+        peer = transport.get_extra_info("peername")
+        self._host = str(peer[0]) if peer else ""
+        self._counted = True
+        too_many = self._counts.add(self._host)
+        if transport.get_extra_info("socket").fileno() >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - LAST_FILES:
+            metrics.LIMITED.labels("socket_files").inc()
+            self._refused = True
+            self.transport.abort()
+            return
+        # Any unread byte pauses writing, which starts the timer.
+        self.transport.set_write_buffer_limits(high=0)
+        self._due = self._loop.call_later(HEADERS_S, self._headers_are_late, self.transport)
+        if too_many is not None:
+            self._refuse(TOO_MANY[too_many], self.transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Stop counting the connection."""
+        self._leave()
+        self._not_due()
+        super().connection_lost(exc)
+
+    def set_parser(self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None) -> None:
+        """Become a WebSocket, which has its own bounds."""
+        self._leave()
+        self._not_due()
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits()
+        super().set_parser(parser, data_received_cb)
+
+    def _leave(self) -> None:
+        """Stop counting; what the client has not read is no longer watched here."""
+        if self._counted:
+            self._counted = False
+            self._counts.remove(self._host)
+        self._read_on()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, unless the connection was refused. Headers that are not complete are due."""
+        if self._upgraded:
+            super().data_received(data)
+            return
+        if self._refused:
+            return
+        before = self._request_count
+        super().data_received(data)
+        if self._request_count != before:
+            self._not_due()
+            self._head_size = 0
+            self._body = self._messages[-1][1]
+        elif self._body is None or self._body.is_eof():
+            self._head_grows(len(data))
+
+    def _head_grows(self, size: int) -> None:
+        self._head_size += size
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        if self._head_size > MAX_HEAD:
+            metrics.LIMITED.labels("http_headers").inc()
+            self._refuse(TOO_LARGE, transport)
+        elif self._due is None and self._head_size and not self._request_in_progress:
+            self._due = self._loop.call_later(HEADERS_S, self._headers_are_late, transport)
+
+    def _headers_are_late(self, transport: asyncio.Transport) -> None:
+        self._due = None
+        metrics.LIMITED.labels("http_headers_seconds").inc()
+        if self._head_size:
+            self._refuse(LATE, transport)
+        else:
+            transport.close()
+
+    def _not_due(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def pause_writing(self) -> None:
+        """Give a client WRITE_S seconds to read what it was sent."""
+        super().pause_writing()
+        if self._counted and self._unread is None and self.transport is not None:
+            self._unread = self._loop.call_later(WRITE_S, self._is_not_read, self.transport)
+
+    def resume_writing(self) -> None:
+        """The client has read everything."""
+        super().resume_writing()
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _is_not_read(self, transport: asyncio.Transport) -> None:
+        self._unread = None
+        metrics.LIMITED.labels("http_write_seconds").inc()
+        transport.abort()  # `close` would wait for the client to read
+
+    def _refuse(self, refusal: Refusal, transport: asyncio.Transport) -> None:
+        """Answer with a refusal, discard what still comes for a moment, and close."""
+        self._refused = True
+        self._not_due()
+        content, headers = self._answer_to(refusal)
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        transport.write(
+            f"HTTP/1.1 {refusal.status} \r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+            f"Connection: close\r\n{head}\r\n".encode()
+            + content
+        )
+        transport.write_eof()
+        self._due = self._loop.call_later(LINGER_S, transport.close)
+
+    def _answer_to(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:
+        """Count and log a refusal; return the body and the headers that are ours."""
+        metrics.REFUSALS.labels(refusal.code).inc()
+        error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
+        headers = {"X-Server-Time": as_text(self._runtime.now()), "X-Request-Id": ids.new_id()}
+        if refusal.retry_after_seconds is not None:
+            error["retry_after_seconds"] = refusal.retry_after_seconds
+            headers["Retry-After"] = str(refusal.retry_after_seconds)
+        logs.write_line(
+            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
+             "address": self._host, "request_id": headers["X-Request-Id"]},
+            at=self._runtime.clock.real_now(),
+        )  # fmt: skip
+        return msgspec.json.encode({"error": error}), headers
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what the parser refuses with the one error body, and without a traceback in the log."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        large = isinstance(exc, LineTooLong) or "Too many headers" in (message or "")
+        if large:
+            metrics.LIMITED.labels("http_headers").inc()
+        refusal = TOO_LARGE if large else MALFORMED
+        content, headers = self._answer_to(refusal)
+        answer = web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
+        answer.force_close()
+        return answer
+
+
+class HttpServer(web.Server):
+    """Makes an HttpConnection of each connection."""
+
+    def __init__(self, made: web.Server, runtime: Runtime, counts: Connections) -> None:
+        super().__init__(made.request_handler, request_factory=made.request_factory, **made._kwargs)
+        self._runtime = runtime
+        self._counts = counts
+
+    def __call__(self) -> HttpConnection:
+        """Return the protocol of a new connection."""
+        return HttpConnection(self, loop=self._loop, runtime=self._runtime, counts=self._counts, **self._kwargs)
+
+
+class Runner(web.AppRunner):
+    """Runs an application over such connections."""
+
+    def __init__(self, app: web.Application, runtime: Runtime) -> None:
+        super().__init__(
+            app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS
+        )
+        self._runtime = runtime
+        self._counts = Connections(runtime.settings)
+
+    async def _make_server(self) -> web.Server:
+        return HttpServer(await super()._make_server(), self._runtime, self._counts)

@@ -1,0 +1,39 @@
+"""HTTP/1.1 by hand, for clients that break its rules."""
+
+import asyncio
+import json
+
+
+async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) -> bytes:
+    """Send parts over one connection and return everything that came back before the service closed it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def send() -> None:
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause)
+        except ConnectionError:
+            return
+
+    sending = asyncio.create_task(send())
+    got = b""
+    try:
+        async with asyncio.timeout(timeout):
+            while part := await reader.read(65_536):
+                got += part
+    except ConnectionError:
+        pass
+    finally:
+        sending.cancel()
+        writer.close()
+    return got
+
+
+def code_of(raw: bytes) -> tuple[int, str]:
+    """Status and code of an answer."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"x-request-id: " in head.lower()
+    assert b"x-server-time: " in head.lower()
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
