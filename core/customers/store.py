@@ -13,9 +13,12 @@ from core.storage.records import as_dict, one
 COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
 
 
+# Anonymous rows that may join an account within a day: a person signs in a few times a day, a tester some dozens of times.
+JOINS_A_DAY = 50
 NEWEST = 20  # anonymous rows of an account that count without a payment
 # The caller's ids, beside their own (contract 3): of each account in $1 the anonymous rows that joined it last, and every
-# one with a payment that is pending or was paid. Anonymous rows are free to make, so all of them would have no bound.
+# one with a payment that is pending or was paid. Anonymous rows are free to make, so all of them would have no bound. The search
+# for payments looks at each row that has joined, which JOINS_A_DAY bounds.
 JOINED_IDS = f"""SELECT o.owner::text, ids.id::text FROM unnest($1::uuid[]) AS o(owner) CROSS JOIN LATERAL (
     (SELECT id FROM customers WHERE account_belongs_to = o.owner ORDER BY joined_real_at DESC NULLS LAST LIMIT {NEWEST})
     UNION
@@ -113,6 +116,20 @@ async def upgrade(tx: Tx, customer_id: str, identity: Identity) -> Customer:
         customer_id, identity.value, identity.email,
     )  # fmt: skip
     return Customer(**as_dict(row))
+
+
+async def may_join_at(tx: Tx, account_id: str) -> dt.datetime | None:
+    """Return the real time at which another row may join an account that has had JOINS_A_DAY; None: now.
+
+    The account is locked (by_identity), so that the count is exact.
+    """
+    return await tx.fetchval(
+        f"""SELECT joined_real_at + interval '1 day' FROM (
+              SELECT joined_real_at FROM customers WHERE account_belongs_to = $1
+              ORDER BY joined_real_at DESC NULLS LAST OFFSET {JOINS_A_DAY - 1} LIMIT 1) AS earliest
+            WHERE joined_real_at > clock_timestamp() - interval '1 day'""",
+        account_id,
+    )
 
 
 async def join(tx: Tx, anonymous_id: str, *, account_id: str) -> None:

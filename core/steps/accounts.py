@@ -1,9 +1,11 @@
 """Signs a customer in with something that was proven: the four cases (specification, Authentication-related; contract 3)."""
 
+import math
 from typing import Any
 
-from core.base import ids, logs
+from core.base import ids, logs, metrics
 from core.base.actor import Actor, UserType
+from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.customers.rules import Identity, resolve
 from core.customers.store import Customer
@@ -33,6 +35,9 @@ async def sign_in(
 
     `caller` is who the request's Bearer names; only a living anonymous customer counts. When they join an account, all their
     auth sessions end; when they are upgraded, all but the caller's.
+
+    Raises RateLimited when too many anonymous rows have joined the account: each makes reads of the account longer. A sign-in
+    without a Bearer joins nothing and is never refused for it.
     """
     await customers.hold_identity(tx, identity)
     anonymous = await _anonymous(tx, caller)
@@ -43,6 +48,7 @@ async def sign_in(
         if identity.email is not None and identity.email != known.email:
             customer = await customers.set_email(tx, known.id, identity.email)
         if anonymous is not None:
+            await _check_joins(runtime, tx, known.id)
             await customers.join(tx, anonymous.user_id, account_id=known.id)
             await login_steps.revoke(tx, user_id=anonymous.user_id)
             tx.signal(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
@@ -56,6 +62,14 @@ async def sign_in(
         runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device, opening=opening
     )
     return issued, customer
+
+
+async def _check_joins(runtime: Runtime, tx: Tx, account_id: str) -> None:
+    again_at = await customers.may_join_at(tx, account_id)
+    if again_at is not None:
+        metrics.LIMITED.labels("account_joins").inc()
+        wait = (again_at - runtime.clock.real_now()).total_seconds()
+        raise RateLimited(retry_after_seconds=max(1, math.ceil(wait)))
 
 
 async def _anonymous(tx: Tx, caller: Actor | None) -> AuthSession | None:

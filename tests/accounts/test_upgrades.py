@@ -2,20 +2,20 @@
 
 import pytest
 
-from core.customers.store import NEWEST
+from core.customers.store import JOINS_A_DAY, NEWEST
 from tests.accounts.outside import IdentityServer
-from tests.accounts.people import anonymous, by_identity, device, keep, me_status, new_subject, raw
+from tests.accounts.people import all_at_once, anonymous, by_identity, device, keep, me_status, new_subject, raw
 from tests.realtime.bare import bare_and_known, token_like
 from tests.stack import World, new_id, within
-from tools.client import Client
+from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 
 REQUESTS = "/api/client/payment/requests"
-# Many rows that joined an account, one each second, the last one now; `paid` of them, the first ones, have a payment.
+# Many rows that joined an account, one each hour, the last one an hour ago; `paid` of them, the first ones, have a payment.
 JOINED = """WITH made AS (
     INSERT INTO customers (id, is_anonymous, account_belongs_to, joined_real_at, created_at)
-    SELECT gen_random_uuid(), true, $1::text::uuid, clock_timestamp() - n * interval '1 second', now() FROM generate_series(1, $2::int) n
+    SELECT gen_random_uuid(), true, $1::text::uuid, clock_timestamp() - n * interval '1 hour', now() FROM generate_series(1, $2::int) n
     RETURNING id, joined_real_at)
   INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, is_first_session_discount, is_extension, mode, status, created_at, expires_at)
   SELECT gen_random_uuid(), id, 12000, 12, false, false, 'chat', CASE WHEN place <= $3 THEN 'pending' ELSE 'expired' END, now(), now() + interval '20 minutes'
@@ -67,6 +67,39 @@ async def test_an_account_has_its_newest_rows_and_all_with_a_payment(world: Worl
     assert len(expired) == 5
     assert {(await raw(client, "GET", f"{REQUESTS}/{row['id']}"))[0] for row in expired} == {404}
     assert await ids_of(world, client) == NEWEST + 1 + len(paid)
+
+
+async def test_a_row_over_the_joins_of_a_day_is_429_and_joins_after_it(
+    world: World, provider_a: IdentityServer
+) -> None:
+    subject = new_subject()
+    account = keep(device(world), await by_identity(device(world), provider_a, subject))
+    owner = account.user["id"]
+    await world.stack.sql(
+        """INSERT INTO customers (id, is_anonymous, account_belongs_to, joined_real_at, created_at)
+           SELECT gen_random_uuid(), true, $1::text::uuid, clock_timestamp() - n * interval '1 minute', now()
+           FROM generate_series(1, $2::int) n""",
+        owner,
+        JOINS_A_DAY - 1,
+    )
+    fresh = [await anonymous(world) for _ in range(4)]
+    answers = await all_at_once([by_identity(client, provider_a, subject) for client in fresh])
+    refused = [answer for answer in answers if isinstance(answer, Refused)]
+    assert [(one.status, one.code) for one in refused] == [(429, "RATE_LIMITED")] * 3
+    hours = refused[0].body["error"]["retry_after_seconds"] / 3600
+    assert 22 < hours < 24  # the first of them joined 49 minutes ago
+    joined = "SELECT count(*) AS n FROM customers WHERE account_belongs_to = $1::text::uuid"
+    assert (await world.stack.sql(joined, owner))[0]["n"] == JOINS_A_DAY
+    # The account itself can sign in on any device, and the refused stay who they are.
+    assert (await by_identity(device(world), provider_a, subject))["customer"]["id"] == owner
+    turned_away = next(client for client, answer in zip(fresh, answers, strict=True) if isinstance(answer, Refused))
+    assert await me_status(turned_away) == 200
+    await world.stack.sql(
+        """UPDATE customers SET joined_real_at = joined_real_at - interval '1 day'
+           WHERE account_belongs_to = $1::text::uuid""",
+        owner,
+    )
+    assert (await by_identity(turned_away, provider_a, subject))["customer"]["id"] == owner
 
 
 async def ids_of(world: World, client: Client) -> int:
