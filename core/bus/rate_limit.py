@@ -14,6 +14,7 @@ advances, which last a second: the higher, the cheaper.
 import asyncio
 import math
 from collections import OrderedDict
+from fractions import Fraction
 
 import attrs
 import redis.asyncio as redis_asyncio
@@ -33,6 +34,7 @@ ADVANCE_S = 1.0
 SET_BACK_S = 5.0  # real; no order of questions and no difference of clocks that are kept comes near
 AT_ONCE = 500
 KEPT = 50_000  # buckets of this process
+HOUR_US = 3_600_000_000
 log = logs.get("rate_limit")
 
 # KEYS: the buckets of each question in turn. ARGV: now (µs), real seconds a service second, how far back (µs) a clock is
@@ -92,7 +94,10 @@ class RateLimited(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Limit:
-    """A bucket's rate, in requests a minute of service time, and its size. `name` labels the metric."""
+    """A bucket's rate, in requests a minute of service time, and its size. `name` labels the metric.
+
+    In a time of T microseconds, its end not included, at most `burst` + ceil(T / `interval`) - 1 requests are granted.
+    """
 
     name: str
     per_minute: float
@@ -118,6 +123,13 @@ class Limit:
         return Limit(name=name, per_minute=self.per_minute * factor, burst=self.burst * factor)
 
 
+def hourly_limit(name: str, most: int) -> Limit:
+    """Return a limit that grants at most `most` requests in any hour of service time: about half at once, the rest evenly."""
+    refilled = Limit(name=name, per_minute=max(1, most // 2) / 60, burst=1)
+    within_the_hour = math.ceil(Fraction(HOUR_US, refilled.interval)) - 1
+    return attrs.evolve(refilled, burst=most - within_the_hour)
+
+
 @attrs.frozen
 class Charge:
     """A bucket: its limit, and the user or address that it belongs to."""
@@ -134,10 +146,10 @@ class Charge:
 Charges = tuple[Charge, ...]
 
 
-def charges_of_address(limit: Limit, host: str) -> Charges:
-    """Return the buckets of a client's address. An IPv6 /48 block has ten times as much as each /64 in it."""
+def charges_of_address(limit: Limit, host: str, *, wider: Limit | None = None) -> Charges:
+    """Return the buckets of a client's address. An IPv6 /48 block has ten times as much as each /64 in it, or `wider`."""
     own, *blocks = networks_of(host)
-    wider = limit.times(10, name=f"{limit.name}_block")
+    wider = wider or limit.times(10, name=f"{limit.name}_block")
     return Charge(limit, own), *(Charge(wider, block) for block in blocks)
 
 

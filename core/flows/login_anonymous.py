@@ -4,7 +4,7 @@ from typing import Any
 
 from core.base import ids, metrics
 from core.base.actor import UserType
-from core.bus.rate_limit import Limit, RateLimited, charges_of_address
+from core.bus.rate_limit import RateLimited, charges_of_address, hourly_limit
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.logins.issued import Tokens
@@ -15,13 +15,15 @@ from core.steps import tokens
 async def sign_in_anonymously(runtime: Runtime, *, device: dict[str, Any], ip_address: str) -> tuple[Tokens, Customer]:
     """Create a customer without a name and open an auth session for the device.
 
-    Raises RateLimited above `anonymous_max_per_address_per_hour`: each account has a request bucket of its own.
+    Raises RateLimited above `anonymous_max_per_address_per_hour`, which holds for any hour: each account has a request bucket
+    of its own.
     """
     most = runtime.config.number("anonymous_max_per_address_per_hour")
     if most == 0:
         metrics.LIMITED.labels("anonymous").inc()
         raise RateLimited(retry_after_seconds=3_600)
-    await runtime.charge(charges_of_address(Limit(name="anonymous", per_minute=most / 60, burst=most), ip_address))
+    limit, wider = hourly_limit("anonymous", most), hourly_limit("anonymous_block", 10 * most)
+    await runtime.charge(charges_of_address(limit, ip_address, wider=wider))
     async with runtime.transaction() as tx:
         customer = await customers.create_anonymous(tx, ids.new_id())
         issued = await tokens.issue(

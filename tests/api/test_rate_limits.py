@@ -291,7 +291,7 @@ async def test_anonymous_sign_ins_of_an_address_are_limited_by_the_hour(stack: S
         for _ in range(3):
             assert await client.call("POST", "/api/shared/auth/anonymous", headers=address)
         error = await refused(client.call("POST", "/api/shared/auth/anonymous", headers=address), 429, "RATE_LIMITED")
-        assert 60 <= error["retry_after_seconds"] <= 1_200
+        assert 3_500 < error["retry_after_seconds"] <= 3_600  # three in any hour, whatever their times
         assert await client.call("POST", "/api/shared/auth/anonymous", headers={"X-Forwarded-For": an_address()})
 
 

@@ -21,8 +21,10 @@ from core.bus.rate_limit import (
     RateLimited,
     _Question,
     charges_of_address,
+    hourly_limit,
 )
 
+HOUR = 3_600_000_000  # µs
 NOW = 1_800_000_000_000_000  # µs; as large as real ones, where a float's steps are a quarter of one
 SET_BACK = 5_000_000
 # µs since the one before; below nothing: it was asked first and is heard second, or another clock is behind, or set back.
@@ -183,6 +185,52 @@ def test_limit_of_less_than_one_a_minute_counts_by_the_hour(limits: RateLimit) -
     limit = Limit(name="hourly", per_minute=10 / 60, burst=10)
     assert [judged(limits, limit, "a", NOW) for _ in range(10)] == [1] * 10
     assert judged(limits, limit, "a", NOW) == -360_000_000
+
+
+@given(
+    st.one_of(st.integers(1, 12), st.sampled_from([25, 3_000, 1_000_000])),
+    st.lists(
+        st.one_of(st.integers(0, 2), st.integers(0, HOUR // 10), st.integers(HOUR // 2 - 2, HOUR + 2)), max_size=80
+    ),
+)
+def test_hourly_limit_grants_at_most_its_number_in_any_hour(most: int, gaps: list[int]) -> None:
+    limit, process, now, granted = hourly_limit("hourly", most), a_process(), NOW, []
+    for gap in gaps:
+        now += gap
+        for _ in range(3):
+            if judged(process, limit, "a", now) == 1:
+                granted.append(now)
+    assert all(late - early >= HOUR for early, late in zip(granted, granted[most:], strict=False))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 10, 60, 1_001, 3_000])
+def test_hourly_limit_grants_its_whole_number_within_an_hour(most: int) -> None:
+    limit, process, now, granted = hourly_limit("hourly", most), a_process(), NOW, 0
+    while now < NOW + HOUR:  # a client that comes again as soon as it may
+        answer = judged(process, limit, "a", now)
+        granted, now = (granted + 1, now) if answer == 1 else (granted, now - answer)
+    assert granted == most
+
+
+@given(st.integers(1, 10_000_000))
+@example(59_999)
+@example(9_999_999)
+def test_hourly_limit_has_its_bound_by_arithmetic(most: int) -> None:
+    limit = hourly_limit("hourly", most)
+    assert limit.burst + math.ceil(Fraction(HOUR, limit.interval)) - 1 == most
+    assert limit.burst > 0.49 * most
+
+
+@given(LIMITS, st.lists(st.integers(0, 120_000_000), max_size=80))
+def test_bucket_grants_its_burst_and_the_intervals_of_any_time(limit: Limit, gaps: list[int]) -> None:
+    process, now, granted = a_process(), NOW, []
+    for gap in gaps:
+        now += gap
+        if judged(process, limit, "a", now) == 1:
+            granted.append(now)
+    for first, at in enumerate(granted):
+        for last in range(first, len(granted)):
+            assert last - first + 1 <= limit.burst + (granted[last] - at) // limit.interval
 
 
 def test_the_refusal_is_429_rate_limited() -> None:
