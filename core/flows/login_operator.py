@@ -101,7 +101,7 @@ async def verify_second_factor(
                 raise LoginTokenInvalid
             if not login_token.is_of_password(keys, read, operator.password_hash):
                 raise LoginTokenInvalid
-            if await logins.lock_auth_session(tx, read.auth_session_id) is not None:
+            if await logins.exists(tx, read.auth_session_id):
                 raise LoginTokenInvalid  # used: it has opened its auth session
             if await _use(runtime, tx, operator, code=code, recovery_code=recovery_code):
                 await lockout.note_sign_in(tx, attempt)

@@ -62,6 +62,11 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     return AuthSession(**values)
 
 
+async def exists(reader: Reader, auth_session_id: str) -> bool:
+    """Return whether a device has been opened, living or ended, without locking it."""
+    return await reader.fetchval("SELECT 1 FROM auth_sessions WHERE id = $1", auth_session_id) is not None
+
+
 async def rotate(
     tx: Tx,
     auth_session_id: str,

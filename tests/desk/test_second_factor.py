@@ -1,8 +1,11 @@
 """The second factor of operators: setting it up, signing in with it, and what needs a fresh code."""
 
+import asyncio
+import random
 import time
 from typing import Any
 
+import asyncpg
 import pytest
 
 from core.operators import login_token, totp
@@ -445,3 +448,33 @@ async def test_failed_sign_ins_are_logged_with_the_address_and_without_the_email
     assert "LOGIN_INVALID" in found[0]
     assert "TOTP_INVALID" in found[1]
     assert not any(secret in line for line in found for secret in (me.email, WRONG, "000000", ROOT_PASSWORD))
+
+
+async def test_used_login_token_is_refused_without_waiting_for_the_auth_session_it_opened(world: World) -> None:
+    me = await an_enrolled_operator(world, {})
+    device = from_an_address(world)
+    token = await me.password_right(device)
+    keep(device, await verify(device, token, code=me.code(1)))
+    connection = await asyncpg.connect(world.stack.database_url)
+    try:
+        async with connection.transaction():  # as a change of the password does: auth sessions first, then the operator
+            locked = "SELECT 1 FROM auth_sessions WHERE user_id = $1::text::uuid ORDER BY id FOR UPDATE"
+            await connection.execute(locked, me.id)
+            async with asyncio.timeout(within(2)):
+                await refused(verify(from_an_address(world), token, code=me.code(0)), 401, "LOGIN_TOKEN_INVALID")
+            await connection.execute("SELECT 1 FROM control_center_users WHERE id = $1::text::uuid FOR UPDATE", me.id)
+    finally:
+        await connection.close()
+
+
+async def test_used_login_tokens_and_wrong_codes_together_never_block_each_other(world: World) -> None:
+    me = await an_enrolled_operator(world, {})
+    device = from_an_address(world)
+    token = await me.password_right(device)
+    keep(device, await verify(device, token, code=me.code(1)))
+    async with world.setting(cc_login_max_attempts=1_000, cc_login_max_attempts_everywhere=1_000):
+        calls = [verify(from_an_address(world), token, code="000000") for _ in range(40)]
+        calls += [device.post(f"{AUTH}/step-up", {"code": "000000"}) for _ in range(40)]
+        random.shuffle(calls)
+        seen = await at_once(len(calls), lambda n: calls[n])
+    assert sorted(seen) == [(400, "TOTP_INVALID")] * 40 + [(401, "LOGIN_TOKEN_INVALID")] * 40
