@@ -75,7 +75,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def fast_stack() -> Iterator[Stack]:
-    """A service at sixty times the speed; silence of mitras is not judged, unless a test asks for it."""
+    """A service at sixty times the speed."""
     # At this speed an operator's sign-in would end after 12 minutes of the tests.
     made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720", **FAST_TALKERS)
     yield made
@@ -95,7 +95,7 @@ async def world(stack: Stack) -> AsyncIterator[World]:
 async def fast_world(fast_stack: Stack) -> AsyncIterator[World]:
     """The people of a test, at sixty times the speed."""
     made = World(fast_stack)
-    await made.config("require_mitra_ping", False)
+    await made.scale_silence()
     yield made
     await made.leave_searches()
     await made.close()

@@ -25,6 +25,7 @@ PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
 CADENCE_S = 30  # of heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
+STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
 QUIET_S = 0.06  # for the yardstick, with nobody else on the machine
 # Paid requests of these customers that still look for a mitra.
 SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
@@ -163,10 +164,12 @@ class Stack(Service):
 class World:
     """The people of one test. Its mitras go offline when it ends, so that no other test's blast finds them."""
 
-    def __init__(self, stack: Stack, *, heartbeats: bool = False) -> None:
+    def __init__(self, stack: Stack, *, heartbeats: bool = True) -> None:
         """Make a world; with `heartbeats` the phone of each mitra sends them over REST until the test ends."""
         self.stack = stack
-        self._heartbeats: list[asyncio.Task[None]] | None = [] if heartbeats else None
+        self._has_heartbeats = heartbeats
+        self._cadence_s = CADENCE_S / stack.scale  # real seconds
+        self._heartbeats: dict[str, asyncio.Task[None]] = {}
         self.clients: list[Client] = []
         self.mitras: list[Client] = []
         self._operator: Client | None = None
@@ -203,15 +206,29 @@ class World:
         self.mitras.append(made)
         if online:
             await made.post("/api/mitra/status/online")
-            if self._heartbeats is not None:
-                self._heartbeats.append(asyncio.create_task(self._send_heartbeats(made)))
+        if self._has_heartbeats:
+            self._heartbeats[made.user["id"]] = asyncio.create_task(self._send_heartbeats(made))
         return made
 
     async def _send_heartbeats(self, mitra: Client) -> None:
-        while True:
-            await asyncio.sleep(CADENCE_S / self.stack.scale)
+        """Send a heartbeat at the app's cadence, whether the mitra is online or not: the service refuses those offline."""
+        while not mitra._http.closed:
+            await asyncio.sleep(self._cadence_s)
             with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
                 await mitra.post("/api/mitra/status/heartbeat")
+
+    def stop_heartbeats(self, mitra: Client) -> None:
+        """Let a mitra's phone send nothing by itself from now on."""
+        self._heartbeats.pop(mitra.user["id"]).cancel()
+
+    async def scale_silence(self) -> None:
+        """Let mitras of a fast service be silent for as many real seconds as in production.
+
+        Heartbeats, restarts and the leases of processes take real time, so at sixty times the speed a phone would count as
+        silent after one late heartbeat.
+        """
+        self._cadence_s = CADENCE_S
+        await self.config("mitra_stale_after_seconds", int(STALE_AFTER_S * self.stack.scale))
 
     async def config(self, key: str, value: Any) -> None:
         """Set a configuration row."""
@@ -303,7 +320,7 @@ class World:
     async def close(self) -> None:
         """Send everybody home; the books must be right."""
         try:
-            for task in self._heartbeats or ():
+            for task in self._heartbeats.values():
                 task.cancel()
             for mitra in self.mitras:
                 operator = await self.operator()

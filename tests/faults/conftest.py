@@ -25,7 +25,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 async def people(calm: Service) -> AsyncIterator[World]:
     """The people of a test; in the end the networks are well again, and the books are right."""
-    made = World(calm, heartbeats=True)
+    made = World(calm)
     yield made
     for server in ("postgres", "redis"):
         await calm.network(server, Mode.PASS)

@@ -30,7 +30,7 @@ def five() -> Iterator[Service]:
 @pytest.fixture
 async def crowd(five: Service) -> AsyncIterator[World]:
     """The people of a test; a mitra may have many sessions."""
-    made = World(five, heartbeats=True)
+    made = World(five)
     await made.config("max_customers_per_mitra", 40)
     yield made
     for key in five.nodes:

@@ -15,7 +15,7 @@ import pytest
 from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
-from tests.stack import World, new_id
+from tests.stack import STALE_AFTER_S, World, new_id
 from tools.client import Client
 from tools.phone import Phone
 
@@ -63,7 +63,7 @@ JOBS = (
 # What a paid session also writes: if it is lost, it is written again or nobody misses it.
 BESIDE = (
     "(INTO|UPDATE) (auth_sessions|mitra_online_logs|otp_requests|app_config|operator_|operators|customers|mitras"
-    "|service_clock|service_processes)"
+    "|service_clock|service_processes|mitra_online_status SET last_heartbeat_at)"
 )
 
 
@@ -79,8 +79,7 @@ def service() -> Iterator[Service]:
 async def world(service: Service) -> AsyncIterator[World]:
     """The people of a test. No search ends by itself: a death costs minutes here."""
     made = World(service)
-    # 45 s of silence are 2 s here, shorter than the lease of a process: test_presence.py judges silence through deaths.
-    await made.config("require_mitra_ping", False)
+    await made.scale_silence()
     await made.config("searching_timeout_minutes", 1000)
     await made.config("pairing_blast_timeout_seconds", 3600)
     await made.config("extension_timeout_seconds", 3600)
@@ -365,11 +364,12 @@ async def test_the_jobs_process_dies_at_each_timer(world: World, service: Servic
         "SELECT id::text FROM chat_sessions WHERE status = 'active' AND mitra_id = $1::uuid", mitra.user["id"]
     )
     await cast.finish([row["id"] for row in active])
+    world.stop_heartbeats(mitra)
     await die_at(
         service,
         "jobs",
         when,
-        [(at["a silent mitra is taken offline"], lambda: world.config("require_mitra_ping", True))],
+        [(at["a silent mitra is taken offline"], lambda: world.config("mitra_stale_after_seconds", STALE_AFTER_S))],
     )
     logs = "SELECT count(*)::int FROM mitra_online_logs WHERE mitra_id = $1::uuid AND status = 'offline'"
     await world.until(lambda: stack.sql(logs, mitra.user["id"]), lambda rows: rows[0][0] == 1)

@@ -28,7 +28,7 @@ def gateway_stack(played: PlayedGateway) -> Iterator[Stack]:
 async def people(gateway_stack: Stack, played: PlayedGateway) -> AsyncIterator[World]:
     """The people of a test; the gateway behaves again when it ends."""
     made = World(gateway_stack)
-    await made.config("require_mitra_ping", False)
+    await made.scale_silence()
     await made.config("payment_session_timeout_minutes", 1_440)  # 24 real minutes: a test says itself when one is due
     yield made
     played.behave()

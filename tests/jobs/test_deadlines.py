@@ -181,6 +181,7 @@ async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_i
 async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> None:
     _, _, ids = await sessions(crowd, 3)
     silent = await crowd.mitra("Bima")
+    crowd.stop_heartbeats(silent)
     search = (await crowd.paid(await crowd.customer()))["session_id"]
     requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
     assert [item["session_id"] for item in requests["items"]] == [search]

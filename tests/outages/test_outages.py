@@ -35,8 +35,7 @@ def own_stack() -> Iterator[Stack]:
 async def people(own_stack: Stack) -> AsyncIterator[World]:
     """The people of a test."""
     made = World(own_stack)
-    # 45 s of silence are 0.75 s here, shorter than the lease of a process: faults/test_presence.py judges silence through outages.
-    await made.config("require_mitra_ping", False)
+    await made.scale_silence()
     await made.config("searching_timeout_minutes", 60)  # restarts take minutes here, and no search is to end by that
     yield made
     await asyncio.to_thread(own_stack.servers.watch)  # a test that failed half-way leaves no sick service to the next

@@ -37,7 +37,6 @@ def own_stack() -> Iterator[Stack]:
 async def people(own_stack: Stack) -> AsyncIterator[World]:
     """The people of a test."""
     made = World(own_stack)
-    await made.config("require_mitra_ping", False)
     yield made
     await asyncio.to_thread(own_stack.servers.watch)
     await made.close()

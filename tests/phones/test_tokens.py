@@ -38,7 +38,7 @@ def quick_stack() -> Iterator[Stack]:
 async def people(quick_stack: Stack) -> AsyncIterator[World]:
     """The people of a test."""
     made = World(quick_stack)
-    await made.config("require_mitra_ping", False)
+    await made.scale_silence()
     yield made
     await made.close()
 

@@ -31,7 +31,6 @@ async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
     world = World(push_stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     await world.config("pairing_blast_timeout_seconds", 600)  # one chat_request for a search
-    await world.config("require_mitra_ping", False)
     made = Phones(world, inbox)
     yield made
     inbox.answer = lambda _: None

@@ -29,7 +29,7 @@ def own() -> Iterator[Stack]:
 @pytest.fixture
 async def world(own: Stack) -> AsyncIterator[World]:
     """The people of that service."""
-    made = World(own)
+    made = World(own, heartbeats=False)
     yield made
     await made.leave_searches()
     await made.close()
