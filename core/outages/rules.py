@@ -1,4 +1,17 @@
-"""What counts as an outage, and how outages are added up. Pure."""
+"""What counts as an outage, how outages are added up, and how long they excuse a mitra's silence.
+
+A mitra's silence counts only while the service could take the heartbeats:
+
+- While no process of the channel's kind has a lease, no silence counts. After such an outage each silence begins again, so
+  that the phones have time to come back. The length of an outage has no bound.
+- While single processes are disturbed (starting, late, overloaded, cut off or just dead), the phones connected to them may
+  not be received. So a silence begins again then, too. But the other processes serve, a phone notices a dead socket within
+  75 s and connects again within 30 s: whatever happens to single processes, it excuses a silence for EXCUSE_S at most.
+  Otherwise one process that restarts all the time would keep silent mitras online without end.
+- An outage of up to BREAK_S counts as a disturbance: a phone has time to come back between two of them.
+
+The functions in `piccolo_migrations/sql/silence_excuses.sql` apply the rule; they read the two durations from the leases.
+"""
 
 import datetime as dt
 import enum
@@ -9,8 +22,11 @@ import attrs
 # Real seconds. A renewal that takes longer than a second counts as failed; two may fail before the lease ends. A process
 # whose lease has ended may only be cut off from the database, and its phones with it: for a minute it is not given up.
 RENEW_EVERY_S = 1.0
+ATTEMPT_S = 1.0
 LEASE_S = 3.0
 GIVE_UP_S = 60.0
+EXCUSE_S = 5 * GIVE_UP_S
+BREAK_S = EXCUSE_S / 10
 
 
 class ProcessKind(enum.StrEnum):

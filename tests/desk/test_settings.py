@@ -191,14 +191,13 @@ async def test_a_change_reaches_every_process_within_a_second(world: World) -> N
         where = f"/internal/mitras/{mitra.user['id']}"
         await operator.call("PATCH", PING, {"require_ping": False})
         await stack.sql(
-            "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '10 minutes' WHERE mitra_id = $1::text::uuid",
+            # Longer than processes that have just started, or are late on a busy machine, excuse a silence.
+            "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '1 day' WHERE mitra_id = $1::text::uuid",
             mitra.user["id"],
         )
-        # Silence counts only while processes could take heartbeats: these have run for long enough.
-        await stack.sql("UPDATE service_processes SET since_at = since_at - interval '10 minutes'")
         assert (await operator.get(where))["is_online"] is True
         await operator.call("PATCH", PING, {"require_ping": True})
-        await world.until(lambda: operator.get(where), lambda seen: not seen["is_online"], timeout=4)
+        await world.until(lambda: operator.get(where), lambda seen: not seen["is_online"])
     finally:
         await world.config("otp_resend_cooldown_seconds", 60)
         await world.config("require_mitra_ping", True)

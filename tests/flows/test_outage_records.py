@@ -1,15 +1,18 @@
 """Gaps between the leases of processes become outages, each once, whoever comes back first."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
 from collections.abc import Iterator
 
+import asyncpg
 import pytest
 
+from core.flows import mitra_status
 from core.flows.process_lease import LATE_S, ProcessLease
 from core.outages import store
-from core.outages.rules import GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
+from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.outages.store import Place
 from tests.flows.conftest import Stage
 
@@ -216,36 +219,197 @@ def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be
     empty.run(play())
 
 
+async def heard(stage: Stage, seconds_ago: float, channel: str = "socket") -> str:
+    """A mitra who is online, and whose last heartbeat was so long ago."""
+    mitra = await stage.mitra()
+    await mitra_status.go_online(stage.runtime, mitra)
+    await stage.runtime.db.fetch(
+        "UPDATE mitra_online_status SET last_heartbeat_at = $2, heartbeat_channel = $3 WHERE mitra_id = $1",
+        mitra.user_id, stage.runtime.now() - dt.timedelta(seconds=seconds_ago), channel,
+    )  # fmt: skip
+    return mitra.user_id
+
+
+async def silences(stage: Stage) -> dict[str, float]:
+    """For how many seconds each mitra's silence counts."""
+    now = stage.runtime.now()
+    rows = await stage.runtime.db.fetch("SELECT mitra_id::text, silent_since FROM mitra_silences($1)", now)
+    found = {row["mitra_id"]: (now - row["silent_since"]).total_seconds() for row in rows}
+    longest = await stage.runtime.db.fetchval("SELECT longest_silence_since($1)", now)
+    assert (now - longest).total_seconds() == pytest.approx(max(found.values()))
+    return found
+
+
+async def steady(stage: Stage, *places: Place) -> None:
+    """Processes that have run for an hour."""
+    for where in places:
+        await begin(stage, where)
+        await stage.runtime.db.fetch(LONGER, where.name)
+
+
+# What happens to the processes -> seconds since the last heartbeat -> seconds that count as silence.
+DISTURBANCES = {
+    "none": {20: 20, 1000: 1000},
+    "one of two has just started": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 100},
+    "one of two has just died": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 100},
+    "the only one is late": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 100},
+    "the only one restarted within the time of a break": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 100},
+    "all were dead for longer": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 0},
+    "all are dead": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 0},
+}
+
+
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+def test_silence_is_excused_for_a_bounded_time_unless_no_process_served(empty: Stage, disturbance: str) -> None:
+    async def play() -> None:
+        stage = empty
+        await steady(stage, HUB, API)
+        match disturbance:
+            case "one of two has just started":
+                await begin(stage, HUB2)
+            case "one of two has just died":
+                await steady(stage, HUB2)
+                await ago(stage, LEASE_S, HUB2)
+            case "the only one is late":
+                await store.renew(stage.runtime.db, HUB, steady=False)
+            case "the only one restarted within the time of a break":
+                await ago(stage, BREAK_S - 1, HUB)
+                await begin(stage, HUB)
+            case "all were dead for longer":
+                await ago(stage, BREAK_S + 2, HUB)
+                await begin(stage, HUB)
+            case "all are dead":
+                await ago(stage, LEASE_S, HUB)
+        expected = {await heard(stage, seconds): counts for seconds, counts in DISTURBANCES[disturbance].items()}
+        found = await silences(stage)
+        assert {mitra_id: found[mitra_id] for mitra_id in expected} == pytest.approx(expected, abs=2)
+
+    empty.run(empty.runtime.db.fetch("UPDATE mitra_online_status SET is_online = false"))
+    empty.run(play())
+
+
+@pytest.mark.parametrize("places", [1, 20], ids=["at one place", "each at a new place"])
+def test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_bounded_time(
+    empty: Stage, places: int
+) -> None:
+    async def play() -> None:
+        await steady(empty, HUB, API)
+        silent = await heard(empty, 0)
+        loop = [place(ProcessKind.REALTIME, n + 2) for n in range(places)]
+        found = 0.0
+        for n in range(20):  # each 30 s
+            await begin(empty, loop[n % places])
+            found = (await silences(empty))[silent]
+            assert found <= max(5.0, 30 * n - EXCUSE_S + 5)
+            await empty.runtime.db.fetch(
+                "UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '30 seconds'"
+            )
+            await ago(empty, 30, *loop)
+        assert found >= 30 * 19 - EXCUSE_S - 5
+
+    empty.run(empty.runtime.db.fetch("UPDATE mitra_online_status SET is_online = false"))
+    empty.run(play())
+
+
+def test_database_reads_the_durations_of_the_rule_from_the_leases(empty: Stage) -> None:
+    async def play() -> None:
+        assert pytest.approx(EXCUSE_S / 10) == BREAK_S
+        for scale in (1, 60):
+            now = await begin(empty, Place(name="hub", kind=ProcessKind.REALTIME, scale=scale))
+            excuse = await empty.runtime.db.fetchval("SELECT longest_excuse($1)", now)
+            assert excuse == dt.timedelta(seconds=EXCUSE_S * scale)
+            await empty.runtime.db.fetch("TRUNCATE service_processes")
+
+    empty.run(play())
+
+
+class Lease:
+    """The lease of a running realtime process."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._runtime = stage.runtime
+        self._lease = ProcessLease(stage.runtime, ProcessKind.REALTIME, port=1)
+
+    async def __aenter__(self) -> "Lease":
+        self._watcher = await asyncpg.connect(self._runtime.settings.database_url)
+        self._life = asyncio.create_task(self._lease.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._life.cancel()
+        await self._lease.end()
+        await self._watcher.close()
+
+    async def renewed(self, after: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Wait until the lease is renewed after a moment; return the begin of its series and the renewal."""
+        async with asyncio.timeout(20):
+            while True:
+                row = await self._watcher.fetchrow(
+                    "SELECT since_at, alive_at FROM service_processes WHERE kind = 'realtime'"
+                )
+                if row is not None and row["alive_at"] > after:
+                    return row["since_at"], row["alive_at"]
+                await asyncio.sleep(0.05)
+
+    async def steady(self) -> tuple[dt.datetime, dt.datetime]:
+        """Wait until a series has two renewals; return its begin and the last one."""
+        since, alive = await self.renewed(self._runtime.now())
+        while True:
+            before = since
+            since, alive = await self.renewed(alive)
+            if since == before:
+                return since, alive
+
+
 def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty: Stage) -> None:
     async def play() -> None:
-        runtime = empty.runtime
-        lease = ProcessLease(runtime, ProcessKind.REALTIME, port=1)
-        life = asyncio.create_task(lease.run())
-
-        async def series() -> tuple[dt.datetime, dt.datetime]:
-            row = await runtime.db.fetchrow("SELECT since_at, alive_at FROM service_processes WHERE kind = 'realtime'")
-            return (row["since_at"], row["alive_at"]) if row is not None else (runtime.now(), runtime.now())
-
-        async def renewed(after: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-            async with asyncio.timeout(20):
-                while True:
-                    found = await series()
-                    if found[1] > after:
-                        return found
-                    await asyncio.sleep(0.05)
-
-        try:
-            began, alive = await renewed(runtime.now())
-            since, alive = await renewed(alive)
-            assert since >= began
+        async with Lease(empty) as lease:
+            await lease.steady()
             time.sleep(LATE_S + 1.2)  # noqa: ASYNC251 - the event loop is busy, as with thousands of handshakes
-            late = runtime.now()
-            since, _ = await renewed(late)
+            late = empty.runtime.now()
+            since, _ = await lease.renewed(late)
             assert since >= late - dt.timedelta(seconds=1)
             assert await recorded(empty) == []  # the lease was kept
-        finally:
-            life.cancel()
-            await lease.end()
+
+    empty.run(play())
+
+
+def test_silence_does_not_count_while_a_process_refuses_clients(empty: Stage) -> None:
+    async def play() -> None:
+        async with Lease(empty) as lease:
+            before, _ = await lease.steady()
+            empty.runtime.note_overload()
+            since, _ = await lease.renewed(empty.runtime.now())
+            assert since > before
+            await lease.steady()  # it has room again
+            assert await recorded(empty) == []
+
+    empty.run(play())
+
+
+def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Stage) -> None:
+    async def play() -> None:
+        pool = empty.runtime.db.pool
+        async with Lease(empty) as lease, contextlib.AsyncExitStack() as busy:
+            await lease.steady()
+            for _ in range(pool.get_max_size()):
+                await busy.enter_async_context(pool.acquire())
+            held = empty.runtime.now()
+            await lease.renewed(held + dt.timedelta(seconds=2 * LEASE_S))
+            await busy.aclose()
+            assert await recorded(empty) == []
+
+    empty.run(play())
+
+
+def test_lease_finds_its_connection_again(empty: Stage) -> None:
+    async def play() -> None:
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'sesi'"
+        async with Lease(empty) as lease:
+            await lease.steady()
+            await empty.runtime.db.fetch(end)
+            await lease.renewed(empty.runtime.now())
+            assert await recorded(empty) == []
 
     empty.run(play())
 
