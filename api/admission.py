@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from core.base import metrics
 from core.base.errors import Unavailable
@@ -17,7 +17,9 @@ COME_BACK_S = 10  # clients come back after 1 to this many seconds, spread, beca
 class Admission:
     """Counts the requests in progress of one listener of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, overloaded: Callable[[], None]) -> None:
+        """`overloaded` is called for each request that is refused."""
+        self._overloaded = overloaded
         self._requests = 0
         self._refreshes = 0
         self._refreshing = asyncio.Semaphore(REFRESHES_AT_ONCE)
@@ -26,7 +28,7 @@ class Admission:
     def request(self) -> Iterator[None]:
         """Work on a request. Raises Unavailable, with a spread time to come back, when there are too many."""
         if self._requests >= REQUESTS:
-            raise _too_many("http_requests")
+            raise self._too_many("http_requests")
         self._requests += 1
         try:
             yield
@@ -37,7 +39,7 @@ class Admission:
     async def refresh(self) -> AsyncIterator[None]:
         """Wait for a place, then work on a refresh. Raises Unavailable when too many wait."""
         if self._refreshes >= REFRESHES:
-            raise _too_many("refreshes_at_once")
+            raise self._too_many("refreshes_at_once")
         self._refreshes += 1
         try:
             async with self._refreshing:
@@ -45,7 +47,7 @@ class Admission:
         finally:
             self._refreshes -= 1
 
-
-def _too_many(limit: str) -> Unavailable:
-    metrics.LIMITED.labels(limit).inc()
-    return Unavailable(retry_after_seconds=random.randint(1, COME_BACK_S))  # noqa: S311 - it spreads load
+    def _too_many(self, limit: str) -> Unavailable:
+        self._overloaded()
+        metrics.LIMITED.labels(limit).inc()
+        return Unavailable(retry_after_seconds=random.randint(1, COME_BACK_S))  # noqa: S311 - it spreads load

@@ -75,7 +75,7 @@ class Gatekeeper:
         self._listener = listener
         self._routes = frozenset(route.path for route in app.routes if "{" not in route.path)
         self._cors = cors
-        self._admission = Admission()
+        self._admission = Admission(overloaded=runtime.note_overload)
         settings = runtime.settings
         per_minute, burst = settings.rate_limit_per_minute, settings.rate_limit_burst
         self._general = Limit(name="general", per_minute=per_minute, burst=burst)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import functools
+import math
 import os
 import pathlib
 import signal
@@ -37,6 +38,7 @@ from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
 from core.logins.passwords import PasswordHasher
+from core.outages.rules import ATTEMPT_S
 from core.outside.gateway import Gateway, make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.otp_sender import OtpSender, make_otp_sender
@@ -75,6 +77,7 @@ class Runtime:
     clock: Clock
     db: Database
     commits: Database  # for messages and their marks; apart in the realtime process, so that commits wait behind nothing else
+    leases: Database  # one connection, for the process's lease: a busy pool must not look like an outage
     bus: Bus
     config: Config
     tokens: AccessTokens
@@ -106,6 +109,8 @@ class Runtime:
     _readiness: tuple[bool, bool, str | None] = (False, False, None)
     _ready_until: float = 0.0
     _looking: asyncio.Lock = attrs.field(factory=asyncio.Lock)
+    # When the process last refused a client or lost a heartbeat because it was overloaded, on the monotonic clock.
+    overloaded_at: float = -math.inf
     draining: bool = False  # stopping: no longer ready, still serving
     brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
     # Set by core.reactions: committed signal -> flow that follows in this process.
@@ -143,6 +148,10 @@ class Runtime:
     async def charge(self, charges: Charges) -> None:
         """Count one request in each of these buckets, now. Raises RateLimited."""
         await self.rate_limit.take_all(charges, now_us=int(self.now().timestamp() * 1_000_000))
+
+    def note_overload(self) -> None:
+        """Note that a client was refused or a heartbeat was lost just now, because this process is overloaded."""
+        self.overloaded_at = monotonic()
 
     # -- telling
 
@@ -247,9 +256,9 @@ class Runtime:
             except Exception:
                 log.exception("the clock could not be set")
 
-    async def set_clock(self) -> None:
-        """Put our clock in step with the database's."""
-        at, monotonic_at = await self.db.clock()
+    async def set_clock(self, db: Database | None = None) -> None:
+        """Set this process's clock to the database's, over `db` or else the common pool."""
+        at, monotonic_at = await (db or self.db).clock()
         behind = self.clock.set_real(at, at_monotonic=monotonic_at)
         metrics.CLOCK_OFFSET.set(behind)
         if abs(behind) > SLEW_S:
@@ -344,6 +353,7 @@ class Runtime:
         await self.flood_counts.close()
         await self.rate_limit.close()
         await self.bus.close()
+        await self.leases.close()
         await self.db.close()
         if self.commits is not self.db:
             await self.commits.close()
@@ -390,6 +400,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_s
             clock=clock,
             db=db,
             commits=commits,
+            leases=await db.separate(statement_s=ATTEMPT_S),
             bus=Bus(settings.redis_url),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),

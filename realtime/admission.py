@@ -7,6 +7,7 @@ How this works: a process without room refuses upgrades with 503 and a `Retry-Af
 import random
 import re
 import resource
+from collections.abc import Callable
 
 import attrs
 from aiohttp import web
@@ -42,7 +43,9 @@ ORIGIN = Refusal(status=403, code="FORBIDDEN", message="This origin is not allow
 class Admission:
     """Counts what one process's sockets take up before their users are known."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, overloaded: Callable[[], None]) -> None:
+        """`overloaded` is called for each client that is sent away because the process has no room for it."""
+        self._overloaded = overloaded
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._origins = _pattern(settings.public_cors_origins) if settings.public_cors_origins else None
         self._most_unknown = settings.ws_unauthenticated_per_address
@@ -64,6 +67,11 @@ class Admission:
         """Whether the event loop is late, or was a moment ago."""
         return monotonic() - self._lagged_at < LAG_REMEMBERED_S
 
+    def send_away(self, limit: str) -> None:
+        """Count a client that is sent away because the process is overloaded, under the name of the limit."""
+        self._overloaded()
+        metrics.LIMITED.labels(limit).inc()
+
     def address_of(self, request: web.Request) -> str:
         """Return the client's address as limits count it; a trusted proxy says it for its clients."""
         return who_has(self._proxies.client_of(request.remote or "", request.headers.getall("X-Forwarded-For", ())))
@@ -74,13 +82,22 @@ class Admission:
         if origin is not None and self._origins is not None and not self._origins.fullmatch(origin):
             return ORIGIN
         if self.slow:
-            return _overloaded("socket_lag")
+            return self._busy("socket_lag")
         if self._handshakes >= HANDSHAKES:
-            return _overloaded("socket_handshakes")
+            return self._busy("socket_handshakes")
         # The kernel gives each connection the lowest free number: a high one means that all below it are in use.
         if transport_file >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_FILES:
-            return _overloaded("socket_files")
+            return self._busy("socket_files")
         return None
+
+    def _busy(self, limit: str) -> Refusal:
+        self.send_away(limit)
+        return Refusal(
+            status=503,
+            code="UNAVAILABLE",
+            message="The service is busy. Connect again later.",
+            retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - it only spreads clients
+        )
 
     def begin(self, connection: Connection) -> None:
         """Count a socket whose user is not known yet; the oldest of its address goes when there are too many."""
@@ -103,7 +120,7 @@ class Admission:
     def begin_handshake(self) -> bool:
         """Count an auth frame that is judged from now on; False when too many are."""
         if self._handshakes >= HANDSHAKES:
-            metrics.LIMITED.labels("socket_handshakes").inc()
+            self.send_away("socket_handshakes")
             return False
         self._handshakes += 1
         return True
@@ -111,16 +128,6 @@ class Admission:
     def end_handshake(self) -> None:
         """Stop counting it."""
         self._handshakes -= 1
-
-
-def _overloaded(limit: str) -> Refusal:
-    metrics.LIMITED.labels(limit).inc()
-    return Refusal(
-        status=503,
-        code="UNAVAILABLE",
-        message="The service is busy. Connect again later.",
-        retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - it only spreads clients
-    )
 
 
 def _pattern(origins: tuple[str, ...]) -> re.Pattern[str]:

@@ -56,7 +56,7 @@ async def serve(settings: Settings) -> int:
     acks = Acks(runtime)
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
-    admission = Admission(settings)
+    admission = Admission(settings, overloaded=runtime.note_overload)
     paths = [Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")]
     app = web.Application()
     for sockets, path in zip(paths, ("chat", "pairing"), strict=True):

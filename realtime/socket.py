@@ -172,6 +172,8 @@ class Sockets:
                 loop.call_later(READ_S, judge)
             else:
                 slow = late or self._admission.slow
+                if slow:
+                    self._admission.send_away("socket_lag")
                 connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
 
         loop.call_later(READ_S, judge)
@@ -212,6 +214,7 @@ class Sockets:
         try:
             actor = await people.authenticate(self._hub.runtime, frame.token, audience="public")
         except Unavailable:
+            self._hub.runtime.note_overload()
             return close_codes.GOING_AWAY  # nothing was said of the token: the app keeps it, and comes again
         except DomainError:
             return close_codes.NOT_AUTHENTICATED
@@ -230,6 +233,7 @@ class Sockets:
             fields = await self._state(connection, connection.actor)
             unheard = await self._arrivals.unheard(connection.actor)
         except (Unavailable, *AWAY):
+            self._hub.runtime.note_overload()
             connection.close(close_codes.GOING_AWAY)
             return
         frame = {

@@ -1,6 +1,8 @@
 """A mitra goes online and offline, and is heard of (specification, Mitra online status)."""
 
+import contextlib
 import datetime as dt
+from collections.abc import Iterator
 
 from core.base import logs
 from core.base.actor import Actor
@@ -36,9 +38,10 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
 
 async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
     """Store a heartbeat of the mitra. Raises MitraOffline while the mitra is offline."""
-    async with runtime.transaction() as tx:
-        if not await mitras.heartbeat(tx, actor.user_id, channel):
-            raise MitraOffline
+    with _noting_loss(runtime):
+        async with runtime.transaction() as tx:
+            if not await mitras.heartbeat(tx, actor.user_id, channel):
+                raise MitraOffline
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
@@ -46,8 +49,19 @@ async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
 
     A mitra missing from the result has a locked row: `heartbeat` waits for the lock.
     """
-    async with runtime.transaction() as tx:
-        return await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
+    with _noting_loss(runtime):
+        async with runtime.transaction() as tx:
+            return await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
+
+
+@contextlib.contextmanager
+def _noting_loss(runtime: Runtime) -> Iterator[None]:
+    """Note lost heartbeats when the database does not store them in time: until then no silence counts."""
+    try:
+        yield
+    except Unavailable:
+        runtime.note_overload()
+        raise
 
 
 async def sweep_stale(runtime: Runtime) -> dt.datetime | None:

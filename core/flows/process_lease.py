@@ -5,8 +5,11 @@ it records the time since then as an outage of the database, except for what oth
 just started knows nothing, but finds in the rows when the last process of its kind was alive. So every gap is found by
 whichever process comes back first, also when all of them died. A process that stood still counts as dead for that time.
 
-A process whose event loop is late, as while thousands of phones come back at once, keeps its lease but begins a new series
-of renewals: it could not take every heartbeat, so no mitra's silence counts until the crowd is served.
+A process whose event loop is late, or that refuses clients or loses heartbeats because it is overloaded, as while thousands
+of phones come back at once, keeps its lease but begins a new series of renewals: it could not take every heartbeat, so no
+mitra's silence counts until the crowd is served. `core/outages/rules.py` says for how long at most.
+
+The lease uses a separate database connection, because all connections of the pool may be busy without an outage.
 """
 
 import asyncio
@@ -15,12 +18,10 @@ import socket
 
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
-from core.base.errors import Unavailable
 from core.outages import rules, store
-from core.outages.rules import OUTAGE_OF, Outage, OutageKind, ProcessKind
+from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.runtime import AWAY, Runtime
 
-ATTEMPT_S = 1.0  # for one renewal
 AGAIN_S = 0.25  # after a renewal that failed
 LATE_S = 1.0  # by which the event loop is late when it is overloaded
 KEEP_PROCESSES = dt.timedelta(days=1)
@@ -38,9 +39,12 @@ class ProcessLease:
         self._runtime = runtime
         name = f"{kind} {socket.gethostname()}:{port}"
         self._place = store.Place(name=name, kind=kind, scale=runtime.clock.scale)
-        self._is_steady = True  # the event loop came round in time
+        self._is_on_time = (
+            False  # the event loop, at its last turn; a new process has lost the clients of the one before
+        )
         self._renewed_at: dt.datetime | None = None  # in service time; None after a start and a standstill
         self._succeeded_at = self._looked_at = monotonic()
+        self._renewal_began_at = monotonic()  # of the last one that succeeded
         self._open: set[OutageKind] = set()
         self._turn = asyncio.Lock()
         self._is_ended = False
@@ -57,14 +61,14 @@ class ProcessLease:
             pause = max(0.0, began + rules.RENEW_EVERY_S - monotonic()) if renewed else AGAIN_S
             due = monotonic() + pause
             await real_sleep(pause)
-            self._is_steady = monotonic() - due < LATE_S
+            self._is_on_time = monotonic() - due < LATE_S
 
     async def end(self) -> None:
         """End the lease, because the process stops; without the database it ends some seconds later."""
         self._is_ended = True
         try:
             async with asyncio.timeout(ATTEMPT_S), self._turn:
-                await store.end(self._runtime.db, self._place)
+                await store.end(self._runtime.leases, self._place)
         except AWAY:
             log.info("the lease of this process ends later, because the database does not answer")
 
@@ -72,7 +76,7 @@ class ProcessLease:
         try:
             async with asyncio.timeout(ATTEMPT_S):
                 await self._renew()
-        except (Unavailable, *AWAY):
+        except AWAY:
             if monotonic() - self._succeeded_at > rules.LEASE_S:
                 self._note(OutageKind.DATABASE, is_open=True)
             return False
@@ -84,13 +88,17 @@ class ProcessLease:
         return True
 
     async def _renew(self) -> None:
-        seen = await store.renew(self._runtime.db, self._place, steady=self._is_steady)
+        db = self._runtime.leases
+        steady = self._is_on_time and self._runtime.overloaded_at < self._renewal_began_at
+        began_at = monotonic()
+        seen = await store.renew(db, self._place, steady=steady)
+        self._renewal_began_at = began_at
         if not seen.renewed:
-            async with self._runtime.transaction() as tx:
+            async with db.transaction(self._runtime.now) as tx:
                 self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)
             for outage in ended:
                 self._count(outage)
-            await self._runtime.set_clock()  # it may be another server, and this machine may have stood still
+            await self._runtime.set_clock(db)  # it may be another server, and this machine may have stood still
             return  # the other processes begin again just now, too: who is missing is seen with the next renewal
         self._renewed_at = seen.now
         for kind, missing in OUTAGE_OF.items():

@@ -149,8 +149,10 @@ class Database:
 
     pool: asyncpg.Pool
 
-    def __init__(self, url: str) -> None:
-        self._servers = Servers(url, switched=self._switched, new_epoch=self._new_epoch)
+    def __init__(self, url: str, *, servers: Servers | None = None) -> None:
+        self._url = url
+        self._owns_servers = servers is None
+        self._servers = servers or Servers(url, switched=self._switched, new_epoch=self._new_epoch)
         self._expired_at = -EXPIRE_EVERY_S
         self.on_new_epoch: list[Callable[[], None]] = []
 
@@ -163,25 +165,40 @@ class Database:
         database = cls(url)
         database._servers.start()
         try:
-            with lost_as_such():
-                database.pool = await asyncpg.create_pool(
-                    connect=database._servers.connect,
-                    min_size=min(2, size),
-                    max_size=size,
-                    init=set_up,
-                    reset=_reset,
-                    command_timeout=COMMAND_TIMEOUT_S,
-                    server_settings=SERVER_SETTINGS,
-                    max_inactive_connection_lifetime=60,
-                )
+            await database._open_pool(size=size, least=min(2, size), settings=SERVER_SETTINGS)
         except BaseException:
             await database._servers.stop()
             raise
         return database
 
+    async def separate(self, *, statement_s: float) -> "Database":
+        """Return a pool of one connection to the same server, which other work never holds. Close it before this one.
+
+        It connects at its first use, and the server ends a statement after `statement_s` seconds.
+        """
+        other = Database(self._url, servers=self._servers)
+        milliseconds = str(round(statement_s * 1000))
+        timeouts = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+        await other._open_pool(size=1, least=0, settings=SERVER_SETTINGS | dict.fromkeys(timeouts, milliseconds))
+        return other
+
+    async def _open_pool(self, *, size: int, least: int, settings: dict[str, str]) -> None:
+        with lost_as_such():
+            self.pool = await asyncpg.create_pool(
+                connect=self._servers.connect,
+                min_size=least,
+                max_size=size,
+                init=set_up,
+                reset=_reset,
+                command_timeout=COMMAND_TIMEOUT_S,
+                server_settings=settings,
+                max_inactive_connection_lifetime=60,
+            )
+
     async def close(self) -> None:
         """Close all connections; those that do not answer are dropped."""
-        await self._servers.stop()
+        if self._owns_servers:
+            await self._servers.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.pool.close(), 1.5)
             return

@@ -63,7 +63,8 @@ async def test_refreshes_that_wait_leave_the_database_to_webhooks_and_one_too_ma
 
 
 async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_make_room() -> None:
-    admission = Admission()
+    refusals: list[None] = []
+    admission = Admission(overloaded=lambda: refusals.append(None))
     held = [admission.request() for _ in range(REQUESTS)]
     for one in held:
         one.__enter__()
@@ -71,6 +72,7 @@ async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_m
         pass
     assert caught.value.retry_after_seconds is not None
     assert 1 <= caught.value.retry_after_seconds <= 10
+    assert refusals == [None]
     held[0].__exit__(None, None, None)
     with admission.request():
         pass

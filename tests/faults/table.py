@@ -51,6 +51,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: postgres hangs",
         "chaos: postgres hangs for one",
     ),
+    "A process restarts all the time, is late or refuses clients; its connections to the database are busy": (
+        "flows/test_outage_records.py::test_silence_is_excused_for_a_bounded_time_unless_no_process_served",
+        "flows/test_outage_records.py::test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_bounded_time",
+        "flows/test_outage_records.py::test_silence_does_not_count_while_a_process_refuses_clients",
+        "flows/test_outage_records.py::test_lease_is_renewed_while_every_other_connection_is_busy",
+        "realtime/test_admission.py::test_probes_answer_and_upgrades_are_refused_when_files_run_out",
+    ),
     "A minute without the database, realtime processes, or any process: mitras with a live phone stay online": (
         "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_away_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute",

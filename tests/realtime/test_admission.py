@@ -129,6 +129,9 @@ async def test_probes_answer_and_upgrades_are_refused_when_files_run_out(world: 
     soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     assert soft == hard, "the process has raised its limit to the highest that it may"
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (190, hard))
+    series = "SELECT since_at FROM service_processes WHERE place LIKE $1"
+    own_place = f"realtime %:{guarded_port}"
+    [before] = await world.until(lambda: world.stack.sql(series, own_place), lambda rows: rows)
     sockets = []
     answer: aiohttp.WSServerHandshakeError | None = None
     for number in range(95):  # as many as a client keeps
@@ -146,6 +149,8 @@ async def test_probes_answer_and_upgrades_are_refused_when_files_run_out(world: 
         assert (await refused(customer)).status == 503
     async with asyncio.timeout(5), customer._http.get(f"http://127.0.0.1:{guarded_port}/healthz") as probe:
         assert probe.status == 200
+    # Mitras who can't come in are not judged as silent: the process counts as able to take heartbeats only from now on.
+    await world.until(lambda: world.stack.sql(series, own_place), lambda rows: rows[0]["since_at"] > before["since_at"])
     for socket in sockets:
         await socket.ws.close()
     assert await world.until(lambda: opened_or_refused(customer), lambda socket: socket)
