@@ -24,7 +24,7 @@ ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a read as a whole: the caller answers within 5 s, whatever the server does
 ROLLBACK_S = 1.0
 GIVE_BACK_S = 1.0
-EXPIRE_EVERY_S = 1.0  # a server that stays read-only must not cost a new connection for each refused write
+SEEK_EVERY_S = 1.0  # a server that stays read-only must not cost a new connection for each refused write
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
@@ -153,7 +153,8 @@ class Database:
         self._url = url
         self._owns_servers = servers is None
         self._servers = servers or Servers(url, switched=self._switched, new_epoch=self._new_epoch)
-        self._expired_at = -EXPIRE_EVERY_S
+        self._sought_at = -SEEK_EVERY_S
+        self._seeking: asyncio.Task[None] | None = None
         self.on_new_epoch: list[Callable[[], None]] = []
 
     @classmethod
@@ -197,6 +198,8 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections; those that do not answer are dropped."""
+        if self._seeking is not None:
+            self._seeking.cancel()
         if self._owns_servers:
             await self._servers.stop()
         with contextlib.suppress(TimeoutError):
@@ -218,13 +221,19 @@ class Database:
         for connection in connections:
             connection.terminate()
 
-    async def _leave_read_only(self, connection: Any) -> None:
-        """Leave a server that has refused a write: by this connection now, by each other one at its next use."""
-        _drop(connection)
+    def _seek_writable(self) -> None:
+        """Look for a server that takes writes, because this one has refused one; at most once a second."""
+        if monotonic() >= self._sought_at + SEEK_EVERY_S:
+            self._sought_at = monotonic()
+            self._seeking = asyncio.create_task(self._find_writable())
+
+    async def _find_writable(self) -> None:
+        """Connect once more. If that leads to a server that takes writes, replace each other connection at its next use."""
         self._servers.doubt_used()
-        if monotonic() >= self._expired_at + EXPIRE_EVERY_S:
-            self._expired_at = monotonic()
-            await self.pool.expire_connections()
+        with contextlib.suppress(*AWAY, asyncpg.PostgresError, asyncpg.InterfaceError):
+            _drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
+            if self._servers.takes_writes:
+                await self.pool.expire_connections()
 
     async def _give_back(self, connection: Any) -> None:
         """Return a connection to the pool. If it breaks at that moment, the pool replaces it; what was done on it stands."""
@@ -247,7 +256,7 @@ class Database:
                     _drop(connection)
                     raise
                 except asyncpg.ReadOnlySQLTransactionError:
-                    await self._leave_read_only(connection)
+                    self._seek_writable()
                     raise
                 finally:
                     await self._give_back(connection)
@@ -316,10 +325,9 @@ class Database:
                 except (TimeoutError, asyncio.CancelledError):
                     _drop(connection)  # the server rolls back; its answer to that could take as long again
                     raise
-                except asyncpg.ReadOnlySQLTransactionError:
-                    await self._leave_read_only(connection)
-                    raise
-                except BaseException:
+                except BaseException as error:
+                    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+                        self._seek_writable()
                     await self._roll_back(connection)
                     raise
                 try:

@@ -81,6 +81,7 @@ class Servers:
         self._asked: set[str] = set()  # hosts that have answered or failed since the start
         self._errors: dict[str, str] = {}
         self._used: str | None = None
+        self.takes_writes = True  # the server that was asked last
         self._highest = ""
         self._epoch: str | None = None
         self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -241,6 +242,7 @@ class Servers:
 
     def note(self, server: Server) -> None:
         """Remember the epoch of the server in use. Of several, a standby says nothing of it."""
+        self.takes_writes = server.writable
         if self.several:
             if not server.writable:
                 return

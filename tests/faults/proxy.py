@@ -95,6 +95,7 @@ class End(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
         assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
         self._link.made(transport, server=self._server)
 
     def data_received(self, data: bytes) -> None:
@@ -106,7 +107,8 @@ class End(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Either side's end is the other's, too."""
-        self._link.reset()
+        if not self._server or self._link.server is self._transport:
+            self._link.reset()
 
 
 class Link:
@@ -130,9 +132,11 @@ class Link:
                 self.reset()
                 return
             transport.write(bytes(self._early))
+            self._early.clear()
         else:
             self.client = transport
             self.proxy.links.add(self)
+            self.proxy.accepted += 1
             if self.proxy.mode is Mode.CUT:
                 self.reset()
                 return
@@ -203,6 +207,13 @@ class Link:
             if side is not None and not side.is_closing():
                 (side.pause_reading if paused else side.resume_reading)()
 
+    def replace_server(self) -> None:
+        """Connect to the server again, without a word to the client."""
+        before, self.server = self.server, None
+        if before is not None:
+            before.abort()
+        self.proxy.spawn(self._connect())
+
     def reset(self) -> None:
         """End both sides at once, without a word. What is held never arrives."""
         self.proxy.links.discard(self)
@@ -224,6 +235,7 @@ class Proxy:
         self.target = (self._parts.hostname, self._parts.port)
         self.knows_statements = knows_statements
         self.mode = Mode.PASS
+        self.accepted = 0  # connections of clients
         self.links: set[Link] = set()
         self.log: list[tuple[str, ...]] | None = None
         self._parks: list[Parked] = []
@@ -275,6 +287,10 @@ class Proxy:
     def reset_all(self) -> None:
         """Reset all connections once; new ones are welcome."""
         self.run(lambda: [link.reset() for link in list(self.links)])
+
+    def replace_server(self) -> None:
+        """Give all clients new connections to the server, as proxies do that keep their clients when a server is replaced."""
+        self.run(lambda: [link.replace_server() for link in list(self.links)])
 
     def park(self, pattern: str, *, when: When, skip: int = 0, within: str | None = None) -> Parked:
         """Hold the connection at the next statement like this, of a transaction that has a statement like `within`."""

@@ -1,6 +1,7 @@
 """DATABASE_URL with several hosts: the service finds the server that takes writes, and leaves one that no longer does."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -9,8 +10,9 @@ import asyncpg
 import pytest
 
 from core.base.addresses import database_urls
-from core.storage.database import Database
+from core.storage.database import SEEK_EVERY_S, Database
 from core.storage.servers import host_of
+from tests.faults.proxy import Proxy
 from tests.ha.cluster import Pair, silent_port
 from tests.stack import Stack, within
 from tools import migrate
@@ -34,6 +36,14 @@ def stack() -> Iterator[Stack]:
 def pair() -> Iterator[Pair]:
     """A primary and its standby, until the test that promotes it, which is the last to use them."""
     made = Pair()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proxy(stack: Stack) -> Iterator[Proxy]:
+    """What counts the connections to the server."""
+    made = Proxy(stack.database_url)
     yield made
     made.close()
 
@@ -117,6 +127,21 @@ async def test_commands_find_the_primary(pair: Pair) -> None:
     assert await migrate.pending(pair.url) == set()
 
 
+async def test_pool_leaves_a_read_only_server_behind_one_name_after_a_refused_write(pair: Pair) -> None:
+    name = Proxy(pair.standby_url)
+    database = await Database.connect(name.url, size=4)
+    try:
+        await asyncio.gather(*(database.fetchval("SELECT pg_sleep(0.1)") for _ in range(4)))
+        name.target = ("127.0.0.1", int(port_of(pair.primary_url)))  # the old connections stay where they are
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await write(database)
+        await written(database)
+        await at_once(database)  # not one connection to the old server is left
+    finally:
+        await database.close()
+        name.close()
+
+
 async def test_pool_goes_to_the_promoted_standby_and_never_back(pair: Pair) -> None:
     database = await Database.connect(pair.url, size=3)
     changes: list[str] = []
@@ -159,14 +184,12 @@ async def test_single_host_costs_one_connection_each(stack: Stack) -> None:
         await database.close()
 
 
-async def test_pool_leaves_a_server_that_became_read_only(stack: Stack, writable: None) -> None:
+async def test_pool_writes_again_when_its_server_takes_writes_again(stack: Stack, writable: None) -> None:
     database = await Database.connect(stack.database_url, size=3)
     try:
-        before = {await pid(database) for _ in range(3)}
         await make(stack, READ_ONLY)
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await write(database)
-        assert before.isdisjoint({await pid(database) for _ in range(3)})
         assert not await database.is_writable()
         await make(stack, WRITABLE)
         await write(database)
@@ -174,5 +197,44 @@ async def test_pool_leaves_a_server_that_became_read_only(stack: Stack, writable
         await database.close()
 
 
-async def pid(database: Database) -> int:
-    return await database.fetchval("SELECT pg_backend_pid()")
+async def test_read_only_server_costs_one_new_connection_a_second_however_many_writes_it_refuses(
+    stack: Stack, writable: None, proxy: Proxy
+) -> None:
+    database = await Database.connect(proxy.url, size=4)
+
+    async def refused() -> None:
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await write(database)
+
+    try:
+        await at_once(database)  # the pool is as large as it gets
+        await make(stack, READ_ONLY)
+        before, began = proxy.accepted, time.monotonic()
+        for _ in range(50):
+            await asyncio.gather(*(refused() for _ in range(8)))
+            await database.fetchval("SELECT 1")  # reads go on
+        assert 1 <= proxy.accepted - before <= 1 + (time.monotonic() - began) / SEEK_EVERY_S
+        await make(stack, WRITABLE)
+        await at_once(database)
+    finally:
+        await database.close()
+
+
+async def written(database: Database) -> None:
+    """Write, as soon as the server takes writes."""
+    async with asyncio.timeout(5):
+        while True:
+            with contextlib.suppress(asyncpg.ReadOnlySQLTransactionError):
+                return await write(database)
+            await asyncio.sleep(0.01)
+
+
+async def at_once(database: Database) -> None:
+    """Write on several connections at once."""
+
+    async def slowly() -> None:
+        async with database.transaction(now) as tx:
+            await tx.execute(WRITE)
+            await tx.fetchval("SELECT pg_sleep(0.05)")
+
+    await asyncio.gather(*(slowly() for _ in range(8)))
