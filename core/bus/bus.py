@@ -14,16 +14,17 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from core.base import logs, metrics
+from core.base import ids, logs, metrics
 from core.base.clock import real_sleep
 
 SIGNALS = "sesi:signals"
 FRAMES = "sesi:frames"
+PROBES = "sesi:probes"
 TAG = 8  # characters of a process's id that name its channel
 QUEUE_SIZE = 10_000  # signals; beyond this the bus is away, and the database has it all
 DEADLINE_S = 1.0
 RECONNECT_S = 0.25
-QUIET_S = 3.0  # silence after which the link is asked whether it is still there
+QUIET_S = 3.0  # silence after which a subscription is probed
 PIPELINE = 200
 
 log = logs.get("bus")
@@ -109,10 +110,12 @@ class Bus:
         """
         while True:
             client = self._connect(None)
+            probe = f"{PROBES}:{ids.new_id()}"
             try:
                 pubsub = client.pubsub(ignore_subscribe_messages=False)
+                await pubsub.subscribe(probe)
                 await (pubsub.psubscribe if patterns else pubsub.subscribe)(*channels)
-                await self._hear(pubsub, handle, resubscribed)
+                await self._hear(pubsub, probe, handle, resubscribed)
             except (RedisError, OSError, TimeoutError):
                 await real_sleep(RECONNECT_S)
             except Exception:
@@ -122,22 +125,25 @@ class Bus:
                 with contextlib.suppress(RedisError, OSError, TimeoutError):
                     await client.aclose()
 
-    async def _hear(self, pubsub: PubSub, handle: Handler, resubscribed: Callable[[], None]) -> None:
-        """Read one subscription. Silence is asked about: a link whose other end has gone says nothing by itself.
+    async def _hear(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
+        """Read one subscription. After a silence, send a message to the channel `probe`, which is subscribed to.
 
-        Raises TimeoutError when the question is not answered.
+        A proxy may keep the connection and answer a PING when the server behind it has been replaced and knows nothing of
+        the subscription. Only a message that arrives proves that others would. Raises TimeoutError when it does not.
         """
-        asked = False
+        probed = False
         while True:
             message = await pubsub.get_message(timeout=QUIET_S)
             if message is None:
-                if asked:
+                if probed:
                     raise TimeoutError
-                asked = True
+                probed = True
                 async with asyncio.timeout(DEADLINE_S):
-                    await pubsub.ping()
+                    await self._client.publish(probe, b"")
                 continue
-            asked = False
+            probed = False
+            if message["channel"] == probe.encode():
+                continue
             if message["type"] in ("subscribe", "psubscribe"):
                 resubscribed()
             elif message["type"] in ("message", "pmessage"):

@@ -86,6 +86,10 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: redis refuses",
         "chaos: redis refuses for long",
     ),
+    "Redis replaced or frozen behind a proxy that keeps its clients connected": (
+        "faults/test_bus_links.py::test_subscription_lost_behind_a_proxy_that_keeps_the_connection_is_renewed",
+        "faults/test_bus_links.py::test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed",
+    ),
     "A client that reads nothing": (
         "realtime/test_messages.py::test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody",
     ),

@@ -1,0 +1,96 @@
+"""A subscription behind a proxy that keeps its clients connected, whatever happens to the server behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from core.bus.bus import DEADLINE_S, QUIET_S, RECONNECT_S, Bus
+from tests.faults.proxy import Mode, Proxy
+from tests.stack import Stack, within
+
+pytestmark = pytest.mark.anyio
+
+CHANNEL = "sesi:signals"
+NOTICED_S = 2 * QUIET_S + DEADLINE_S + RECONNECT_S
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Servers alone, and no process."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+class Listener:
+    """A process that listens on the bus through a proxy, and one that publishes past it."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.proxy = Proxy(stack.redis_url)
+        self.subscriptions = 0
+        self._received: asyncio.Queue[bytes] = asyncio.Queue()
+        self._listening, self._publishing = Bus(self.proxy.url), Bus(stack.redis_url)
+        self._tasks = [
+            asyncio.create_task(self._listening.listen([CHANNEL], self._take, self._subscribed)),
+            asyncio.create_task(self._publishing.run_writer()),
+        ]
+
+    def _take(self, _: str, data: bytes) -> None:
+        self._received.put_nowait(data)
+
+    def _subscribed(self) -> None:
+        self.subscriptions += 1
+
+    async def receives(self, data: bytes, *, timeout: float) -> None:
+        """Publish until a message arrives."""
+        async with asyncio.timeout(timeout):
+            while self._received.empty():
+                self._publishing.publish(CHANNEL, data)
+                await asyncio.sleep(0.1)
+        while not self._received.empty():
+            assert self._received.get_nowait() == data
+
+    async def close(self) -> None:
+        """Stop both."""
+        for task in self._tasks:
+            task.cancel()
+        await self._listening.close()
+        await self._publishing.close()
+        self.proxy.close()
+
+
+@pytest.fixture
+async def listener(stack: Stack) -> AsyncIterator[Listener]:
+    """A subscription that works."""
+    made = Listener(stack)
+    await made.receives(b"before", timeout=within(5))
+    yield made
+    await made.close()
+
+
+async def test_subscription_lost_behind_a_proxy_that_keeps_the_connection_is_renewed(listener: Listener) -> None:
+    before = listener.subscriptions
+    listener.proxy.replace_server()
+    await listener.receives(b"after", timeout=within(NOTICED_S))
+    assert listener.subscriptions > before  # so the process reads in the database what it has missed
+
+
+async def test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed(listener: Listener) -> None:
+    before = listener.subscriptions
+    listener.proxy.switch(Mode.HANG)
+    accepted = listener.proxy.accepted
+    async with asyncio.timeout(within(NOTICED_S)):
+        while True:  # a link for the probe, and one for the next subscription
+            await asyncio.sleep(0.05)
+            if listener.proxy.accepted >= accepted + 2:
+                break
+    listener.proxy.switch(Mode.PASS)
+    await listener.receives(b"after", timeout=within(NOTICED_S))
+    assert listener.subscriptions > before
+
+
+async def test_silent_subscription_that_works_is_kept(listener: Listener) -> None:
+    before, accepted = listener.subscriptions, listener.proxy.accepted
+    await asyncio.sleep(2 * QUIET_S + 1)  # two probes
+    assert (listener.subscriptions, listener.proxy.accepted) == (before, accepted + 1)  # one for publishing the probes
