@@ -36,7 +36,10 @@ class Audit:
 
 
 async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
-    """Check every rule over the whole database, in one snapshot.
+    """Check every rule over the whole database.
+
+    Each rule is one statement with a snapshot of its own. One snapshot for all of them would keep every version of every row
+    that is updated during the check: chats would slow down, and their tables would not shrink again.
 
     A migration waits until the check has ended. Raises Unavailable while a migration runs.
 
@@ -45,7 +48,7 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
     with away_is_unavailable():
         async with (
             runtime.db.pool.acquire(timeout=4) as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
+            connection.transaction(isolation="read_committed", readonly=True),
         ):
             free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", MIGRATION_LOCK)
             if not free:

@@ -1,0 +1,48 @@
+"""An audit, however long it takes, lets a vacuum remove old versions of the rows that chats update in the same time."""
+
+import asyncio
+
+import attrs
+
+from core.reads import ledger
+from core.runtime import open_runtime
+from tests.faults.proxy import Proxy, When
+from tests.flows.chats import a_chat
+from tests.flows.conftest import Stage
+
+RULES, UPDATES = 12, 300  # rules of the audit, and updates during each of them
+UPDATE = f"""DO $$ BEGIN FOR n IN 1..{UPDATES} LOOP
+    UPDATE chat_sessions SET last_seq = last_seq;
+    COMMIT;
+  END LOOP; END $$"""
+SIZE = "SELECT pg_relation_size('chat_sessions')"
+ROOM = 300_000  # bytes; the versions of all updates take 850,000, those of two rules 150,000
+
+
+def test_vacuum_during_an_audit_makes_room_for_further_updates(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        await a_chat(quiet)
+        proxy = Proxy(runtime.settings.database_url, knows_statements=True)
+        auditor = await open_runtime(attrs.evolve(runtime.settings, database_url=proxy.url), pool_size=2)
+        try:
+            before = await runtime.db.fetchval(SIZE)
+            held = proxy.park("FROM payment_requests", when=When.AFTER)
+            audit = asyncio.create_task(ledger.audit(auditor))
+            for _ in range(RULES):  # the server has answered a rule, and the audit does not know yet
+                await held.reached()
+                async with runtime.db.pool.acquire() as connection:
+                    await connection.execute(UPDATE)
+                    await connection.execute("VACUUM (TRUNCATE false) chat_sessions")  # as autovacuum does
+                following = proxy.park("^", when=When.AFTER)
+                held.release()
+                held = following
+            proxy.forget_parks()
+            held.release()
+            assert (await audit).violations == []
+            assert await runtime.db.fetchval(SIZE) - before < ROOM
+        finally:
+            await auditor.close()
+            proxy.close()
+
+    quiet.run(play())
