@@ -69,6 +69,22 @@ async def test_a_counted_call_says_when_to_come_back_and_operators_see_the_count
     assert (row["calls"], row["bytes"], row["raw_body"]) == (1, 2, "")
 
 
+async def test_calls_from_many_networks_of_an_ipv6_block_share_ten_times_the_limit(world: World) -> None:
+    calls = 10 * A_MINUTE + 100
+    began = time.monotonic()
+    for start in range(0, calls, 100):
+        async with asyncio.TaskGroup() as group:
+            for n in range(start, start + 100):  # each from a /64 of its own, all in one /48
+                group.create_task(world.raw_webhook({"n": n}, token=None, address=f"2001:db8:79:{n:x}::1"))
+    took = time.monotonic() - began
+    (row,) = await world.stack.sql(
+        """SELECT count(*) FILTER (WHERE processing_result = 'unauthorized') AS full, sum(calls) AS calls
+           FROM webhook_logs WHERE source_ip LIKE '2001:db8:79:%'"""
+    )
+    assert 10 * A_MINUTE <= row["full"] <= 10 * (A_MINUTE + 1 + took)
+    assert row["calls"] == calls
+
+
 async def test_an_ipv6_network_is_one_address_and_another_address_has_its_own_limit(world: World) -> None:
     for n in range(A_MINUTE + 20):
         await world.raw_webhook({"n": n}, token=None, address=f"2001:db8:77::{n:x}")

@@ -1,0 +1,73 @@
+"""A request holds its place among those in progress while the service works on it, and no longer."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from api.admission import REQUESTS
+from tests.access.wire import ask
+from tests.stack import World
+
+pytestmark = pytest.mark.anyio
+
+MANY = REQUESTS + 40
+LARGE = "/docs/swagger-ui.css"
+WAITING = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def connections(world: World) -> Iterator[list[socket.socket]]:
+    """More connections to the public listener than there are places, each with little room for answers."""
+    made = []
+    for _ in range(MANY):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sock.connect(("127.0.0.1", world.stack.ports["PUBLIC"]))
+        made.append(sock)
+    yield made
+    for sock in made:
+        sock.close()
+
+
+def send(sock: socket.socket, number: int, request: str) -> None:
+    """Send a request from an address that no other connection has."""
+    head = f"{request} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nX-Forwarded-For: 10.9.{number // 200}.{number % 200}\r\n\r\n"
+    sock.sendall(head.encode())
+
+
+async def served(world: World) -> int:
+    """The status of a request that needs a place and no database."""
+    async with aiohttp.ClientSession() as http:
+        return (await ask(http, f"{world.stack.addresses.public}/openapi.json")).status
+
+
+async def test_clients_that_do_not_read_their_answers_hold_no_place(
+    world: World, connections: list[socket.socket]
+) -> None:
+    for number, sock in enumerate(connections):
+        send(sock, number, f"GET {LARGE}")
+        send(sock, number, f"GET {LARGE}")  # its answer waits until the client reads the first one
+
+    def begun() -> bool:
+        return all(sock.recv(16).startswith(b"HTTP/1.1 200") for sock in connections)
+
+    assert await asyncio.to_thread(begun)
+    assert await served(world) == 200
+
+
+async def test_clients_that_go_away_leave_their_places(world: World, connections: list[socket.socket]) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
+        for number, sock in enumerate(connections):
+            send(sock, number, "POST /api/shared/auth/anonymous")
+
+        async def full() -> int:
+            return await served(world)
+
+        assert await world.until(full, lambda status: status == 503)
+        for sock in connections:
+            sock.close()
+    await world.until(full, lambda status: status == 200)
