@@ -13,12 +13,13 @@ from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
 from api import errors
-from api.admission import Admission
+from api.admission import Admission, Place
 from api.answers import REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import ids, logs, metrics
+from core.base.addresses import TrustedProxies
 from core.base.clock import as_text, monotonic
-from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated
+from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable
 from core.bus.rate_limit import Charge, Charges, Limit, charges_of_address
 from core.flows import webhook_receive
 from core.logins import refresh
@@ -29,6 +30,7 @@ from core.runtime import Runtime
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Refused = tuple[MutableMapping[str, Any], bytes]  # the start of an answer, and its body
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 65_536
@@ -41,8 +43,9 @@ REFRESH = "/api/shared/auth/refresh"
 # What phones ask by the clock, and what finds keys: an address that is full must not take mitras offline.
 POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
 WELL_KNOWN = "/.well-known/"
-# For each address, in a minute: thousands of phones of one carrier may refresh at once, after an outage.
+# For each address, in a minute: enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS = 12_000, 12_000
+REFRESH_BURST = 6_000  # as many as an address may have connections: each may be a phone, back after an outage
 CLIENT_GONE = 499  # logged for a client that went away before its answer, as nginx does
 SECURITY = {
     b"x-content-type-options": b"nosniff",
@@ -77,6 +80,7 @@ class Gatekeeper:
         self._cors = cors
         self._admission = Admission(overloaded=runtime.note_overload)
         settings = runtime.settings
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         per_minute, burst = settings.rate_limit_per_minute, settings.rate_limit_burst
         self._general = Limit(name="general", per_minute=per_minute, burst=burst)
         self._availability = Limit(name="availability", per_minute=60, burst=60)
@@ -86,7 +90,7 @@ class Gatekeeper:
             burst=settings.rate_limit_address_burst,
         )
         self._refresh = Limit(name="refresh", per_minute=per_minute, burst=burst)
-        self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=REFRESHES)
+        self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=REFRESH_BURST)
         self._stray_polls = Limit(name="stray_polls", per_minute=STRAY_POLLS, burst=STRAY_POLLS)
         operators = settings.operator_rate_limit_per_minute
         self._operator = Limit(name="operator", per_minute=operators, burst=max(1, operators // 2))
@@ -96,17 +100,12 @@ class Gatekeeper:
         self._seconds = metrics.REQUEST_SECONDS.labels(listener)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request; other kinds of connection pass through (websockets are refused)."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1003})
-            return
+        """Handle one request; other kinds of connection pass through."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = monotonic()
-        # Of a header that comes twice the first counts, as for the framework: two views of one request would let a
-        # client be one user to the limits and another one to the route.
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        headers = _headers(scope)
         request_id = ids.request_id(headers.get("x-request-id", ""))
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
@@ -134,6 +133,35 @@ class Gatekeeper:
             self._count(scope, status, seconds)
             self._log(scope, caller, status=status or CLIENT_GONE, ms=round(seconds * 1000, 1), bytes_out=sent)
 
+    def is_refresh(self, scope: Scope) -> bool:
+        """Return whether a request presents a refresh token."""
+        return self._listener == "public" and scope["method"] == "POST" and scope["path"].rstrip("/") == REFRESH
+
+    def admit_refresh(self, scope: Scope) -> Refused | None:
+        """Take a place for a refresh whose body has come; return the whole refusal when no place is left.
+
+        The connection calls this before the request gets a task. After an outage thousands of refreshes come in one
+        moment and most of them must come back: refusing one here costs a fraction of what a task and the rate limits
+        cost, and nothing is charged to the client's address.
+        """
+        started = monotonic()
+        forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        host = self._proxies.client_of(_host(scope), forwarded)
+        state = scope["state"]
+        try:
+            state["place"] = self._admission.refresh(host)
+        except Unavailable as error:
+            scope["client"] = (host, 0)
+            headers = _headers(scope)
+            state["request_id"] = ids.request_id(headers.get("x-request-id", ""))
+            start, content = _refusal(scope, error)
+            self._finish(start, headers, state["request_id"])
+            seconds = monotonic() - started
+            self._count(scope, start["status"], seconds)
+            self._log(scope, {}, status=start["status"], ms=round(seconds * 1000, 1), bytes_out=len(content))
+            return start, content
+        return None
+
     async def _handle(
         self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: Claims | None
     ) -> None:
@@ -144,8 +172,11 @@ class Gatekeeper:
             await held.aclose()  # the work is done: a client that does not read its answer holds no place
             await answer(message)
 
-        by_token = self._listener == "public" and path == REFRESH and scope["method"] == "POST"
         async with contextlib.AsyncExitStack() as held:
+            place: Place | None = scope["state"].get("place")
+            if place is not None:
+                held.callback(place.leave)
+            by_token = self.is_refresh(scope)
             try:
                 self._check_preflight(scope, headers)
                 if not by_token:
@@ -154,19 +185,38 @@ class Gatekeeper:
                 if body is None:
                     return
                 scope["state"]["body_size"] = len(body)
-                if by_token:
-                    await self._charge(self._charges_of_refresh(scope, body))
-                if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
-                    raise NotFound
                 # Behind the body: slow senders must not take the places of those whose request is there.
                 if path not in UNLIMITED:
                     held.enter_context(self._admission.request())
                 if by_token:
-                    await held.enter_async_context(self._admission.refresh())
+                    await self._enter_refresh(scope, body, held)
+                if b"\0" in scope.get("query_string", b"") or "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                    raise NotFound
             except DomainError as error:
                 await _refuse(scope, answer, error)
             else:
                 await self._app(scope, _replay(body, receive), answer_from_work)
+
+    async def _enter_refresh(self, scope: Scope, body: bytes, held: contextlib.AsyncExitStack) -> None:
+        """Give a refresh a place, charge it, and wait until it may ask the database.
+
+        It is charged when it has a place: a client that must come back for one is charged once. A body without a token
+        of ours is refused without the database; it needs no place, and is charged as any request without a token.
+        """
+        place: Place | None = scope["state"].get("place")
+        try:
+            token = msgspec.json.decode(body, type=Presented).refresh_token
+            auth_session_id = refresh.auth_session_of(token, keys=self._runtime.keys.refresh)
+        except (msgspec.DecodeError, RecursionError, UnicodeError, RefreshInvalid):
+            if place is not None:
+                place.leave()
+            await self._charge(charges_of_address(self._address, _host(scope)))
+            return
+        if place is None:
+            held.callback(self._admission.refresh(_host(scope)).leave)
+        by_address = charges_of_address(self._refresh_address, _host(scope))
+        await self._charge((Charge(self._refresh, auth_session_id), *by_address))
+        await held.enter_async_context(self._admission.refreshing)
 
     def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
         """Check the origin and the method that a browser asks about. Raises Forbidden."""
@@ -212,19 +262,6 @@ class Gatekeeper:
         if path in POLLS or not claims.newcomer or claims.user_id in self._runtime.paid:
             return own
         return own + charges_of_address(self._address, _host(scope))
-
-    def _charges_of_refresh(self, scope: Scope, body: bytes) -> Charges:
-        """Return the buckets of a refresh: the auth session that a token of ours names, and the address.
-
-        Any other body counts as a request without a token.
-        """
-        try:
-            token = msgspec.json.decode(body, type=Presented).refresh_token
-            auth_session_id = refresh.auth_session_of(token, keys=self._runtime.keys.refresh)
-        except (msgspec.DecodeError, RecursionError, UnicodeError, RefreshInvalid):
-            return charges_of_address(self._address, _host(scope))
-        by_address = charges_of_address(self._refresh_address, _host(scope))
-        return Charge(self._refresh, auth_session_id), *by_address
 
     def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
         """Add the headers that every answer has."""
@@ -277,6 +314,15 @@ class Gatekeeper:
 def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
     """Return the headers that every answer has."""
     return [(b"x-request-id", request_id.encode()), (b"x-server-time", as_text(now).encode()), *SECURITY.items()]
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """Return a request's headers.
+
+    Of a header that comes twice the first counts, as for the framework: two views of one request would let a client be
+    one user to the limits and another one to the route.
+    """
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
 def _is_preflight(scope: Scope, headers: dict[str, str]) -> bool:
@@ -350,6 +396,12 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
+    start, content = _refusal(scope, error)
+    await send(start)
+    await send({"type": "http.response.body", "body": content})
+
+
+def _refusal(scope: Scope, error: DomainError) -> Refused:
     errors.note(scope, error.code)
     status, content = errors.raw(error)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
@@ -357,5 +409,4 @@ async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
     if error.kind is Kind.TOO_LATE:  # the rest of the body would be read as the next request's
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    return {"type": "http.response.start", "status": status, "headers": headers}, content

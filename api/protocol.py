@@ -6,14 +6,16 @@ then read and discarded for a moment, because closing at once would take the ans
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api import errors
 from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
-from api.gatekeeper import BODY_S, own_headers
+from api.gatekeeper import BODY_S, REFRESH, Gatekeeper, Scope, own_headers
 from core.base import logs, metrics
 from core.base.connections import (
     ALL,
@@ -32,6 +34,9 @@ from core.runtime import Runtime
 
 BODY_GRACE_S = 5.0  # the application answers a late body first, after BODY_S
 MAX_PIPELINED = 16  # requests behind the one that is being answered
+REFRESH_LINE = b"POST %s " % REFRESH.encode()
+REFRESHES_A_TURN = 16  # that are parsed, and started or refused: one or two milliseconds
+SMALL = 4_096  # bytes; a refresh has a tenth of it, and thousands of connections may keep as much
 
 
 class OneWrite:
@@ -75,15 +80,55 @@ class OneWrite:
 TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
 
 
+class Turns:
+    """Reads the refreshes of a listener a few in each turn of the event loop; all other requests are read as they come.
+
+    How this works: after an outage thousands of phones send a refresh within a moment. The event loop reads every
+    connection that has data before it does anything else, so all of them would be parsed, started and refused in one
+    turn, and a webhook would wait for all of that several times, once for each of its steps. A refresh above the
+    turn's share keeps its bytes, up to SMALL, until a later turn.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = REFRESHES_A_TURN
+        self._renewing = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self) -> bool:
+        """Return whether this turn has room for one more refresh, and count it."""
+        if not self._renewing:
+            self._renewing = True
+            self._loop.call_soon(self._renew)
+        if self._left <= 0 or self._waiting:
+            return False
+        self._left -= 1
+        return True
+
+    def wait(self, read: Callable[[], None]) -> None:
+        """Call `read` in a later turn, in the order of arrival."""
+        self._waiting.append(read)
+
+    def _renew(self) -> None:
+        for _ in range(min(REFRESHES_A_TURN, len(self._waiting))):
+            self._loop.call_soon(self._waiting.popleft())  # apart: one that fails stops no other
+        self._renewing = bool(self._waiting)
+        self._left = REFRESHES_A_TURN
+        if self._renewing:
+            self._loop.call_soon(self._renew)
+
+
 class HeadTooLarge(Exception):
     """The headers pass a bound; the parser stops."""
 
 
 class Connection(HttpToolsProtocol):
-    """One connection of a listener; `runtime` and `counts` are set by `protocol_of`."""
+    """One connection of a listener; `runtime`, `counts`, `gatekeeper` and `turns` are set by `protocol_of`."""
 
     runtime: Runtime
     counts: Connections
+    gatekeeper: Gatekeeper
+    turns: Turns
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin with a transport that writes an answer at once; the first headers are due."""
@@ -94,6 +139,9 @@ class Connection(HttpToolsProtocol):
         self._in_body = self._refused = False
         self._due: asyncio.TimerHandle | None = self.loop.call_later(HEADERS_S, self._headers_are_late)
         self._unread: asyncio.TimerHandle | None = None
+        self._kept = b""
+        self._reading = False
+        self._unstarted: tuple[RequestResponseCycle, Any] | None = None
         too_many = self.counts.add(self._host)
         if too_many is not None:
             self._refuse(refusal_of(TOO_MANY[too_many]), retry_after_s=1)
@@ -139,20 +187,64 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()  # `close` would wait for the client to read
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, unless the connection was refused; what is not complete by then is due."""
+        """Read what came, unless the connection was refused; a refresh waits for its turn."""
+        if self._kept:
+            self._read(self._take_kept() + data)
+        elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.turns.take():
+            self._kept = data
+            self.turns.wait(self._read_kept)
+        else:
+            self._read(data)
+
+    def _read_kept(self) -> None:
+        """Read the bytes that waited for their turn, unless they have been read."""
+        if self._kept and not self.transport.is_closing():
+            self._read(self._take_kept())
+
+    def _take_kept(self) -> bytes:
+        kept, self._kept = self._kept, b""
+        return kept
+
+    def _read(self, data: bytes) -> None:
+        """Read what came; what is not complete by then is due."""
         if self._refused:
             return
         if not self._in_body:
             self._head_size += len(data)
+        self._reading = True
         super().data_received(data)
+        self._reading = False
         if self._refused or self.transport.is_closing():
             return
+        if self._unstarted is not None:
+            unstarted, self._unstarted = self._unstarted, None
+            self._start_asgi_task(*unstarted)
         if self._in_head and self._head_size > MAX_HEAD:
             self._refuse(HEADERS_TOO_LARGE, limit="http_headers")
         elif self._due is None and self._in_body:
             self._due = self.loop.call_later(BODY_S + BODY_GRACE_S, self._body_is_late)
         elif self._due is None and (self.cycle is None or self.cycle.response_complete):
             self._due = self.loop.call_later(HEADERS_S, self._headers_are_late)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Start with a request. A refresh that came as a whole and has no place is answered here, without a task."""
+        scope = cast("Scope", cycle.scope)
+        if not self.gatekeeper.is_refresh(scope):
+            super()._start_asgi_task(cycle, app)
+        elif self._reading:
+            self._unstarted = cycle, app
+        elif cycle.more_body or (refused := self.gatekeeper.admit_refresh(scope)) is None:
+            super()._start_asgi_task(cycle, app)
+        else:
+            start, content = refused
+            headers = [*self.server_state.default_headers, *start["headers"]]
+            if not cycle.keep_alive:
+                headers.append((b"connection", b"close"))
+            self.transport.write(_raw(start["status"], headers, content))
+            cycle.response_started = cycle.response_complete = True
+            if not cycle.keep_alive:
+                self.transport.close()
+            self.on_response_complete()
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -219,6 +311,9 @@ class Connection(HttpToolsProtocol):
         metrics.LIMITED.labels("http_body_seconds").inc()
         self._close()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: a request for an upgrade is answered as if it had not asked, and has its line as any other."""
+
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser refuses, and close."""
         if self._refused:
@@ -245,8 +340,7 @@ class Connection(HttpToolsProtocol):
         ]
         if retry_after_s is not None:
             headers.append((b"retry-after", str(retry_after_s).encode()))
-        head = b"".join(b"%s: %s\r\n" % header for header in headers)
-        self.transport.write(b"HTTP/1.1 %d \r\n" % refusal.status + head + b"\r\n" + content)
+        self.transport.write(_raw(refusal.status, headers, content))
         self.transport.write_eof()
         self._due = self.loop.call_later(LINGER_S, self._close)
         logs.write_line(
@@ -256,6 +350,14 @@ class Connection(HttpToolsProtocol):
         )  # fmt: skip
 
 
-def protocol_of(runtime: Runtime, counts: Connections) -> type[Connection]:
-    """Return the protocol class of a listener."""
-    return type("Protocol", (Connection,), {"runtime": runtime, "counts": counts})
+def _raw(status: int, headers: Iterable[tuple[bytes, bytes]], content: bytes) -> bytes:
+    """Return an answer as it is sent."""
+    head = b"".join(b"%s: %s\r\n" % header for header in headers)
+    return b"HTTP/1.1 %d \r\n%s\r\n%s" % (status, head, content)
+
+
+def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:
+    """Return the protocol class of a listener. Must be called in the event loop."""
+    turns = Turns(asyncio.get_running_loop())
+    members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "turns": turns}
+    return type("Protocol", (Connection,), members)

@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import uvicorn
 
 from api.apps import internal_app, public_app
+from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.base import logs
 from core.base.connections import KEEP_ALIVE_S, Connections
@@ -47,12 +47,13 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     return sock
 
 
-def _server(app: Any, runtime: Runtime, connections: Connections) -> Server:
+def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Server:
     settings = runtime.settings
     return Server(
         uvicorn.Config(
             app,
-            http=protocol_of(runtime, connections),
+            http=protocol_of(runtime, connections, app),
+            ws="none",  # sockets are the realtime process's: here an upgrade is answered as a plain request
             lifespan="off",
             access_log=False,
             log_config=None,

@@ -391,6 +391,20 @@ async def test_what_is_unusual_http_is_answered_as_such(stack: Stack, data: byte
         check_error(answer)
 
 
+@pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
+async def test_upgrade_to_a_socket_is_answered_as_a_plain_request_and_logs_no_warning(
+    stack: Stack, listener: str
+) -> None:
+    upgrade = (
+        b"Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    found = read_raw(await spoken(stack.ports[listener], b"GET /healthz HTTP/1.1\r\n" + upgrade))
+    missing = read_raw(await spoken(stack.ports[listener], b"GET /ws/chat HTTP/1.1\r\n" + upgrade))
+    assert (found.status, missing.said) == (200, (404, "NOT_FOUND"))
+    assert "upgrade request" not in stack.log("api")
+
+
 async def _head(stack: Stack, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
     writer.write(data)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from api.admission import REFRESHES, REFRESHES_AT_ONCE, REQUESTS, Admission
+from api.admission import REFRESHES, REFRESHES_AT_ONCE, REFRESHES_PER_ADDRESS, REQUESTS, Admission
+from api.protocol import REFRESHES_A_TURN, Turns
 from core.base import ids
 from core.base.errors import Unavailable
 from core.base.keys import Keys
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.anyio
 
 REFRESH, JSON = "/api/shared/auth/refresh", {"Content-Type": "application/json"}
 BEYOND = 40
+BURST = 60  # presentations of one token
 WAITING = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%auth_sessions%'"
+LOCK = "LOCK TABLE auth_sessions IN ACCESS EXCLUSIVE MODE"  # no refresh can end
 
 
 @pytest.fixture
@@ -30,36 +33,176 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield made
 
 
+class Phones:
+    """Phones that present refresh tokens of unknown auth sessions, which only the database can refuse."""
+
+    def __init__(self, world: World, http: aiohttp.ClientSession) -> None:
+        self._http = http
+        self._url = world.stack.addresses.public + REFRESH
+        self._port = world.stack.ports["PUBLIC"]
+        self._key = Keys([world.stack.env["JWT_SECRETS"].partition(":")[2].encode()]).refresh[0]
+
+    def token(self) -> str:
+        """Make a token that the service takes for its own."""
+        return refresh.make(key=self._key, auth_session_id=ids.new_id(), generation=0, secret=ids.new_secret())
+
+    async def present(self, address: str, token: str | None = None, **headers: str) -> Answer:
+        """Present a token from an address."""
+        data = json.dumps({"refresh_token": token or self.token()})
+        sent = {**JSON, "X-Forwarded-For": address, **headers}
+        return await ask(self._http, self._url, "POST", data=data, headers=sent)
+
+    def storm(self, count: int, address: str) -> list[asyncio.Task[Answer]]:
+        """Present as many tokens at once."""
+        return [asyncio.create_task(self.present(address)) for _ in range(count)]
+
+    def raw(self, address: str, *lines: str) -> bytes:
+        """Write a refresh as it is sent."""
+        body = json.dumps({"refresh_token": self.token()}).encode()
+        head = [f"POST {REFRESH} HTTP/1.1", "Host: x", f"X-Forwarded-For: {address}", "Content-Type: application/json"]
+        head += [f"Content-Length: {len(body)}", *lines]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+    async def say(self, *parts: bytes, until: int) -> bytes:
+        """Send parts over a connection, each in its own packet; return what came back by the answer number `until`."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.05)
+            got = b""
+            async with asyncio.timeout(20):
+                while got.count(b'{"error":') < until:
+                    got += await reader.read(65_536)
+            return got
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+def phones(world: World, http: aiohttp.ClientSession) -> Phones:
+    """Phones."""
+    return Phones(world, http)
+
+
+async def first(count: int, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
+    """Wait until as many tasks are done; return their answers."""
+    done: set[asyncio.Task[Answer]] = set()
+    while len(done) < count:
+        more, _ = await asyncio.wait(set(tasks) - done, return_when=asyncio.FIRST_COMPLETED)
+        done |= more
+    return [task.result() for task in done]
+
+
+def check_busy(answer: Answer) -> None:
+    """Check the refusal of a refresh that must come back."""
+    assert answer.said == (503, "UNAVAILABLE")
+    assert 1 <= int(answer.headers["Retry-After"]) <= 10
+
+
 async def test_refreshes_that_wait_leave_the_database_to_webhooks_and_one_too_many_is_503(
-    world: World, http: aiohttp.ClientSession
+    world: World, http: aiohttp.ClientSession, phones: Phones
 ) -> None:
     url = world.stack.addresses.public
     payment = await world.request(await world.customer())
-    key = Keys([world.stack.env["JWT_SECRETS"].partition(":")[2].encode()]).refresh[0]
-
-    async def present() -> Answer:
-        token = refresh.make(key=key, auth_session_id=ids.new_id(), generation=0, secret=ids.new_secret())
-        return await ask(http, url + REFRESH, "POST", data=json.dumps({"refresh_token": token}), headers=JSON)
-
     async with world.stack.transaction() as holder:
-        await holder.execute("LOCK TABLE auth_sessions IN ACCESS EXCLUSIVE MODE")  # no refresh can end
-        storm = [asyncio.create_task(present()) for _ in range(REFRESHES + BEYOND)]
-        done: set[asyncio.Task[Answer]] = set()
-        while len(done) < BEYOND:
-            more, _ = await asyncio.wait(set(storm) - done, return_when=asyncio.FIRST_COMPLETED)
-            done |= more
+        await holder.execute(LOCK)
+        storm = [
+            task
+            for number in range(REFRESHES // REFRESHES_PER_ADDRESS)
+            for task in phones.storm(REFRESHES_PER_ADDRESS, f"198.51.100.{number}")
+        ]
+        more = phones.storm(BEYOND, "198.51.100.99")
+        refused = await first(BEYOND, [*storm, *more])
         (row,) = await world.stack.sql(WAITING)
         # The look of each of the three processes for revoked sign-ins waits, too.
         assert row["n"] <= REFRESHES_AT_ONCE + 3
         assert (await world.webhook(payment))[0] == 200
         assert (await ask(http, url + "/healthz")).status == 200
-    for refused in (task.result() for task in done):
-        assert refused.said == (503, "UNAVAILABLE")
-        assert int(refused.headers["Retry-After"]) >= 1
-    answers = await asyncio.gather(*storm)
+    for answer in refused:
+        check_busy(answer)
+    answers = await asyncio.gather(*storm, *more)
     assert sum(answer.said == (401, "REFRESH_INVALID") for answer in answers) >= REFRESHES - REFRESHES_AT_ONCE
     async with http.get(f"{world.stack.addresses.internal}/metrics") as figures:
         assert 'sesi_limited_total{limit="refreshes_at_once"}' in await figures.text()
+
+
+async def test_refreshes_of_one_address_leave_places_to_another(
+    world: World, http: aiohttp.ClientSession, phones: Phones
+) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute(LOCK)
+        storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.1")
+        for answer in await first(BEYOND, storm):
+            check_busy(answer)
+        other = asyncio.create_task(phones.present("198.51.100.2"))
+        same = await phones.present("198.51.100.1")
+        assert not other.done()
+    check_busy(same)
+    assert (await other).said == (401, "REFRESH_INVALID")
+    answers = await asyncio.gather(*storm)
+    assert sum(answer.said == (401, "REFRESH_INVALID") for answer in answers) == REFRESHES_PER_ADDRESS
+    async with http.get(f"{world.stack.addresses.internal}/metrics") as figures:
+        assert 'sesi_limited_total{limit="refreshes_at_once_per_address"}' in await figures.text()
+
+
+async def test_refresh_without_a_place_is_not_charged(world: World, phones: Phones) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute(LOCK)
+        storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.3")
+        await first(BEYOND, storm)
+        token = phones.token()
+        for _ in range(BURST + 5):
+            check_busy(await phones.present("198.51.100.3", token))
+    await asyncio.gather(*storm)
+    assert (await phones.present("198.51.100.3", token)).said == (401, "REFRESH_INVALID")
+
+
+async def test_refresh_without_a_place_gets_its_request_id_and_ends_the_connection_that_asks_for_it(
+    world: World, phones: Phones
+) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute(LOCK)
+        storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.4")
+        await first(BEYOND, storm)
+        named = await phones.present("198.51.100.4", **{"X-Request-Id": "mine"})
+        whole = phones.raw("198.51.100.4")
+        one_by_one = await phones.say(whole[:30], whole[30:-10], whole[-10:], until=1)
+        together = await phones.say(whole + whole + whole[:-10], whole[-10:], until=3)
+        last = await phones.say(phones.raw("198.51.100.4", "Connection: close"), until=1)
+    assert named.headers["X-Request-Id"] == "mine"
+    assert one_by_one.count(b"HTTP/1.1 503 ") == 1
+    assert together.count(b"HTTP/1.1 503 ") == 3
+    assert b"connection: close" in last
+    await asyncio.gather(*storm)
+
+
+async def test_garbage_at_the_refresh_route_takes_no_place(world: World, phones: Phones) -> None:
+    async with world.stack.transaction() as holder:
+        await holder.execute(LOCK)
+        garbage = [await phones.present("198.51.100.5", "x" * 91) for _ in range(REFRESHES_PER_ADDRESS + BEYOND)]
+        genuine = asyncio.create_task(phones.present("198.51.100.5"))
+    assert {answer.said for answer in garbage} == {(401, "REFRESH_INVALID")}
+    assert (await genuine).said == (401, "REFRESH_INVALID")
+
+
+async def test_a_storm_is_read_a_few_in_each_turn_of_the_loop() -> None:
+    turns, read = Turns(asyncio.get_running_loop()), list[int]()
+    count = 3 * REFRESHES_A_TURN + 1
+    for number in range(count):
+        if turns.take():
+            read.append(number)
+        else:
+            turns.wait(lambda number=number: read.append(number))
+    sizes = [len(read)]
+    while len(read) < count:
+        await asyncio.sleep(0)
+        sizes.append(len(read))
+    assert max(after - before for before, after in zip([0, *sizes], sizes, strict=False)) == REFRESHES_A_TURN
+    assert read == list(range(count))
+    await asyncio.sleep(0)
+    assert turns.take()  # a later one need not wait
 
 
 async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_make_room() -> None:
@@ -76,3 +219,15 @@ async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_m
     held[0].__exit__(None, None, None)
     with admission.request():
         pass
+
+
+async def test_place_left_twice_is_free_once() -> None:
+    refusals: list[None] = []
+    admission = Admission(overloaded=lambda: refusals.append(None))
+    places = [admission.refresh("198.51.100.1") for _ in range(REFRESHES_PER_ADDRESS)]
+    places[0].leave()
+    places[0].leave()
+    admission.refresh("198.51.100.1")
+    with pytest.raises(Unavailable):
+        admission.refresh("198.51.100.1")
+    assert refusals == [None]
