@@ -183,7 +183,7 @@ async def _refreshes(plan: Plan, done: Done) -> None:
         try:
             async with asyncio.timeout(DEVICE_S):
                 status, wait_s = await ask(request)
-                while status == "503":  # busy: an app comes back when it was asked to
+                while status in ("503", "429"):  # an app comes back when it was asked to
                     done.answers[status] += 1
                     await asyncio.sleep(wait_s + random.random())
                     status, wait_s = await ask(request)
