@@ -64,7 +64,7 @@ class TooLarge(DomainError):
 
 
 class Presented(msgspec.Struct):
-    """The part of a refresh's body that says whom it is charged to."""
+    """The part of a refresh's body that names the bucket which the request is charged to."""
 
     refresh_token: str
 
