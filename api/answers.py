@@ -15,6 +15,7 @@ from core.base import logs, metrics
 from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.bus.rate_limit import RateLimited
+from core.operators.rules import PasswordChangeRequired
 from core.operators.totp import TotpEnrolmentRequired, TotpRequired
 
 STATUS = {
@@ -71,6 +72,8 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
     if UserType.OPERATOR in access.kinds and not access.enrolling:
         yield refusal_of(TotpEnrolmentRequired)
+    if UserType.OPERATOR in access.kinds and not access.password_due:
+        yield refusal_of(PasswordChangeRequired)
     if access.step_up:
         yield refusal_of(TotpRequired)
     if _is_limited(handler, access):

@@ -8,7 +8,7 @@ from litestar import Request
 
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unauthenticated
-from core.operators.rules import require
+from core.operators.rules import PasswordChangeRequired, require
 from core.operators.totp import TotpEnrolmentRequired
 from core.reads import people
 from core.runtime import Runtime
@@ -23,7 +23,8 @@ class Access:
     """Who may call a route, on which listener, and which refusals of its own it answers.
 
     No kinds: everybody; `optional`: a token is looked at when there is one. `foreign_body`: what comes in is not JSON of
-    ours. `enrolling`: also for an operator who still has to set up a second factor. `step_up`: an operator with a second
+    ours. `enrolling`: also for an operator who still has to set up a second factor. `password_due`: also for an operator
+    who still has to replace the password that another person chose. `step_up`: an operator with a second
     factor has entered a code within 5 minutes. Refusals that follow from the declaration itself (no token, wrong kind,
     bad body) are not listed.
     """
@@ -35,6 +36,7 @@ class Access:
     optional: bool = False
     foreign_body: bool = False
     enrolling: bool = False
+    password_due: bool = False
     step_up: bool = False
     refusals: tuple[Refusal, ...] = ()
 
@@ -70,7 +72,12 @@ def parties(*refusals: Refusal) -> dict[str, Any]:
 
 
 def operators(
-    area: str | None, level: str = "read", *refusals: Refusal, enrolling: bool = False, step_up: bool = False
+    area: str | None,
+    level: str = "read",
+    *refusals: Refusal,
+    enrolling: bool = False,
+    password_due: bool = False,
+    step_up: bool = False,
 ) -> dict[str, Any]:
     """Operators with a permission; area None: any operator."""
     return _declare(
@@ -80,6 +87,7 @@ def operators(
             area=area,
             level=level,
             enrolling=enrolling,
+            password_due=password_due,
             step_up=step_up,
             refusals=refusals,
         )
@@ -103,13 +111,19 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 async def guard(request: Request[Any, Any, Any], access: Access) -> None:
-    """Let the declared users in. Raises Unauthenticated, Forbidden, TotpEnrolmentRequired, TotpRequired."""
+    """Let the declared users in.
+
+    Raises Unauthenticated, Forbidden, PasswordChangeRequired, TotpEnrolmentRequired, TotpRequired.
+    """
     if not access.kinds:
         return
     state = request.app.state
     actor = await people.authenticate(state.runtime, bearer(request.headers), audience=state.audience)
     people.require_kind(actor, access.kinds)
-    if actor.must_enrol and not access.enrolling:
+    if actor.password_change_due:
+        if not access.password_due:
+            raise PasswordChangeRequired
+    elif actor.must_enrol and not access.enrolling:
         raise TotpEnrolmentRequired
     if access.area is not None:
         require(actor.permissions, access.area, access.level)

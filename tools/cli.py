@@ -167,6 +167,8 @@ def _operator(args: argparse.Namespace) -> int:
         if made is None:
             raise Failed(f"there is an operator {args.email} already")
         console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.", markup=False)
+        if runtime.settings.initial_passwords_due:
+            console.print("They choose a password of their own at the first sign-in.")
         _print_enrolment_code(made.enrolment_code)
         return 0
 

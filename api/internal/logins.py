@@ -75,7 +75,7 @@ async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: R
     return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
 
 
-@post("/internal/auth/logout", status_code=200, **operators(None, enrolling=True))
+@post("/internal/auth/logout", status_code=200, **operators(None, enrolling=True, password_due=True))
 async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
     """End this device's auth session; who has signed out."""
     operator = await people.operator_me(runtime, actor.user_id)
@@ -83,7 +83,7 @@ async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
     return operator
 
 
-@get("/internal/auth/me", **operators(None, enrolling=True))
+@get("/internal/auth/me", **operators(None, enrolling=True, password_due=True))
 async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
     """The calling operator."""
     return await people.operator_me(runtime, actor.user_id)
@@ -94,7 +94,7 @@ async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
     status_code=200,
     dto=Body[PasswordBody],
     return_dto=None,
-    **operators(None, "write", LoginInvalid, AccountLocked),
+    **operators(None, "write", LoginInvalid, AccountLocked, password_due=True),
 )
 async def change_password(
     data: PasswordBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor

@@ -27,6 +27,7 @@ class Actor:
     ids: tuple[str, ...]
     permissions: dict[str, str] = attrs.field(factory=dict)
     has_totp: bool = False  # an operator with a second factor
+    password_change_due: bool = False  # an operator whose password another person chose
     must_enrol: bool = False  # an operator whose role requires a second factor, and who has none
 
     def owns(self, user_id: str | None) -> bool:

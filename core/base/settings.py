@@ -63,6 +63,10 @@ def _flag(text: str) -> bool:
     return value[text.strip().lower()]
 
 
+def _flag_or_blank(text: str) -> bool | None:
+    return _flag(text) if text.strip() else None
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -241,6 +245,7 @@ class Settings:
     ws_messages_per_second: int = _setting("5", _bounded(1, 1_000_000), "messages, 1 to 1000000")
     ws_messages_burst: int = _setting("30", _bounded(1, 1_000_000), "messages, 1 to 1000000")
     ws_unauthenticated_per_address: int = _setting("1000", _bounded(1, 1_000_000), "sockets, 1 to 1000000")
+    initial_passwords_expire: bool | None = _setting("", _flag_or_blank, "true, false, or blank: true in production")
     password_rounds: int = _setting("11", _bounded(4, 16), "a power of two, 4 to 16; 10 or more in production")
     drain_seconds: int = _setting("5", _bounded(0, 300), "seconds, 0 to 300")
     shutdown_grace_seconds: int = _setting("10", _bounded(1, 300), "seconds, 1 to 300")
@@ -251,6 +256,11 @@ class Settings:
     def production(self) -> bool:
         """Whether this is the real thing: no development route, secret or scaled time."""
         return self.environment == "production"
+
+    @property
+    def initial_passwords_due(self) -> bool:
+        """Whether an operator replaces, at the first sign-in, a password that another person chose."""
+        return self.production if self.initial_passwords_expire is None else self.initial_passwords_expire
 
     @property
     def development_routes(self) -> bool:

@@ -100,7 +100,14 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
     async with runtime.transaction() as tx:
         rights = await _rights(tx, actor)
         role = await _role(tx, rights, wanted.role_id)
-        operator_id = await operators.create(tx, email=email, display_name=name, role_id=role.id, password_hash=hashed)
+        operator_id = await operators.create(
+            tx,
+            email=email,
+            display_name=name,
+            role_id=role.id,
+            password_hash=hashed,
+            password_change_due=wanted.password is not None and runtime.settings.initial_passwords_due,
+        )
         if operator_id is None:
             raise EmailTaken
         made = await operators.get(tx, operator_id)
@@ -143,6 +150,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
             role_id=role_id,
             password_hash=before.password_hash if hashed is None else hashed,
             disabled=disabled,
+            password_change_due=operator_id != actor.user_id and runtime.settings.initial_passwords_due,
         )
         if not kept:
             raise EmailTaken
@@ -234,10 +242,13 @@ async def _may_require_totp(tx: Tx, actor: Actor, role_id: str) -> None:
 async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
     """Change the caller's own password; the caller's other devices are signed out.
 
-    A wrong present password counts as a failed login. Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
+    A wrong present password counts as a failed login. A password that another person chose can't be chosen again.
+    Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
     """
     passwords.check_new(new, field="new_password")
     before = await lockout.check_password(runtime, actor, password=current, ip_address=ip_address)
+    if before.password_change_due and await runtime.passwords.verify(new, before.password_hash):
+        raise ValidationFailed.of("new_password", "must differ from the present password")
     hashed = await runtime.passwords.make(new)
     async with runtime.transaction() as tx:
         await logins.lock_all(tx, actor.user_id)

@@ -115,7 +115,12 @@ async def create_operator(
         if role_id is None:
             raise LookupError(role)
         operator_id = await operators.create(
-            tx, email=email, display_name=display_name, role_id=role_id, password_hash=hashed
+            tx,
+            email=email,
+            display_name=display_name,
+            role_id=role_id,
+            password_hash=hashed,
+            password_change_due=runtime.settings.initial_passwords_due,
         )
         operator = None if operator_id is None else await operators.get(tx, operator_id)
         if operator is None:

@@ -20,6 +20,13 @@ class LoginInvalid(DomainError):
     message = "E-mail or password is not right."
 
 
+class PasswordChangeRequired(Forbidden):
+    """Another person chose the caller's password: until the caller replaces it, they can do nothing else."""
+
+    code = "PASSWORD_CHANGE_REQUIRED"
+    message = "Choose a password of your own first."
+
+
 class AccountLocked(DomainError):
     """Too many failed logins; wait."""
 

@@ -11,7 +11,7 @@ from core.storage.reads import Reader
 from core.storage.records import one
 
 SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
-    o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
+    o.password_change_due, o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
     coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left, o.created_at
   FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
 
@@ -27,6 +27,7 @@ class Operator:
     role_name: str
     permissions: dict[str, str]
     password_hash: str = attrs.field(repr=False)
+    password_change_due: bool
     disabled: bool
     has_totp: bool
     require_totp: bool  # of the role
@@ -73,12 +74,14 @@ async def role_by_name(reader: Reader, name: str) -> str | None:
     return str(found) if found else None
 
 
-async def create(tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str) -> str | None:
+async def create(
+    tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str, password_change_due: bool
+) -> str | None:  # fmt: skip
     """Insert an operator; None when the e-mail is taken."""
     operator_id = await tx.fetchval(
-        """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email) DO NOTHING RETURNING id""",
-        ids.new_id(), email.lower(), display_name, role_id, password_hash, tx.now,
+        """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash, password_change_due, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email) DO NOTHING RETURNING id""",
+        ids.new_id(), email.lower(), display_name, role_id, password_hash, password_change_due, tx.now,
     )  # fmt: skip
     return str(operator_id) if operator_id else None
 
@@ -131,9 +134,13 @@ async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str,
 
 
 async def update(
-    tx: Tx, operator_id: str, *, email: str, display_name: str, role_id: str, password_hash: str, disabled: bool
+    tx: Tx, operator_id: str, *, email: str, display_name: str, role_id: str, password_hash: str, disabled: bool,
+    password_change_due: bool = False,
 ) -> bool:  # fmt: skip
-    """Change an operator; False when the e-mail is another's. A new password ends a lockout."""
+    """Change an operator; False when the e-mail is another's. A new password ends a lockout.
+
+    `password_change_due` says whether another person chose the new password.
+    """
     if await tx.fetchval(
         "SELECT 1 FROM control_center_users WHERE email = $2 AND id <> $1", operator_id, email.lower()
     ):
@@ -141,8 +148,10 @@ async def update(
     await tx.execute(
         """UPDATE control_center_users SET email = $2, display_name = $3, role_id = $4, disabled = $6,
              failed_login_count = CASE WHEN password_hash = $5 THEN failed_login_count ELSE 0 END,
-             lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END, password_hash = $5 WHERE id = $1""",
-        operator_id, email.lower(), display_name, role_id, password_hash, disabled,
+             lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END,
+             password_change_due = CASE WHEN password_hash = $5 THEN password_change_due ELSE $7 END, password_hash = $5
+           WHERE id = $1""",
+        operator_id, email.lower(), display_name, role_id, password_hash, disabled, password_change_due,
     )  # fmt: skip
     return True
 

@@ -33,6 +33,8 @@ class Operator(Table, tablename="control_center_users"):
     failed_login_count = columns.number(default=0)
     lockout_until = columns.moment()
     disabled = columns.flag()
+    # Another person chose the password: it is replaced before anything else.
+    password_change_due = columns.flag()
     # The second factor: its sealed secret, the 30 s step of the last code that was used, hashes of unused recovery codes.
     totp_secret = columns.text(null=True)
     totp_last_step = columns.number(null=True)

@@ -65,13 +65,18 @@ class MitraRow:
 
 @attrs.frozen(kw_only=True)
 class OperatorView:
-    """An operator as they see themselves. `totp_required`: the role requires a second factor."""
+    """An operator as they see themselves.
+
+    `password_change_due`: they must replace the password that another person chose. `totp_required`: the role requires a
+    second factor.
+    """
 
     id: str
     email: str
     display_name: str
     role: str
     permissions: dict[str, str]
+    password_change_due: bool
     totp_enabled: bool
     totp_required: bool
     recovery_codes_left: int
@@ -101,6 +106,7 @@ def operator_view(operator: Operator) -> OperatorView:
         display_name=operator.display_name,
         role=operator.role_name,
         permissions=operator.permissions,
+        password_change_due=operator.password_change_due,
         totp_enabled=operator.has_totp,
         totp_required=operator.require_totp,
         recovery_codes_left=operator.recovery_codes_left,
@@ -264,6 +270,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         ids=caller_ids,
         permissions={} if operator is None else operator.permissions,
         has_totp=operator is not None and operator.has_totp,
+        password_change_due=operator is not None and operator.password_change_due,
         must_enrol=operator is not None and operator.must_enrol,
     )
 

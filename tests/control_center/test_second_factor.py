@@ -193,3 +193,33 @@ async def test_an_operator_signs_out_another_device_of_theirs(browser: Browser, 
         await expect(page.get_by_text("this device")).to_be_visible()
         other.refresh_token = None
         await world.until(lambda: other._once("GET", "/internal/auth/me", None), lambda seen: seen[0] == 401)
+
+
+async def test_initial_password_is_replaced_before_any_other_page(browser: Browser, world: World) -> None:
+    root = await world.operator()
+    role = await a_role(root, {"customers": "read"})
+    email = f"{unique('op')}@example.test"
+    world.stack.command(
+        "operator", "create", "--email", email, "--display-name", "Sari", "--role", role["name"], "--password-stdin",
+        stdin=PASSWORD, INITIAL_PASSWORDS_EXPIRE="true",
+    )  # fmt: skip
+    async with desk(browser, world.stack.addresses.internal) as window:
+        page: Page = window.page
+        await window.open("#/customers")
+        await window.sign_in(email, PASSWORD)
+        await window.settled()
+        await expect(
+            page.get_by_text("Another person chose your password. Choose one of your own first.")
+        ).to_be_visible()
+        await expect(page.locator("nav.menu a")).to_have_count(1)
+        await expect(page.get_by_role("heading", name="Second factor")).to_have_count(0)
+        await no_violations(window, "initial password")
+        await nothing_sticks_out(window, "initial password")
+        await page.get_by_label("Present password").fill(PASSWORD)
+        await page.get_by_role("textbox", name="New password").fill(PASSWORD)
+        await page.get_by_role("button", name="Change the password").click()
+        await expect(page.locator(".wrong")).to_be_visible()
+        await page.get_by_role("textbox", name="New password").fill("an even longer password 8")
+        await page.get_by_role("button", name="Change the password").click()
+        await expect(page.get_by_role("heading", name="Customers", level=1)).to_be_visible()
+        await expect(page.get_by_text("The password is changed.")).to_be_visible()

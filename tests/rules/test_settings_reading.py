@@ -24,7 +24,7 @@ DEFAULTS = {
     "OPERATOR_REFRESH_TOKEN_HOURS": 12, "MITRA_HEARTBEAT_CADENCE_SECONDS": 30, "GATEWAY_ENABLED": False,
     "GATEWAY_APP_TAG": "sesi", "WEBHOOK_FALLBACK_ENABLED": False, "WEBHOOK_FALLBACK_DIR": pathlib.Path("./logs"),
     "WEBHOOK_FALLBACK_NAME": "gateway-webhook-fallback", "OTP_SENDER": "log", "OTP_CHANNEL": "sms",
-    "PUSH_SENDER": "log", "PUSH_ACK_SECONDS": 5, "RATE_LIMIT_PER_MINUTE": 120, "RATE_LIMIT_BURST": 60,
+    "INITIAL_PASSWORDS_EXPIRE": None, "PUSH_SENDER": "log", "PUSH_ACK_SECONDS": 5, "RATE_LIMIT_PER_MINUTE": 120, "RATE_LIMIT_BURST": 60,
     "RATE_LIMIT_ADDRESS_PER_MINUTE": 1200, "RATE_LIMIT_ADDRESS_BURST": 600, "OPERATOR_RATE_LIMIT_PER_MINUTE": 600,
     "OPERATOR_SIGN_IN_PER_MINUTE": 20, "HTTP_CONNECTIONS": 10000, "HTTP_CONNECTIONS_PER_ADDRESS": 6000,
     "WS_FRAMES_PER_SECOND": 30, "WS_FRAMES_BURST": 200, "WS_MESSAGES_PER_SECOND": 5,
@@ -150,6 +150,17 @@ def test_production_starts_with_secrets_of_its_own():
 )
 def test_production_refuses_what_is_for_development(changed: dict[str, str], named: str):
     assert named in error_of(PRODUCTION | changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "in_production", "elsewhere"), [("", True, False), ("true", True, True), ("false", False, False)]
+)
+def test_initial_passwords_are_replaced_in_production_unless_the_setting_says_otherwise(
+    text: str, in_production: bool, elsewhere: bool
+):
+    environ = {"INITIAL_PASSWORDS_EXPIRE": text}
+    assert read({**PRODUCTION, **environ}).initial_passwords_due is in_production
+    assert read(environ).initial_passwords_due is elsewhere
 
 
 @pytest.mark.parametrize("environment", ["development", "test"])

@@ -148,7 +148,7 @@ class App extends HTMLElement {
   }
 
   #groups() {
-    if (session.mustEnrol) return [];
+    if (session.confined) return [];
     const groups = MENU.map((group) => group.filter(([, , area]) => area === null || session.may(area)));
     return groups
       .filter((group) => group.length)
@@ -195,7 +195,7 @@ class App extends HTMLElement {
   #open() {
     if (!this.main?.isConnected) return;
     const { path, query } = here();
-    const found = match(session.mustEnrol ? "/account" : path);
+    const found = match(session.confined ? "/account" : path);
     for (const link of this.menu.querySelectorAll("a")) {
       const target = link.getAttribute("href").slice(1);
       const inside = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);

@@ -29,6 +29,16 @@ export const session = {
     return Boolean(totp_required && !totp_enabled);
   },
 
+  /** Whether the operator must replace the password that another person chose, before anything else. */
+  get mustChangePassword() {
+    return Boolean(this.operator?.password_change_due);
+  },
+
+  /** Whether the operator's own account is all that they may see. */
+  get confined() {
+    return this.mustChangePassword || this.mustEnrol;
+  },
+
   forget() {
     sessionStorage.removeItem(KEY);
     this.operator = null;

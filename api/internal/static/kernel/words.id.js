@@ -95,6 +95,8 @@ export const INDONESIAN = {
   Device: "Perangkat",
   "Last used": "Terakhir dipakai",
   Ends: "Berakhir",
+  "Another person chose your password. Choose one of your own first.":
+    "Kata sandi Anda dipilih orang lain. Pilih kata sandi Anda sendiri dulu.",
   "The password is changed.": "Kata sandi sudah diganti.",
 
   // Lists, dialogs, times

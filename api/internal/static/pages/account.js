@@ -22,6 +22,7 @@ class AccountPage extends Page {
   }
 
   async load(signal) {
+    if (session.mustChangePassword) return { operator: session.operator, sessions: null };
     const [operator, sessions] = await Promise.all([
       api.get("/internal/auth/me", {}, signal),
       api.get(SESSIONS, { limit: MOST }, signal),
@@ -32,11 +33,13 @@ class AccountPage extends Page {
   render({ operator, sessions }) {
     const { display_name, email, role } = operator;
     return [
-      session.mustEnrol &&
+      session.confined &&
         h(
           "p",
           { class: "notice warn" },
-          t("Your role requires a second factor. Set it up first."),
+          session.mustChangePassword
+            ? t("Another person chose your password. Choose one of your own first.")
+            : t("Your role requires a second factor. Set it up first."),
         ),
       h(
         "div",
@@ -50,11 +53,11 @@ class AccountPage extends Page {
             [t("Role"), role],
           ]),
         ),
-        h("section", { class: "card" }, h("h2", {}, t("Second factor")), this.#secondFactor(operator)),
-        !session.mustEnrol && h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
+        !session.mustChangePassword &&
+          h("section", { class: "card" }, h("h2", {}, t("Second factor")), this.#secondFactor(operator)),
+        (session.mustChangePassword || !session.mustEnrol) && h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
       ),
-      h("h2", {}, t("Where you are signed in")),
-      this.#sessions(sessions),
+      sessions && [h("h2", {}, t("Where you are signed in")), this.#sessions(sessions)],
     ].filter(Boolean);
   }
 
@@ -147,8 +150,10 @@ class AccountPage extends Page {
       submit: t("Change the password"),
       send: async (data) => {
         const body = { current_password: data.get("current_password"), new_password: data.get("new_password") };
-        await api.post("/internal/auth/password", body);
+        const before = session.confined;
+        session.operator = await api.post("/internal/auth/password", body);
         made.reset();
+        if (before) dispatchEvent(new Event("operator-changed"));
         toast(t("The password is changed."));
       },
     });
