@@ -11,9 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from realtime.socket import HANDSHAKE_CONTROLS, HANDSHAKE_S
 from tests.realtime.bare import Bare, bare, bare_and_known
 from tests.realtime.test_wire import CLOSE, MORE, PING, PONG, TEXT, Wire, a_known_wire, a_wire, frame, said, upgrade
-from tests.stack import World, new_id
+from tests.stack import World, new_id, within
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +51,22 @@ async def test_flood_of_control_frames_or_empty_parts_closes_with_4429(world: Wo
         sending = asyncio.create_task(pour(wire, flood))
         assert await close_code(wire) == TOO_FAST
         sending.cancel()
+
+
+async def test_pings_of_an_unauthenticated_socket_do_not_keep_it_open(world: World) -> None:
+    customer = await world.customer()
+    socket = await world.until(lambda: opened(customer), lambda socket: socket)
+    pings = 0
+    began = time.monotonic()
+    while not socket.ws.closed and pings < 100:
+        pings += 1
+        with contextlib.suppress(ConnectionError):
+            await socket.ws.ping()
+        with contextlib.suppress(TimeoutError):
+            await socket.ws.receive(timeout=HANDSHAKE_S / HANDSHAKE_CONTROLS * 1.2)
+    assert socket.ws.close_code == 4401
+    assert pings <= HANDSHAKE_CONTROLS
+    assert time.monotonic() - began < within(HANDSHAKE_S + 1)
 
 
 async def test_flood_before_the_authentication_closes_the_socket(world: World) -> None:
