@@ -63,6 +63,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/test_presence.py::test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database",
         "faults/test_presence.py::test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_sockets_that_come_back",
         "faults/test_presence.py::test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_others_is_away",
         "chaos: postgres hangs",
     ),

@@ -6,15 +6,20 @@ The service runs at four times the speed, so that 45 s of silence are 11 s: an o
 import asyncio
 import contextlib
 import os
+import random
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
 import pytest
 
+from core.outages.rules import LEASE_S
+from realtime.hub import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
+from tests.realtime.bare import bare_and_known
 from tests.stack import World
 from tools.client import Client, Refused
 from tools.embedded import running
@@ -26,6 +31,7 @@ SCALE = 4
 AWAY_S = 60 / SCALE
 CADENCE_S, STALE_S = 30 / SCALE, 45 / SCALE
 SOCKETS, REST = 9, 3
+CROWD = 1_000
 OUTAGES = (
     """SELECT kind, extract(epoch FROM ended_at - began_at)::float / $1 AS seconds FROM outages ORDER BY began_at"""
 )
@@ -167,6 +173,48 @@ async def test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from
     await service.network("postgres", Mode.PASS, ["realtime2"])
     await still_online(mitras)
     assert await service.sql("SELECT 1 FROM outages") == []  # the other one served
+
+
+async def come_back(client: Client, path: str) -> None:
+    """Open a socket, again and again until the service takes it; keep it."""
+    while True:
+        try:
+            await bare_and_known(client, path)
+        except (aiohttp.ClientError, OSError, TimeoutError, TypeError):  # refused, or closed again
+            await asyncio.sleep(random.uniform(0.2, 1.0))
+        else:
+            return
+
+
+async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_sockets_that_come_back(
+    mitras: Mitras, service: Service
+) -> None:
+    hubs = ("realtime", "realtime2")
+    crowd = [await mitras.world.customer() for _ in range(CROWD // (SOCKETS_A_USER * 2))]
+    for n, client in enumerate(crowd):
+        client.addresses = service.at(n)
+    for key in hubs:
+        service.kill(key)
+        service.begin(key)
+    coming = [
+        asyncio.create_task(come_back(client, path))
+        for client in crowd
+        for path in ("chat", "pairing")
+        for _ in range(SOCKETS_A_USER)
+    ]
+    for key in hubs:
+        await asyncio.to_thread(service.await_ready, key)
+    began = time.monotonic()
+    while time.monotonic() - began < 1.5 * STALE_S:  # too late to take clients, most of the time
+        for key in hubs:
+            service.freeze(key)
+        await asyncio.sleep(LEASE_S - 0.6)
+        for key in hubs:
+            service.thaw(key)
+        await asyncio.sleep(0.4)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*coming)
+    await still_online(mitras)
 
 
 async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
