@@ -6,6 +6,7 @@ sees it or after the server has done it, so that a process can be killed at exac
 """
 
 import asyncio
+import collections
 import concurrent.futures
 import enum
 import re
@@ -122,6 +123,7 @@ class Link:
         self.lossy = False  # an answer was swallowed: what follows would make no sense to the client
         self._early = bytearray()  # what the client said before the server was there
         self._held = bytearray()
+        self._late: collections.deque[bytes] = collections.deque()
         self._parked: Parked | None = None
 
     def made(self, transport: asyncio.Transport, *, server: bool) -> None:
@@ -189,7 +191,16 @@ class Link:
                 self._parked.arrived()
         elif self.proxy.mode is Mode.SWALLOW:
             self.lossy = True
+        elif self.proxy.delay_s or self._late:
+            self._late.append(data)
+            asyncio.get_running_loop().call_later(self.proxy.delay_s, self._deliver)
         elif self.client is not None:
+            self.client.write(data)
+
+    def _deliver(self) -> None:
+        """Pass the oldest of the answers that are late."""
+        data = self._late.popleft()
+        if self.client is not None:
             self.client.write(data)
 
     def go_on(self) -> None:
@@ -235,6 +246,7 @@ class Proxy:
         self.target = (self._parts.hostname, self._parts.port)
         self.knows_statements = knows_statements
         self.mode = Mode.PASS
+        self.delay_s = 0.0  # of each answer; a test may set it at any time
         self.accepted = 0  # connections of clients
         self.links: set[Link] = set()
         self.log: list[tuple[str, ...]] | None = None

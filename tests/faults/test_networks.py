@@ -11,12 +11,13 @@ from tests.faults import people as app
 from tests.faults.proxy import Mode, When
 from tests.faults.service import Service
 from tests.stack import World, new_id
-from tools.client import Refused
+from tools.client import Client, Refused
 from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio
 ANSWER_S = 5.0  # I11
 SLACK_S = 1.5  # a busy machine
+SLOW_S, SLOW_FOR_S = 4.6, 12.0  # an answer, which is later than a statement may take; and how long all are
 
 
 async def calls_of(customer: object, session_id: str) -> list[tuple[str, str, object]]:
@@ -206,3 +207,45 @@ async def test_a_phone_whose_question_was_not_answered_asks_again(people: World,
         await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)
         assert not place.is_held  # the service gave up, and the phone asked again over the same socket
         await app.shows(people, phone, session_id)
+
+
+async def test_a_slow_database_is_asked_for_few_connections_and_for_none_when_it_is_quick_again(
+    people: World, calm: Service
+) -> None:
+    """Each statement that times out costs its connection; that must not keep the database busy."""
+    proxy = calm.nodes["api"].postgres
+    customers = [await people.customer() for _ in range(20)]
+    answers: list[int] = []
+    asking = True
+
+    async def ask_on(customer: Client) -> None:
+        while asking:
+            try:
+                await customer.get("/api/client/auth/me")
+                answers.append(200)
+            except Refused as error:
+                answers.append(error.status)
+            await asyncio.sleep(0.6)  # within the user's rate
+
+    async def all_well() -> bool:
+        answers.clear()
+        await asyncio.sleep(2)
+        return len(answers) > 5 and set(answers) == {200}
+
+    async with asyncio.TaskGroup() as group:
+        for customer in customers:
+            group.create_task(ask_on(customer))
+        try:
+            opened = proxy.accepted
+            proxy.delay_s = SLOW_S
+            await asyncio.sleep(SLOW_FOR_S)
+            # A pool has 20 connections, and each attempt to replace one takes seconds.
+            assert proxy.accepted - opened < 20 * (1 + SLOW_FOR_S / 4)
+            proxy.delay_s = 0.0
+            await people.until(all_well, bool, timeout=20)
+            opened = proxy.accepted
+            await people.until(all_well, bool)
+            assert proxy.accepted - opened <= 2
+        finally:
+            proxy.delay_s = 0.0
+            asking = False
