@@ -218,7 +218,7 @@ class World:
                 await mitra.post("/api/mitra/status/heartbeat")
 
     def stop_heartbeats(self, mitra: Client) -> None:
-        """Let a mitra's phone send nothing by itself from now on."""
+        """Let a mitra's phone send no heartbeats from now on."""
         self._heartbeats.pop(mitra.user["id"]).cancel()
 
     async def scale_silence(self) -> None:

@@ -68,7 +68,7 @@ class Crowd(World):
     """The people of a run, spread over the processes."""
 
     def __init__(self, service: Service, notes: Notes) -> None:
-        super().__init__(service)
+        super().__init__(service, heartbeats=False)  # the phones send them, over their sockets
         self.service = service
         self.notes = notes
         self._http: aiohttp.ClientSession | None = None

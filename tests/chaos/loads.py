@@ -17,7 +17,7 @@ from tests.chaos.multitude import User, active_sessions, users
 from tests.chaos.raw_socket import RawSocket
 from tests.faults import people as app
 from tests.faults.service import Service
-from tests.stack import Stack, World, new_id
+from tests.stack import CADENCE_S, Stack, World, new_id
 from tools.client import Client
 from tools.phone import Phone, Reconnection
 
@@ -221,6 +221,15 @@ async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
     return words
 
 
+async def _send_heartbeats(devices: list[Device]) -> None:
+    """Let each connected device send a heartbeat at the app's cadence, until cancelled."""
+    while True:
+        await asyncio.sleep(CADENCE_S)
+        for device in devices:
+            if device.there.is_set() and device.socket is not None:
+                device.socket.say({"type": "heartbeat"})
+
+
 async def mitras(notes: Notes, say: Say, *, count: int = 1000) -> None:
     """One request goes to a thousand mitras, who all accept at once: one wins, the others are told so, soon."""
     more_files()
@@ -228,10 +237,10 @@ async def mitras(notes: Notes, say: Say, *, count: int = 1000) -> None:
     world = World(stack)
     lives: list[asyncio.Task[None]] = []
     try:
-        await world.config("require_mitra_ping", False)
         crowd = await users(stack, UserType.MITRA, count, online=True)
         devices = [Device(user, stack.ports["REALTIME"], "/ws/pairing") for user in crowd]
         lives = [asyncio.create_task(device.live()) for device in devices]
+        lives.append(asyncio.create_task(_send_heartbeats(devices)))
         await _all_there(devices, 60)
         customer = await world.customer()
         payment = await world.request(customer)
