@@ -1,7 +1,9 @@
 """A socket without manners, for what an app would never do: it says what a test says, and nothing by itself."""
 
 import asyncio
+import contextlib
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -11,6 +13,7 @@ import jwt
 from tests.realtime.declared import check_frame
 from tests.stack import Stack, World
 from tools.client import Client
+from tools.throwaway import free_port
 
 
 class Bare:
@@ -68,6 +71,19 @@ def at(client: Client, port: int) -> Client:
     """Point a client's sockets at another realtime process."""
     client.addresses = attrs.evolve(client.addresses, realtime=f"ws://127.0.0.1:{port}")
     return client
+
+
+@contextlib.contextmanager
+def another_realtime(stack: Stack, key: str, **settings: str) -> Iterator[int]:
+    """Run one more realtime process with settings of its own, known to the stack as `key`; yield its port."""
+    port = free_port()
+    stack.start("realtime", key=key, REALTIME_PORT=str(port), **settings)  # type: ignore[arg-type]  # no setting is called `wait`
+    try:
+        stack.wait_ready("realtime", port=port)
+        yield port
+    finally:
+        stack.stop(key)
+        del stack.processes[key]
 
 
 def token_like(stack: Stack, client: Client, *, key: str | None = None, **changed: Any) -> str:

@@ -9,10 +9,9 @@ import aiohttp
 import pytest
 
 from realtime.hub import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
-from tests.realtime.bare import Bare, at, bare, bare_and_known
+from tests.realtime.bare import Bare, another_realtime, at, bare, bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
-from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -24,12 +23,8 @@ USERS = (PORTIONS - 1) * PORTION // (SOCKETS_A_USER * len(PATHS)) + 1
 @pytest.fixture
 def own_port(stack: Stack) -> Iterator[int]:
     """The port of a realtime process that a test may stop."""
-    port = free_port()
-    stack.start("realtime", key="drained", REALTIME_PORT=str(port))  # type: ignore[arg-type]  # no setting is called `wait`
-    stack.wait_ready("realtime", port=port)
-    yield port
-    stack.stop("drained")
-    del stack.processes["drained"]
+    with another_realtime(stack, "drained") as port:
+        yield port
 
 
 async def crowd(world: World, port: int) -> tuple[Client, list[Bare]]:

@@ -5,16 +5,16 @@ import contextlib
 import itertools
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
 import pytest
 
 from realtime.socket import HANDSHAKE_CONTROLS, HANDSHAKE_S
-from tests.realtime.bare import Bare, bare, bare_and_known
+from tests.realtime.bare import Bare, another_realtime, at, bare, bare_and_known
 from tests.realtime.test_wire import CLOSE, MORE, PING, PONG, TEXT, Wire, a_known_wire, a_wire, frame, said, upgrade
-from tests.stack import World, new_id, within
+from tests.stack import Stack, World, new_id, within
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -89,8 +89,15 @@ async def test_whole_frames_in_small_pieces_are_no_flood(world: World) -> None:
         assert (await wire.heard())["ref"] == "big"
 
 
-async def test_frame_budget_is_shared_by_sockets_and_survives_a_reconnect(world: World) -> None:
-    customer = await world.customer()
+@pytest.fixture
+def slow_port(stack: Stack) -> Iterator[int]:
+    """The port of a process whose budgets refill so slowly that the pace of a busy machine does not matter."""
+    with another_realtime(stack, "slow", WS_FRAMES_PER_SECOND="1") as port:
+        yield port
+
+
+async def test_frame_budget_is_shared_by_sockets_and_survives_a_reconnect(world: World, slow_port: int) -> None:
+    customer = at(await world.customer(), slow_port)
     first, _ = await bare_and_known(customer)
     second, _ = await bare_and_known(customer, "pairing")
     for socket in (first, second):
@@ -106,13 +113,13 @@ async def test_frame_budget_is_shared_by_sockets_and_survives_a_reconnect(world:
             break
         await third.say({"type": "ping"})
     assert await third.code() == 4429
-    other, _ = await bare_and_known(await world.customer())
+    other, _ = await bare_and_known(at(await world.customer(), slow_port))
     await other.say({"type": "ping"})
     assert (await other.hear())["type"] == "pong"
 
 
-async def test_opening_sockets_again_and_again_closes_with_4429(world: World) -> None:
-    customer = await world.customer()
+async def test_opening_sockets_again_and_again_closes_with_4429(world: World, slow_port: int) -> None:
+    customer = at(await world.customer(), slow_port)
     codes: set[int | None] = set()
     for _ in range(120):
         socket = await bare(customer)
