@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -872,6 +873,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
 
 
+@pytest.mark.timeout(400)  # some thousand transactions: half a minute on a quiet machine, minutes on a busy one
 def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> None:
     runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
