@@ -274,9 +274,12 @@ async def _accept_all(stack: Stack, crowd: list[User], session_id: str) -> tuple
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as http:
 
         async def accept(user: User) -> tuple[int, str | None]:
-            async with http.post(url, headers={"Authorization": f"Bearer {user.token}"}) as answer:
-                body = await answer.json()
-                return answer.status, body.get("error", {}).get("code")
+            while True:  # 512 requests may be in progress; the others are refused, and an app repeats them
+                async with http.post(url, headers={"Authorization": f"Bearer {user.token}"}) as answer:
+                    body = await answer.json()
+                if answer.status != 503:
+                    return answer.status, body.get("error", {}).get("code")
+                await asyncio.sleep(int(answer.headers["Retry-After"]))
 
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:

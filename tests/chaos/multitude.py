@@ -39,6 +39,11 @@ async def users(stack: Stack, kind: UserType, count: int, *, online: bool = Fals
                    VALUES ($1, $2, $3, $4, $4)""",
                 [(ids.new_id(), user, online, now) for user, _ in made],
             )
+            if online:
+                await connection.executemany(
+                    """INSERT INTO mitra_online_logs (id, mitra_id, status, "timestamp") VALUES ($1, $2, 'online', $3)""",
+                    [(ids.new_id(), user, now) for user, _ in made],
+                )
         else:
             await connection.executemany(
                 "INSERT INTO customers (id, display_name) VALUES ($1, $2)",
