@@ -11,7 +11,7 @@ from api.apps import internal_app, public_app
 from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.base import logs
-from core.base.connections import KEEP_ALIVE_S, Connections
+from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
 from core.base.process import raise_file_limit, settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease
@@ -19,7 +19,9 @@ from core.outages.rules import ProcessKind
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
 
-BACKLOG = 4096  # phones of a whole carrier connect at once after an outage; more would wait a second for a repeated SYN
+ACCEPTED_A_TURN = (
+    8  # connections of a listener; each costs an idle process one more look at every connection that comes
+)
 log = logs.get("api")
 
 
@@ -47,6 +49,15 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
     return sock
 
 
+def acceptors(sock: socket.socket) -> list[socket.socket]:
+    """Return a listening socket and its duplicates, from which a server accepts ACCEPTED_A_TURN connections in a turn.
+
+    The event loop accepts one connection of a socket in each turn. With thousands of clients in the queue, a turn takes some
+    milliseconds, and a webhook behind them would wait for seconds.
+    """
+    return [sock, *(sock.dup() for _ in range(ACCEPTED_A_TURN - 1))]
+
+
 def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Server:
     settings = runtime.settings
     return Server(
@@ -63,6 +74,7 @@ def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Serv
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, settings.shutdown_grace_seconds - 2),
             timeout_keep_alive=KEEP_ALIVE_S,
+            backlog=BACKLOG,
         )
     )
 
@@ -85,7 +97,7 @@ async def serve(settings: Settings) -> int:
         _server(public_app(runtime), runtime, connections),
         _server(internal_app(runtime), runtime, connections),
     ]
-    tasks = [asyncio.create_task(s.serve(sockets=[sock])) for s, sock in zip(servers, sockets, strict=True)]
+    tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]
     settle_memory()
     log.info("api listens", public=settings.public_port, internal=settings.internal_port)
     stopper = asyncio.create_task(stop.wait())

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from core.base import logs
+from core.base.connections import BACKLOG
 from core.base.process import raise_file_limit, settle_memory, stop_event, wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import frames_of_others
@@ -65,7 +66,7 @@ async def serve(settings: Settings) -> int:
     add_probes(app, runtime)
     runner = Runner(app, runtime)
     await runner.setup()
-    site = web.TCPSite(runner, settings.realtime_host, settings.realtime_port, backlog=4096)
+    site = web.TCPSite(runner, settings.realtime_host, settings.realtime_port, backlog=BACKLOG)
     try:
         await site.start()
     except OSError as error:

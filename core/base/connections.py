@@ -15,6 +15,7 @@ MAX_HEAD = 65_536  # bytes of a request line and its headers
 MAX_FIELDS = 100
 LINGER_S = 1.0  # after a refusal, because closing at once would take the answer away from a client that still sends
 WRITE_S = 20.0  # for a client to read on once 64 KiB of answers wait for it
+BACKLOG = 4096  # that wait to be accepted, as Linux allows; a SYN without room is repeated after 1 s, then 3 s
 SPARE_FILES = 256  # descriptors that are not connections of clients
 ALL, ONE_ADDRESS = "http_connections", "http_connections_per_address"  # the limits that `add` may report
 

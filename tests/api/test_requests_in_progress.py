@@ -2,19 +2,32 @@
 
 import asyncio
 import json
+import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+import uvloop
 
-from api.admission import REFRESHES, REFRESHES_AT_ONCE, REFRESHES_PER_ADDRESS, REQUESTS, Admission
+from api.admission import (
+    COME_BACK_PER_SECOND,
+    COME_BACK_S,
+    REFRESHES,
+    REFRESHES_AT_ONCE,
+    REFRESHES_PER_ADDRESS,
+    REQUESTS,
+    Admission,
+)
 from api.protocol import REFRESHES_A_TURN, Turns
+from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
 from core.base.keys import Keys
 from core.logins import refresh
 from tests.access.wire import Answer, ask
 from tests.stack import World
+from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -213,12 +226,54 @@ async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_m
         one.__enter__()
     with pytest.raises(Unavailable) as caught, admission.request():
         pass
-    assert caught.value.retry_after_seconds is not None
-    assert 1 <= caught.value.retry_after_seconds <= 10
+    assert caught.value.retry_after_seconds == 1
     assert refusals == [None]
     held[0].__exit__(None, None, None)
     with admission.request():
         pass
+
+
+async def test_refused_clients_come_back_one_behind_the_other_within_a_bound() -> None:
+    admission = Admission(overloaded=lambda: None)
+    held = [admission.request() for _ in range(REQUESTS)]
+    for one in held:
+        one.__enter__()
+
+    def come_back() -> int:
+        with pytest.raises(Unavailable) as caught, admission.request():
+            pass
+        assert caught.value.retry_after_seconds is not None
+        return caught.value.retry_after_seconds
+
+    waits = [come_back() for _ in range(COME_BACK_PER_SECOND * COME_BACK_S * 2)]
+    of_each_second = Counter(waits)
+    assert set(of_each_second) == set(range(1, COME_BACK_S + 1))
+    # The clock goes on while we ask, so a second may get some more; the last one gets all who would wait for too long.
+    assert max(of_each_second[wait] for wait in range(1, COME_BACK_S)) <= COME_BACK_PER_SECOND * 2
+
+
+def test_listener_accepts_several_connections_in_a_turn_of_the_loop() -> None:
+    """One in each turn would make a webhook wait for as many turns as clients are before it."""
+    assert uvloop.run(_turns_to_accept(40)) <= 20
+
+
+async def _turns_to_accept(clients: int) -> int:
+    loop, port = asyncio.get_running_loop(), free_port()
+    made: list[asyncio.BaseTransport] = []
+
+    class Accepted(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+
+    servers = [await loop.create_server(Accepted, sock=sock) for sock in acceptors(listen("127.0.0.1", port, "PORT"))]
+    waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(clients)]
+    turns = 0
+    while len(made) < clients:
+        await asyncio.sleep(0)
+        turns += 1
+    for one in [*waiting, *made, *servers]:
+        one.close()
+    return turns
 
 
 async def test_place_left_twice_is_free_once() -> None:
