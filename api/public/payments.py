@@ -11,7 +11,7 @@ from api.idempotency import key_of
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.customers.rules import DisplayNameRequired
-from core.extensions.rules import ExtensionPending, SessionNotExtendable
+from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 from core.flows import payment_extension, payment_request
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
@@ -75,7 +75,7 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
     dto=Body[PaymentBody],
     return_dto=None,
     idempotent=True,
-    **customers(*PAYING, DiscountNotEligible, NotFound, SessionNotExtendable, ExtensionPending),
+    **customers(*PAYING, DiscountNotEligible, NotFound, SessionNotExtendable, ExtensionPending, ExtensionLimit),
 )
 async def request_payment(
     data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor

@@ -128,6 +128,7 @@ KEYS: dict[str, Key] = {
         ),
         _number("pairing_blast_timeout_seconds", 60, SECONDS, "seconds", "Length of one round of a blast."),
         _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
+        _number("max_extensions_per_session", 0, LIMIT, "extensions", "Approved extensions of a session; 0: no limit."),
         Key(
             name="extension_default_action_on_timeout",
             shape=Shape.CHOICE,

@@ -8,7 +8,7 @@ from core.extensions.states import ExtensionStatus
 
 
 class SessionNotExtendable(DomainError):
-    """The session is neither running nor just run out."""
+    """The session is neither running nor just run out, or its mitra is not active."""
 
     code = "SESSION_NOT_EXTENDABLE"
     message = "This session can't be extended."
@@ -19,6 +19,13 @@ class ExtensionPending(DomainError):
 
     code = "EXTENSION_PENDING"
     message = "An extension is under way."
+
+
+class ExtensionLimit(DomainError):
+    """The session was extended as often as `max_extensions_per_session` allows."""
+
+    code = "EXTENSION_LIMIT"
+    message = "This session can't be extended again."
 
 
 class ExtensionResolved(DomainError):

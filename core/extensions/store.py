@@ -56,6 +56,14 @@ async def pending_of_all(reader: Reader, session_ids: list[str]) -> list[Extensi
     return many(Extension, await reader.fetch(sql, session_ids))
 
 
+async def count_agreed(reader: Reader, session_id: str) -> int:
+    """Count the extensions of a session that were approved, by the mitra or by silence."""
+    sql = (
+        "SELECT count(*)::int FROM session_extensions WHERE session_id = $1 AND status IN ('approved', 'auto_approved')"
+    )
+    return await reader.fetchval(sql, session_id)
+
+
 async def create(
     tx: Tx, *, session_id: str, payment_request_id: str, minutes: int, price: int, status: ExtensionStatus, answer_by: dt.datetime
 ) -> Extension:  # fmt: skip

@@ -17,8 +17,8 @@ from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.runtime import Runtime
+from core.steps import extend, presence
 from core.steps import logins as login_steps
-from core.steps import presence
 
 
 class PhoneTaken(DomainError):
@@ -105,9 +105,9 @@ class MitraChange:
 
 
 async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> None:
-    """Change a mitra. An inactive one is offline, and her auth sessions are revoked.
+    """Change a mitra. An inactive one is offline and signed out, and what is pending of their sessions' extensions ends at once.
 
-    Raises NotFound, ValidationFailed, PhoneTaken.
+    The locks: mitras before sessions before payments, as everywhere. Raises NotFound, ValidationFailed, PhoneTaken.
     """
     countries = runtime.settings.otp_countries
     number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
@@ -122,9 +122,12 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         if number is not None and number != before.phone:
             await mitras.hold_phone(tx, number)
         if change.is_active is False:
+            held = await presence.lock_sessions(tx, mitra_id)
             # Before the row is changed: a new phone number locks its key, and a search that asks the mitra needs that
             # while it holds its session, which going offline locks.
             await presence.take_offline(tx, mitra_id)
+            for session in held:  # the customer learns it now, and not when the time to answer is over
+                await extend.trip(tx, session)
         after = await mitras.update(
             tx,
             mitra_id,

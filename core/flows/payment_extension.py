@@ -3,7 +3,8 @@
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.customers import store as customers
-from core.extensions.rules import ExtensionPending, SessionNotExtendable
+from core.extensions import store as extensions
+from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 from core.idempotency.rules import Once
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
@@ -29,7 +30,7 @@ async def request_extension(
     """Create a pending request for more minutes of a session, at the price of its mode; there is no discount.
 
     `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, NotFound, SessionNotExtendable, ExtensionPending,
-    TierNotFound, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
+    ExtensionLimit, TierNotFound, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
     GatewayUnavailable.
     """
     async with once.transaction(runtime, key) as turn:
@@ -51,10 +52,14 @@ async def _create(
         raise NotFound
     if mode is not None and mode != session.mode:
         raise ValidationFailed.of("mode", f"is {session.mode}, as the session's")
-    if not extend.extendable(session, now=tx.now):
+    if not extend.extendable(session, now=tx.now) or not await extend.mitra_can_answer(tx, session):
         raise SessionNotExtendable
     if await payments.extension_under_way(tx, session_id):
         raise ExtensionPending
+    # One extension is under way at a time, so the approved ones are all that count.
+    most = runtime.config.number("max_extensions_per_session")
+    if most and await extensions.count_agreed(tx, session_id) >= most:
+        raise ExtensionLimit
     price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
     if price is None:
         raise pricing_rules.TierNotFound

@@ -84,6 +84,11 @@ async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
     return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR NO KEY UPDATE", mitra_id))
 
 
+async def is_active(reader: Reader, mitra_id: str) -> bool:
+    """Return whether a mitra may work at all."""
+    return bool(await reader.fetchval("SELECT is_active FROM mitras WHERE id = $1", mitra_id))
+
+
 async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presence | None:
     """Read what decides whether a mitra is free."""
     row = await reader.fetchrow(

@@ -58,6 +58,12 @@ async def lock(tx: Tx, session_id: str) -> Session | None:
     )
 
 
+async def held_by(reader: Reader, mitra_id: str) -> list[str]:
+    """Return the ids of the sessions that count against a mitra's capacity."""
+    sql = "SELECT id FROM chat_sessions WHERE mitra_id = $1 AND status IN ('active', 'expired')"
+    return [str(row["id"]) for row in await reader.fetch(sql, mitra_id)]
+
+
 async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
     """Read and lock a session; None when somebody else holds it: a sweep looks again."""
     return one(

@@ -1,6 +1,7 @@
 """How an extension is asked and how it ends: the only places that touch its money (specification, Core rules 5; contract 6).
 
-The caller holds the session's lock.
+The caller holds the session's lock. A mitra's deactivation takes the same locks, so each step here sees whether the mitra
+is active, and a deactivation sees each extension.
 """
 
 import datetime as dt
@@ -11,6 +12,7 @@ from core.extensions import store as extensions
 from core.extensions.rules import ExtensionResolved
 from core.extensions.states import EDGES, ExtensionStatus
 from core.extensions.store import Extension
+from core.mitras import store as mitras
 from core.pairing.rules import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
@@ -35,12 +37,17 @@ def extendable(session: Session | None, *, now: dt.datetime) -> bool:
     return now < session.expires_at + session_rules.GRACE
 
 
+async def mitra_can_answer(tx: Tx, session: Session) -> bool:
+    """Return whether the session's mitra is active: one who is not can't sign in."""
+    return session.mitra_id is not None and await mitras.is_active(tx, session.mitra_id)
+
+
 async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: dt.datetime) -> Extension:
-    """Ask the mitra for a confirmed payment; when the session can't be extended any more, it is tripped at once.
+    """Ask the mitra for a confirmed payment; trip the extension when the session is over or the mitra can't answer.
 
     The payment is locked by the caller, and no extension was asked for it.
     """
-    possible = extendable(session, now=tx.now)
+    possible = extendable(session, now=tx.now) and await mitra_can_answer(tx, session)
     extension = await extensions.create(
         tx,
         session_id=session.id,
@@ -60,9 +67,12 @@ async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: d
 
 
 async def resolve(tx: Tx, session: Session, extension: Extension, status: ExtensionStatus) -> Extension:
-    """pending -> its end, with the money and, for a yes, the session's new end. Raises ExtensionResolved."""
+    """Move a pending extension to its end, with the money and, for a yes, the session's new end.
+
+    It is tripped instead when the session is over or the mitra can't answer. Raises ExtensionResolved.
+    """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
-    if status in EARNING and session.status not in HELD:
+    if (status in EARNING and session.status not in HELD) or not await mitra_can_answer(tx, session):
         status = ExtensionStatus.SAFEGUARD_TRIPPED
     payment = await payments.lock(tx, extension.payment_request_id)
     resolved = await extensions.resolve(tx, extension.id, status)
@@ -93,7 +103,7 @@ async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
 
 
 async def trip(tx: Tx, session: Session) -> None:
-    """The session enters closing: what is pending of its extension ends with it (contract 4 and 6)."""
+    """End what is pending of a session's extension, paid or not: the session enters closing, or the mitra can't answer."""
     pending = await extensions.pending_of(tx, session.id)
     if pending is not None:
         await resolve(tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)

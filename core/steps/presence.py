@@ -21,6 +21,16 @@ async def take_offline(tx: Tx, mitra_id: str) -> None:
     await _ignore(tx, mitra_id, asked)
 
 
+async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:
+    """Lock the sessions of a mitra and those that ask the mitra; return the former that run or have just run out.
+
+    The mitra is locked by the caller. All are locked in id order, as a batch of messages locks them.
+    """
+    ids = {*await sessions.held_by(tx, mitra_id), *await pairing.open_sessions_of(tx, mitra_id)}
+    locked = [await sessions.lock(tx, session_id) for session_id in sorted(ids)]
+    return [session for session in locked if session is not None and session.mitra_id == mitra_id]
+
+
 async def close_asked(tx: Tx, mitra_id: str) -> None:
     """Close what a mitra was asked just as she went offline. The mitra is locked by the caller."""
     presence = await mitras.presence(tx, mitra_id, now=tx.now)

@@ -33,6 +33,7 @@ NUMBERS = {
     "returning_chat_confirmation_timeout_seconds": (20, "seconds", SECONDS),
     "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
     "extension_timeout_seconds": (60, "seconds", SECONDS),
+    "max_extensions_per_session": (0, "extensions", LIMIT),
     "searching_timeout_minutes": (5, "minutes", MINUTES),
     "free_trial_duration_minutes": (5, "minutes", MINUTES),
 }

@@ -33,6 +33,12 @@ def answering(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awai
     return mitra.post(path, {"accept": accept})
 
 
+async def deactivating(world: World, mitra: Client) -> None:
+    """An operator takes a mitra's right to work away."""
+    operator = await world.operator()
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+
+
 async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] | None:
     """The extension of a payment, as it is in the database."""
     rows = await world.stack.sql(

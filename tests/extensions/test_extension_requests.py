@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.steps import answering, asking, chatting, put_to_her, wanting
+from tests.extensions.steps import answering, asking, became, chatting, put_to_her, wanting
 from tests.pairing.steps import (
     accepting,
     asked,
@@ -124,6 +124,31 @@ async def test_there_is_one_extension_at_a_time(world: World) -> None:
     await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
     await answering(mitra, second, accept=False)
     assert (await wanting(customer, session_id))["status"] == "pending"
+
+
+async def test_request_at_the_limit_of_approved_extensions_is_refused(world: World) -> None:
+    customer, mitra, session_id = await chatting(world)
+    async with world.setting(max_extensions_per_session=2):
+        for accept in (True, False, True):  # a rejected one does not count
+            _, extension = await put_to_her(world, customer, session_id)
+            await answering(mitra, extension, accept=accept)
+        await refused(wanting(customer, session_id), 409, "EXTENSION_LIMIT")
+        other, _, another_session = await chatting(world)
+        assert (await wanting(other, another_session))["status"] == "pending"
+        await refused(wanting(other, another_session), 409, "EXTENSION_PENDING")
+    async with world.setting(max_extensions_per_session=3):
+        outcomes = await at_once(*(wanting(customer, session_id) for _ in range(5)))
+        assert sorted(outcomes) == ["EXTENSION_PENDING"] * 4 + ["ok"]
+    async with world.setting(max_extensions_per_session=1):
+        await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
+
+
+async def test_extension_approved_by_silence_counts_towards_the_limit(world: World) -> None:
+    customer, _, session_id = await chatting(world)
+    async with world.setting(max_extensions_per_session=1, extension_timeout_seconds=1):
+        payment, _ = await put_to_her(world, customer, session_id)
+        await became(world, payment, "auto_approved")
+        await refused(wanting(customer, session_id), 409, "EXTENSION_LIMIT")
 
 
 async def test_an_extension_neither_replaces_nor_needs_an_ordinary_request(world: World) -> None:

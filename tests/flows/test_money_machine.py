@@ -35,6 +35,7 @@ from core.flows import (
     session_timers,
     webhook_receive,
 )
+from core.flows.operator_work import MitraChange
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.pairing_failures.rules import OperatorAction
@@ -71,6 +72,7 @@ class Seen:
     failures: dict[str, Any]  # a payment request -> its live failure
     marks: int  # rows in the log of topic flags
     online: set[str]
+    inactive: set[str]
 
     def session_of(self, payment_id: str) -> Any:
         """The newest session of a payment request."""
@@ -204,6 +206,7 @@ class MoneyMachine(RuleBasedStateMachine):
         extensions = await rows("SELECT * FROM session_extensions ORDER BY id")
         failures = await rows("SELECT * FROM pairing_failures WHERE superseded_at IS NULL")
         marks = await rows("SELECT id FROM session_sensitivity_log")
+        inactive = await rows("SELECT id FROM mitras WHERE NOT is_active")
         return Seen(
             payments={row["id"]: row for row in payments},
             sessions={row["id"]: row for row in sessions},
@@ -212,6 +215,7 @@ class MoneyMachine(RuleBasedStateMachine):
             failures={row["payment_request_id"]: row for row in failures},
             marks=len(marks),
             online={row["mitra_id"] for row in online},
+            inactive={row["id"] for row in inactive},
         )
 
     def act(
@@ -532,7 +536,8 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(mitra=st.integers(0, 1))
     def goes_online(self, mitra: int) -> None:
         actor = self.mitras[mitra]
-        self.act(mitra_status.go_online(self.stage.runtime, actor), become={})
+        error = "MITRA_OFFLINE" if actor.user_id in self.seen.inactive else None
+        self.act(mitra_status.go_online(self.stage.runtime, actor), become={}, error=error)
         self.act(pairing_advance.invite_free(self.stage.runtime, mitra_ids=[actor.user_id]), become={})
         for session in self.seen.sessions.values():
             running = session["status"] == "searching" and self.clock.now() < session["round_ends_at"]
@@ -542,15 +547,37 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(mitra=st.integers(0, 1))
     def goes_offline(self, mitra: int) -> None:
         mitra_id = self.mitras[mitra].user_id
-        lost = {
+        self.act(mitra_status.go_offline(self.stage.runtime, mitra_id=mitra_id), become=self._lost_without(mitra_id))
+        assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
+
+    def _lost_without(self, mitra_id: str) -> dict[str, str]:
+        """The payments whose search ends when a mitra goes offline."""
+        return {
             s["payment_request_id"]: "failed_pairing"
             for s in self.seen.sessions.values()
             if s["status"] == "searching"
             and s["targeted_mitra_id"] == mitra_id
             and None in self.seen.responses(s["id"], mitra_id)
         }
-        self.act(mitra_status.go_offline(self.stage.runtime, mitra_id=mitra_id), become=lost)
-        assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
+
+    @rule(mitra=st.integers(0, 1), active=st.booleans())
+    def operator_changes_a_mitra(self, mitra: int, active: bool) -> None:
+        mitra_id, become, tripped = self.mitras[mitra].user_id, {}, []
+        if not active:
+            become = self._lost_without(mitra_id)
+            for session in self.seen.sessions.values():
+                if session["mitra_id"] == mitra_id and session["status"] in HELD:
+                    become |= dict.fromkeys(self.seen.unpaid_extensions(session["id"]), "abandoned")
+                    if pending := self.seen.pending_extension(session["id"]):
+                        tripped.append(pending["payment_request_id"])
+        become |= dict.fromkeys(tripped, "failed_pairing")
+        change = MitraChange(is_active=active)
+        work = operator_work.change_mitra(self.stage.runtime, self.operator, mitra_id=mitra_id, change=change)
+        self.act(work, become=become)
+        assert (mitra_id in self.seen.inactive) == (not active)
+        assert active or mitra_id not in self.seen.online
+        for payment_id in tripped:
+            assert self.seen.failures[payment_id]["cause_tag"] == "extension_safeguard_tripped"
 
     @rule()
     def rounds_end(self) -> None:
@@ -597,7 +624,8 @@ class MoneyMachine(RuleBasedStateMachine):
     # -- more minutes
 
     def _extendable(self, session: Any) -> bool:
-        return session["status"] in HELD and self.clock.now() < session["expires_at"] + GRACE
+        in_time = session["status"] in HELD and self.clock.now() < session["expires_at"] + GRACE
+        return in_time and session["mitra_id"] not in self.seen.inactive
 
     @precondition(some_session)
     @rule(n=st.integers(0, 1))
@@ -777,15 +805,22 @@ class MoneyMachine(RuleBasedStateMachine):
         seconds=st.sampled_from([0, 719, 720, 800, 1019, 1020]),
         later=st.sampled_from([0, 59, 60, 400]),
         then=st.sampled_from(["yes", "no", "silence", "end", "grace"]),
+        leaves=st.sampled_from(["never", "never", "unpaid", "paid", "asked"]),
     )
-    def a_session_is_extended(self, mitra: int, seconds: int, later: int, then: str) -> None:
+    def a_session_is_extended(self, mitra: int, seconds: int, later: int, then: str, leaves: str) -> None:
         self._a_session_on_an_empty_stage(mitra)
         self.clock.advance(seconds)
         self.sessions_expire()
         if self.seen.sessions:
             self.asks_for_more(0)
+            if leaves == "unpaid":
+                self.operator_changes_a_mitra(mitra, False)
             self.gateway_says_paid(0, 1, False)
+            if leaves == "paid":
+                self.operator_changes_a_mitra(mitra, False)
             self.extension_is_asked(0)
+            if leaves == "asked":
+                self.operator_changes_a_mitra(mitra, False)
         self.clock.advance(later)
         if self.seen.extensions and then in ("yes", "no"):
             self.mitra_answers_an_extension(0, mitra, then == "yes")
@@ -822,6 +857,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.extensions_time_out("reject")
         self.sessions_expire()
         self.grace_ends()
+        self.operator_changes_a_mitra(mitra, True)
         self.goes_online(mitra)
         self.a_session_begins(0, mitra)
 

@@ -22,7 +22,7 @@ DEFAULTS = {
     "cc_login_lockout_everywhere_minutes": 60, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
-    "extension_timeout_seconds": 60, "extension_default_action_on_timeout": "auto_approve",
+    "extension_timeout_seconds": 60, "max_extensions_per_session": 0, "extension_default_action_on_timeout": "auto_approve",
     "searching_timeout_minutes": 5, "early_end_mitra_enabled": False, "early_end_customer_enabled": False,
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
     "sensitive_flip_confirmation_enabled": True, "sensitive_flag_one_way_latch": False, "free_trial_enabled": True,

@@ -17,7 +17,7 @@ const PATH = "/internal/config";
 const GROUPS = [
   ["Pairing", ["max_customers", "pairing_", "searching_", "returning_"]],
   ["Payment", ["payment_"]],
-  ["Extensions", ["extension_"]],
+  ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["early_end", "end_session", "three_minute", "sensitive_"]],
   ["Silence of mitras", ["require_mitra", "mitra_"]],
   ["Sign-in by code", ["otp_"]],
