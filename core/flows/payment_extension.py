@@ -7,6 +7,7 @@ from core.extensions import store as extensions
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 from core.idempotency.rules import Once
 from core.payments import store as payments
+from core.payments.rules import FreeRequestOpen
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
@@ -27,10 +28,10 @@ async def request_extension(
     address: str,
     key: Once | None = None,
 ) -> PaymentView:
-    """Create a pending request for more minutes of a session, at the price of its mode; there is no discount.
+    """Create a request for more minutes of a session, at the price of its mode: pending, or confirmed when it is free.
 
     `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, NotFound, SessionNotExtendable, ExtensionPending,
-    ExtensionLimit, TierNotFound, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
+    ExtensionLimit, TierNotFound, FreeRequestOpen, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
     GatewayUnavailable.
     """
     async with once.transaction(runtime, key) as turn:
@@ -63,6 +64,10 @@ async def _create(
     price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
     if price is None:
         raise pricing_rules.TierNotFound
+    if price == 0:
+        open_id = await payments.open_free_request(tx, list(account), extends_session_id=session_id)
+        if open_id is not None:
+            raise FreeRequestOpen(details={"payment_request_id": open_id})
     return await invoices.create(
         runtime,
         tx,

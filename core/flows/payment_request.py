@@ -46,7 +46,7 @@ class Wish:
 async def request_payment(
     runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: Once | None = None
 ) -> PaymentView:
-    """Create a pending request with its price frozen; the customer's pending one before it is abandoned.
+    """Create a request with its price frozen: pending, or confirmed when it is free. The pending one before it is abandoned.
 
     `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound,
     DiscountNotEligible, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.

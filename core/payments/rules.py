@@ -25,7 +25,7 @@ class SessionInProgress(DomainError):
 
 
 class FreeRequestOpen(DomainError):
-    """The customer's last request at a price of 0 came to no chat; `details.payment_request_id` names it.
+    """The customer's last request at a price of 0 came to nothing; `details.payment_request_id` names it.
 
     Nothing is paid for such a request, so only this keeps a customer from asking all mitras again and again.
     """

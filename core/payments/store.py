@@ -243,14 +243,19 @@ async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list
     )
 
 
-async def open_free_request(reader: Reader, customer_ids: list[str]) -> str | None:
-    """Return the account's free request that came to no chat and that no operator has dealt with; None without one."""
+async def open_free_request(
+    reader: Reader, customer_ids: list[str], *, extends_session_id: str | None = None
+) -> str | None:
+    """Return the account's free request that came to nothing and that no operator has dealt with; None without one.
+
+    That is a request for a chat, or with `extends_session_id` one for more minutes of this session.
+    """
     found = await reader.fetchval(
         """SELECT p.id FROM payment_requests p JOIN pairing_failures f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
-           WHERE p.customer_id = ANY($1) AND p.amount = 0 AND NOT p.is_extension AND p.status = 'failed_pairing'
-             AND f.operator_action IS NULL LIMIT 1""",
-        customer_ids,
-    )
+           WHERE p.customer_id = ANY($1) AND p.amount = 0 AND p.status = 'failed_pairing' AND f.operator_action IS NULL
+             AND p.extends_session_id IS NOT DISTINCT FROM $2 LIMIT 1""",
+        customer_ids, extends_session_id,
+    )  # fmt: skip
     return None if found is None else str(found)
 
 

@@ -19,6 +19,7 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.runtime import Runtime
+from core.steps import money
 from core.steps.once import Turn, forget, kept
 from core.storage.database import Tx
 
@@ -50,12 +51,12 @@ async def create(
     targeted_mitra_id: str | None = None,
     topics: list[str] | None = None,
 ) -> PaymentRequest:
-    """Insert a pending request with its price frozen. `address` is the caller's; the caller holds the `account`.
+    """Insert a pending request with its price frozen; one at a price of 0 is confirmed at once and needs no invoice.
 
-    Raises RateLimited, and GatewayUnavailable while the gateway does not answer.
+    `address` is the caller's; the caller holds the `account`. Raises RateLimited, and GatewayUnavailable while the gateway does not answer.
     """
     payment_id = ids.new_id()
-    if runtime.gateway is not None:
+    if runtime.gateway is not None and amount > 0:
         runtime.gateway.check_invoices()
         await _count(runtime, tx, payment_id, customer_id=customer_id, account=account, address=who_has(address))
     request = PaymentRequest(
@@ -75,10 +76,15 @@ async def create(
         consumed_at=None,
         expires_at=tx.now + runtime.config.minutes("payment_session_timeout_minutes"),
         gateway_invoice_id=None,
-        gateway_invoice_url=development_page(runtime, payment_id),
+        gateway_invoice_url=development_page(runtime, payment_id) if amount > 0 else None,
     )
     await payments.create(tx, request)
-    return request
+    if amount > 0:
+        return request
+    await money.take(tx, request, tuple(account), late=False, invoice_id=None)
+    confirmed = await payments.get(tx, request.id)
+    assert confirmed is not None
+    return confirmed
 
 
 async def _count(
@@ -122,7 +128,7 @@ async def begun(turn: Turn) -> PaymentRequest | None:
 async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView | None:
     """The request was created: without a gateway that is the answer, with one its invoice comes first (None).
 
-    One that was paid while nobody had its answer needs no invoice any more.
+    A request at a price of 0, or one that was paid before its answer was read, needs no invoice.
     """
     if runtime.gateway is not None and request.status is PaymentStatus.PENDING:
         await turn.claim(request.id)

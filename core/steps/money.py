@@ -74,7 +74,9 @@ async def take(
         raise MoneyMoved(payment.id)
     tx.signal(
         PaymentConfirmed(
-            payment_request_id=payment.id, is_extension=payment.is_extension, customer_id=payment.customer_id
+            payment_request_id=payment.id,
+            is_extension=payment.is_extension,
+            customer_id=payment.customer_id if payment.amount else None,  # for 0 nobody becomes a customer who paid
         )
     )
     return Case.CONFIRMED

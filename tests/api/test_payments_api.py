@@ -145,8 +145,8 @@ async def test_a_free_request_that_came_to_no_chat_stands_in_the_way_of_the_next
     operator, customer = await world.operator(), await world.customer()
     tier = await operator.post("/internal/pricing/tiers", {"mode": "chat", "minutes": 7, "price_idr": 0})
     try:
-        free = await world.paid(customer, duration_minutes=7)
-        assert (free["amount"], free["status"]) == (0, "confirmed")
+        free = await world.request(customer, duration_minutes=7)
+        assert (free["amount"], free["status"], free["gateway_invoice_url"]) == (0, "confirmed", None)
         await customer.post("/api/client/chat/cancel", {"payment_request_id": free["payment_request_id"]})
         error = await refused(world.request(customer, duration_minutes=7), 409, "FREE_REQUEST_OPEN")
         assert error["details"] == {"payment_request_id": free["payment_request_id"]}

@@ -219,9 +219,15 @@ class MoneyMachine(RuleBasedStateMachine):
         )
 
     def act(
-        self, work: Coroutine[Any, Any, Any], *, become: dict[str, str], error: str | None = None, new: int = 0
+        self,
+        work: Coroutine[Any, Any, Any],
+        *,
+        become: dict[str, str],
+        error: str | None = None,
+        new: int = 0,
+        free: bool = False,
     ) -> Any:
-        """Take a step; the requests in `become` get that state, `new` ones are pending, all others stay.
+        """Take a step; the requests in `become` get that state, `new` ones are pending (`free`: confirmed), all others stay.
 
         `error` is the code of the refusal that is expected; refused, a step changes nothing.
         """
@@ -236,7 +242,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert {(expected[payment_id], state) for payment_id, state in become.items()} <= PAYMENT_EDGES
         expected |= become
         made = {payment_id: row["status"] for payment_id, row in after.payments.items() if payment_id not in expected}
-        assert list(made.values()) == ["pending"] * new
+        assert list(made.values()) == ["confirmed" if free else "pending"] * new
         assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
         self._check_sessions(before, after)
         audit = self.run(ledger.audit(self.stage.runtime, overdue=False))  # the timers are steps of the walk
@@ -280,8 +286,14 @@ class MoneyMachine(RuleBasedStateMachine):
 
     # -- the customer pays
 
-    @rule(who=st.integers(0, 1), discount=st.booleans(), to=st.sampled_from([None, None, None, 0, 1]))
-    def asks_to_pay(self, who: int, discount: bool, to: int | None) -> None:
+    @rule(
+        who=st.integers(0, 1),
+        discount=st.booleans(),
+        to=st.sampled_from([None, None, None, 0, 1]),
+        free=st.sampled_from([False, False, True]),
+    )
+    def asks_to_pay(self, who: int, discount: bool, to: int | None, free: bool = False) -> None:
+        discount = discount and not free
         actor, seen = self.customers[who], self.seen
         error = None
         if seen.blocked(actor.user_id, but=None):
@@ -295,8 +307,10 @@ class MoneyMachine(RuleBasedStateMachine):
             error = seen.unfree(self.mitras[to].user_id)
         elif discount and seen.discount_used(actor.user_id, but=None, states={"confirmed", "consumed"}):
             error = "DISCOUNT_NOT_ELIGIBLE"
+        elif free and self._free_is_open(actor.user_id, None):
+            error = "FREE_REQUEST_OPEN"
         wish = Wish(
-            mode="chat",
+            mode="call" if free else "chat",
             duration_minutes=12,
             first_session_discount=discount,
             targeted_mitra_id=None if to is None else self.mitras[to].user_id,
@@ -304,9 +318,18 @@ class MoneyMachine(RuleBasedStateMachine):
         )
         replaced = {} if error else self._pending_of(actor.user_id)
         work = payment_request.request_payment(self.stage.runtime, actor, wish, address=ADDRESS)
-        made = self.act(work, become=replaced, error=error, new=0 if error else 1)
+        made = self.act(work, become=replaced, error=error, new=0 if error else 1, free=free)
         if made is not None:
-            assert made.amount == (2000 if discount else 12000)
+            assert made.amount == (0 if free else 2000 if discount else 12000)
+
+    def _free_is_open(self, customer_id: str, extends_session_id: str | None) -> bool:
+        """Whether a free request of the customer's came to nothing and waits for an operator."""
+        return any(
+            (p["customer_id"], p["amount"], p["extends_session_id"]) == (customer_id, 0, extends_session_id)
+            and p["status"] == "failed_pairing"
+            and self.seen.failures[p["id"]]["operator_action"] is None
+            for p in self.seen.payments.values()
+        )
 
     def _pending_of(self, customer_id: str) -> dict[str, str]:
         return {
@@ -363,6 +386,8 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(n=st.integers(0, 3), wrong=st.sampled_from(["amount", "paid_amount", "currency", "id"]))
     def gateway_says_something_wrong(self, n: int, wrong: str) -> None:
         payment = self.seen.payments[self._payment(n)]
+        if payment["amount"] == 0:  # no invoice was made for it, so no call is about it
+            return
         paid = payment["confirmed_at"] is not None
         less = payment["amount"] - 1
         if wrong == "id":
@@ -634,6 +659,9 @@ class MoneyMachine(RuleBasedStateMachine):
         error = None if self._extendable(session) else "SESSION_NOT_EXTENDABLE"
         if error is None and self.seen.extending(session["id"], but=None):
             error = "EXTENSION_PENDING"
+        free = session["mode"] == "call"
+        if error is None and free and self._free_is_open(session["customer_id"], session["id"]):
+            error = "FREE_REQUEST_OPEN"
         work = payment_extension.request_extension(
             self.stage.runtime,
             self._owner(session["customer_id"]),
@@ -642,9 +670,10 @@ class MoneyMachine(RuleBasedStateMachine):
             mode=None,
             address=ADDRESS,
         )
-        made = self.act(work, become={}, error=error, new=0 if error else 1)
+        made = self.act(work, become={}, error=error, new=0 if error else 1, free=free)
         if made is not None:
-            assert (made.amount, made.session_id, made.is_first_session_discount) == (12000, session["id"], False)
+            amount = 0 if free else 12000
+            assert (made.amount, made.session_id, made.is_first_session_discount) == (amount, session["id"], False)
 
     @precondition(some_payment)
     @rule(n=st.integers(0, 3))
@@ -771,9 +800,9 @@ class MoneyMachine(RuleBasedStateMachine):
             self.stale_payments_are_swept()
             self.gateway_says_paid(0, 2, False)
 
-    @rule(who=st.integers(0, 1), mitra=st.integers(0, 1))
-    def a_session_begins(self, who: int, mitra: int) -> None:
-        self.asks_to_pay(who, False, None)
+    @rule(who=st.integers(0, 1), mitra=st.integers(0, 1), free=st.booleans())
+    def a_session_begins(self, who: int, mitra: int, free: bool = False) -> None:
+        self.asks_to_pay(who, False, None, free)
         self.gateway_says_paid(0, 1, False)
         self.search_starts(0)
         if self.seen.sessions:
@@ -914,6 +943,8 @@ def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> 
     runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
     runtime.config.values = {**runtime.config.values, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
+    made_free = "UPDATE pricing_tiers SET price_idr = 0 WHERE mode = 'call' AND minutes = 12"
+    empty_stage.run(runtime.db.fetch(made_free))
 
     class Machine(MoneyMachine):
         pass
