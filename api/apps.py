@@ -89,7 +89,7 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
 
 def public_app(runtime: Runtime) -> Gatekeeper:
     """The listener of the customer and mitra apps, shared routes and the webhook."""
-    routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_routes else [])]
+    routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_payment_page else [])]
     cors = _cors(runtime.settings.public_cors_origins)
     app = _app(runtime, routes, audience="public", cors=cors)
     return Gatekeeper(app, runtime, listener="public", cors=cors)

@@ -1,4 +1,7 @@
-"""The development payment page: stands in for the gateway's invoice, posts the same webhook; absent in production."""
+"""The development payment page: stands in for the gateway's invoice and posts the same webhook.
+
+It does not exist in production or with the gateway enabled.
+"""
 
 import html
 from typing import Any

@@ -264,8 +264,13 @@ class Settings:
 
     @property
     def development_routes(self) -> bool:
-        """Whether /dev/pay and /internal/_test exist."""
+        """Whether /internal/_test exists."""
         return not self.production
+
+    @property
+    def development_payment_page(self) -> bool:
+        """Whether /dev/pay exists, where a click pays: never beside a gateway, whatever ENVIRONMENT says."""
+        return self.development_routes and not self.gateway_enabled
 
 
 def variables() -> tuple["attrs.Attribute[Any]", ...]:

@@ -30,7 +30,7 @@ GIVEN_UP = frozenset({PaymentStatus.ABANDONED, PaymentStatus.EXPIRED})
 def development_page(runtime: Runtime, payment_id: str) -> str | None:
     """With the gateway disabled the customer pays on a page of ours; in production there is none."""
     settings = runtime.settings
-    if runtime.gateway is not None or not settings.development_routes:
+    if not settings.development_payment_page:
         return None
     host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
     return f"http://{place(host, settings.public_port)}/dev/pay/{payment_id}"

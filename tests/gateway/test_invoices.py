@@ -72,6 +72,16 @@ async def test_a_request_has_its_invoice_before_the_answer(people: World, played
     assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
 
 
+async def test_development_payment_page_is_absent_and_pays_nothing(people: World) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    url = f"{people.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
+    for method in ("GET", "POST"):
+        async with customer._http.request(method, url) as answer:
+            assert answer.status == 404
+    assert (await seen(customer, payment))["status"] == "pending"
+
+
 @pytest.mark.parametrize(
     "said",
     [

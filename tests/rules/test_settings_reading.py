@@ -132,6 +132,14 @@ def test_production_starts_with_secrets_of_its_own():
     found = read(PRODUCTION)
     assert found.production
     assert not found.development_routes
+    assert not found.development_payment_page
+
+
+@pytest.mark.parametrize("environment", ["development", "test"])
+def test_payment_page_with_the_gateway_enabled_does_not_exist(environment: str):
+    gateway = {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": "http://127.0.0.1:9", "GATEWAY_SECRET_KEY": "k"}
+    assert read({"ENVIRONMENT": environment}).development_payment_page
+    assert not read({"ENVIRONMENT": environment, **gateway}).development_payment_page
 
 
 @pytest.mark.parametrize(
