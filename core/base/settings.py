@@ -204,6 +204,13 @@ class Settings:
         blank=True,
     )
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
+    gateway_payment_methods: tuple[str, ...] = _setting(
+        "QRIS,BCA,BNI,BRI,MANDIRI,PERMATA,DANA,OVO,SHOPEEPAY,LINKAJA",
+        _words,
+        "the gateway's payment methods that your account has, comma separated; blank: all, in the gateway's order. "
+        "The row payment_method_qris_first moves QRIS to the beginning or the end",
+        blank=True,
+    )
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
     webhook_fallback_name: str = _setting("gateway-webhook-fallback", str, "a file name's beginning")

@@ -141,7 +141,11 @@ KEYS: dict[str, Key] = {
         _flag("early_end_customer_enabled", "Whether a customer may end a session early.", default=False),
         _flag("end_session_two_step_confirm", "Apps ask twice before an end.", default=True),
         _flag("three_minute_warning_enabled", "Whether the warning at 180 s is given.", default=True),
-        _flag("payment_method_qris_first", "Apps list QRIS first.", default=True),
+        _flag(
+            "payment_method_qris_first",
+            "Apps and invoices list QRIS first; otherwise invoices list it last.",
+            default=True,
+        ),
         _flag("sensitive_flip_confirmation_enabled", "The mitra app asks before a flip.", default=True),
         _flag("sensitive_flag_one_way_latch", "A sensitive session stays sensitive.", default=False),
         _flag(

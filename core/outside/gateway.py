@@ -45,6 +45,7 @@ class Wanted:
     description: str
     duration_s: int
     app_tag: str
+    payment_methods: tuple[str, ...] = ()  # the gateway's channels in the order to show; empty: all that it has
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +87,24 @@ def _in_path(invoice_id: str) -> str:
     A dot is quoted as well, because "." and ".." are steps in a path.
     """
     return urllib.parse.quote(invoice_id, safe="").replace(".", "%2E")
+
+
+def _asked(wanted: Wanted) -> dict[str, Any]:
+    """Return the body of the call that makes an invoice."""
+    body = {
+        "external_id": wanted.external_id,
+        "amount": wanted.amount,
+        "currency": CURRENCY,
+        "description": wanted.description,
+        "invoice_duration": wanted.duration_s,
+        "metadata": {"app": wanted.app_tag},
+    }
+    return {**body, "payment_methods": list(wanted.payment_methods)} if wanted.payment_methods else body
+
+
+def _refuses_methods(answer: _Answer) -> bool:
+    code = answer.body.get("error_code") if isinstance(answer.body, dict) else None
+    return answer.status == 400 and isinstance(code, str) and "PAYMENT_METHOD" in code
 
 
 def _is_good(invoice: Invoice, wanted: Wanted) -> bool:
@@ -162,14 +181,7 @@ class Gateway:
 
     async def _create(self, wanted: Wanted, *, again: bool) -> Invoice | None:
         """Make the invoice; None when the gateway refuses. Raises GatewayUnavailable when it does not answer."""
-        body = {
-            "external_id": wanted.external_id,
-            "amount": wanted.amount,
-            "currency": CURRENCY,
-            "description": wanted.description,
-            "invoice_duration": wanted.duration_s,
-            "metadata": {"app": wanted.app_tag},
-        }
+        body = _asked(wanted)
         for attempt in range(ATTEMPTS):
             if attempt:
                 await _pause(attempt)
@@ -183,7 +195,7 @@ class Gateway:
                 for odd in found:  # nobody should pay one that can't be used
                     if odd.status != EXPIRED:
                         await self._expire(odd.id)
-            answer = await self._call("POST", "/v2/invoices", json=body)
+            answer = await self._post(body)
             invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
             if invoice is not None and _is_good(invoice, wanted):
                 return invoice
@@ -191,6 +203,15 @@ class Gateway:
                 log.warning("the gateway refused an invoice", external_id=wanted.external_id, status=answer.status)
                 return None
         raise GatewayUnavailable
+
+    async def _post(self, body: dict[str, Any]) -> _Answer | None:
+        """Make an invoice; when its payment methods are refused, without naming any: paying matters more than the order."""
+        answer = await self._call("POST", "/v2/invoices", json=body)
+        if answer is None or "payment_methods" not in body or not _refuses_methods(answer):
+            return answer
+        log.error("the gateway refuses payment methods; check GATEWAY_PAYMENT_METHODS", methods=body["payment_methods"])
+        del body["payment_methods"]
+        return await self._call("POST", "/v2/invoices", json=body)
 
     async def find(self, external_id: str) -> Invoice | None:
         """Return the oldest invoice for an external id; None when there is none. Raises GatewayUnavailable."""

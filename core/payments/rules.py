@@ -14,6 +14,7 @@ from core.payments.states import PaymentStatus
 
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
 CURRENCY = "IDR"
+QRIS = "QRIS"  # as the gateway names it
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
 
 
@@ -173,6 +174,11 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
     if call.status in PAID_STATUSES and odd_paid_amount:
         return Case.INVALID_PAYLOAD
     return call
+
+
+def in_order(methods: tuple[str, ...], *, qris_first: bool) -> tuple[str, ...]:
+    """Return the gateway's payment methods with QRIS first, or else last; the others keep their order."""
+    return tuple(sorted(methods, key=lambda method: (method != QRIS) == qris_first))
 
 
 def covers(call: Call, amount: int) -> bool:

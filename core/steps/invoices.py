@@ -13,7 +13,7 @@ from core.base.errors import GatewayUnavailable
 from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
 from core.outside.gateway import Wanted, duration_s
-from core.payments import invoice_counts, views
+from core.payments import invoice_counts, rules, views
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
@@ -147,6 +147,9 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
         description=f"{request.duration_minutes} min {request.mode}",
         duration_s=duration_s(now=runtime.now(), expires_at=request.expires_at, scale=runtime.settings.sesi_time_scale),
         app_tag=runtime.settings.gateway_app_tag,
+        payment_methods=rules.in_order(
+            runtime.settings.gateway_payment_methods, qris_first=runtime.config.flag("payment_method_qris_first")
+        ),
     )
     try:
         invoice = await runtime.gateway.create(wanted, again=turn.unfinished is not None)

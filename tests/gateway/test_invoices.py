@@ -18,6 +18,7 @@ from tools.client import Client, Refused
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"
 BODY = {"duration_minutes": 12}
+METHODS = ["QRIS", "BCA", "BNI", "BRI", "MANDIRI", "PERMATA", "DANA", "OVO", "SHOPEEPAY", "LINKAJA"]
 
 
 async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +69,7 @@ async def test_a_request_has_its_invoice_before_the_answer(people: World, played
         "currency": "IDR",
         "description": "12 min chat",
         "metadata": {"app": "sesi"},
+        "payment_methods": METHODS,
     }
     assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
 
@@ -80,6 +82,30 @@ async def test_development_payment_page_is_absent_and_pays_nothing(people: World
         async with customer._http.request(method, url) as answer:
             assert answer.status == 404
     assert (await seen(customer, payment))["status"] == "pending"
+
+
+async def test_invoice_lists_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
+    async def listed() -> list[str]:
+        payment = await people.request(await people.customer())
+        (call,) = played.calls(CREATE, payment["payment_request_id"])
+        return call.body["payment_methods"]
+
+    assert await listed() == METHODS
+    async with people.setting(payment_method_qris_first=False):
+        assert await listed() == [*METHODS[1:], "QRIS"]
+    assert await listed() == METHODS
+
+
+async def test_invoice_whose_payment_methods_are_refused_is_made_without_them(
+    people: World, played: PlayedGateway
+) -> None:
+    played.before_create = lambda nth: no(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
+    payment = await people.request(await people.customer())
+    assert payment["gateway_invoice_url"] is not None
+    calls = played.calls(CREATE, payment["payment_request_id"])
+    assert ["payment_methods" in call.body for call in calls] == [True, False]
+    played.before_create = lambda _: no(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
+    await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
 @pytest.mark.parametrize(

@@ -420,7 +420,8 @@ export const INDONESIAN = {
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",
   "Apps ask twice before an end.": "Aplikasi bertanya dua kali sebelum mengakhiri.",
   "Whether the warning at 180 s is given.": "Apakah peringatan pada 180 detik diberikan.",
-  "Apps list QRIS first.": "Aplikasi menaruh QRIS paling atas.",
+  "Apps and invoices list QRIS first; otherwise invoices list it last.":
+    "Aplikasi dan faktur menaruh QRIS paling atas; bila tidak, faktur menaruhnya paling bawah.",
   "The mitra app asks before a flip.": "Aplikasi mitra bertanya sebelum topik diganti.",
   "A sensitive session stays sensitive.": "Sesi sensitif tetap sensitif.",
   "Legacy free trial.": "Uji coba gratis yang lama.",
