@@ -9,7 +9,7 @@ from core.reads.activity import KINDS
 from core.reads.timeline import UNPAID, WHY
 
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
-DICTIONARY = SCRIPTS.pop("words.id.js")
+DICTIONARY = SCRIPTS.pop("words.id.js") + SCRIPTS.pop("words.rows.id.js")
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # What the service words and the pages show: settings, late work, why there was no chat.
 SERVICE = {
