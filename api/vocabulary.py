@@ -68,6 +68,7 @@ WORDS: dict[str, Iterable[str] | None] = {
     "GatewayCall.status": None,
     "Alive.status": ("ok",),
     "WebhookCall.processing_result": (*RESULTS, None),
+    "WebhookCall.source": ("webhook", "poll"),
 }
 # Fields that end like ids and are somebody else's, or none.
 FOREIGN_IDS = frozenset({"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id"})

@@ -8,6 +8,7 @@ import attrs
 from core.flows import (
     delivery,
     extension_answer,
+    invoice_poll,
     login_identity,
     login_operator,
     login_otp_send,
@@ -45,6 +46,7 @@ DEADLINES = (
     Deadline(kind="grace", run=session_timers.complete),
     Deadline(kind="extension", run=extension_answer.time_out),
     Deadline(kind="stale", run=mitra_status.sweep_stale),
+    Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
 )
 # The stale-payment sweep and the reconciliation sweep (specification, Core rules 12), and the tidying.
 SWEEPS = (

@@ -12,7 +12,7 @@ from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.customers.rules import DisplayNameRequired
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
-from core.flows import payment_extension, payment_request
+from core.flows import invoice_poll, payment_extension, payment_request
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.mitras.rules import MitraAtCapacity, MitraOffline
@@ -112,7 +112,9 @@ async def request_payment(
 )
 async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
     """One payment request of the caller's."""
-    return await payments.payment(runtime, actor, path_id(request_id))
+    view = await payments.payment(runtime, actor, path_id(request_id))
+    invoice_poll.after_reading(runtime, view)
+    return view
 
 
 @post(

@@ -9,6 +9,7 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.customers import store as customers
+from core.outside.gateway import Invoice
 from core.payments import rules
 from core.payments import store as payments
 from core.payments.rules import Case
@@ -34,29 +35,29 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
         return
     if invoice is None or invoice.status not in rules.PAID_STATUSES:
         return
-    call = rules.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
-    case = call if isinstance(call, Case) else await _take_at_last(runtime, call)
-    if case not in (Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE):
-        log.error("an invoice is paid, and for nothing", gateway_invoice_id=gateway_invoice_id, result=case.result)
+    await _take_at_last(runtime, invoice)
 
 
-async def _take_at_last(runtime: Runtime, call: rules.Call) -> Case:
-    """Take the money, though the database be away for a while: nobody will tell of it again. Raises Unavailable."""
+async def _take_at_last(runtime: Runtime, invoice: Invoice) -> None:
+    """Take the money, again when the database is away: the gateway may not tell of it again. Raises Unavailable."""
     for pause in PAUSES_S:
         try:
-            return await _take(runtime, call)
+            return await _take(runtime, invoice)
         except Unavailable:
             await real_sleep(pause)
-    return await _take(runtime, call)
+    return await _take(runtime, invoice)
 
 
-async def _take(runtime: Runtime, call: rules.Call) -> Case:
+async def _take(runtime: Runtime, invoice: Invoice) -> None:
+    app_tag = runtime.settings.gateway_app_tag
+    call = rules.read_call(invoice.body, app_tag=app_tag)
     async with runtime.transaction() as tx:
-        first = await payments.get(tx, call.external_id)
+        first = None if isinstance(call, Case) else await payments.get(tx, call.external_id)
         if first is None:
-            return Case.UNKNOWN
+            note = call.result if isinstance(call, Case) else Case.UNKNOWN.result
+            await calls.keep_conflict(tx, invoice, payment_request_id=None, note=note)
+            return
         account = await customers.lock_account(tx, first.customer_id)
         payment = await payments.lock(tx, first.id)
         assert payment is not None
-        case, _ = await calls.settle(tx, payment, account, call, received_at=tx.now)
-    return case
+        await calls.settle_polled(tx, payment, account, invoice, app_tag=app_tag)

@@ -25,7 +25,7 @@ from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
-from core.steps import invoices, money, once
+from core.steps import calls, invoices, once
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
@@ -181,12 +181,8 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
         if locked is None or locked.status is not PaymentStatus.PENDING or locked.expires_at > tx.now:
             return
         if invoice is not None and invoice.status in rules.PAID_STATUSES:
-            call = rules.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
-            if isinstance(call, rules.Case) or call.external_id != payment.id or not rules.covers(call, locked.amount):
-                # It stays pending, and shows as overdue: somebody's money is there, and a person must look at it.
-                log.error("an invoice is paid, but not for this request", payment_request_id=payment.id)
-                return
-            await money.take(tx, locked, account, late=False, invoice_id=invoice.id)
+            # After a conflict it stays pending, and shows as overdue: money is there, and a person must look at it.
+            await calls.settle_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
             return
         await payments.expire(tx, payment.id)
         if invoice is not None and invoice.status == "PENDING":

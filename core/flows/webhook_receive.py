@@ -192,6 +192,7 @@ def _from_line(line: bytes) -> Received:
     texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
     return attrs.evolve(
         call,
+        source=webhooks.WEBHOOK,
         source_ip=plain_text(call.source_ip, 45) or "",
         headers={plain_text(name) or "": plain_text(value, 1000) or "" for name, value in call.headers.items()},
         **{name: plain_text(getattr(call, name)) for name in texts},

@@ -122,6 +122,8 @@ class Gateway:
         self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": aiohttp.encode_basic_auth(secret_key, "")}
         self._circuit = Circuit()
+        # Apart: invoices that can't be read must not keep customers from getting theirs.
+        self._polls = Circuit()
         self._turns = asyncio.Semaphore(INVOICES_AT_ONCE)
 
     async def _call(self, method: str, path: str, **more: Any) -> _Answer | None:
@@ -242,6 +244,24 @@ class Gateway:
         invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
         if invoice is None:
             raise GatewayUnavailable
+        return invoice
+
+    def poll_wait_s(self) -> int:
+        """Return for how many whole seconds the gateway is not asked about invoices, because it did not answer; 0: it is."""
+        return max(self._circuit.wait_s(), self._polls.wait_s())
+
+    def may_poll(self) -> bool:
+        """Whether the gateway may be asked about one invoice now. A yes is followed by one `poll`."""
+        return not self._circuit.wait_s() and self._polls.admit()
+
+    async def poll(self, invoice_id: str) -> Invoice | None:
+        """Read an invoice, and note whether there was an answer. None and errors as in `get`."""
+        try:
+            invoice = await self.get(invoice_id)
+        except GatewayUnavailable:
+            self._polls.failed()
+            raise
+        self._polls.succeeded()
         return invoice
 
     async def void(self, invoice_id: str) -> bool:

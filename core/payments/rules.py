@@ -12,6 +12,8 @@ from core.base.ids import parse_id
 from core.base.plain_json import storable
 from core.payments.states import PaymentStatus
 
+# How long after an invoice was made the gateway is asked about it, while its request is pending.
+POLL_AFTER = tuple(dt.timedelta(minutes=minutes) for minutes in (1, 3, 10))
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
 CURRENCY = "IDR"
 QRIS = "QRIS"  # as the gateway names it

@@ -4,6 +4,7 @@ import datetime as dt
 
 import attrs
 
+from core.payments.rules import POLL_AFTER
 from core.payments.states import PaymentStatus
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -128,12 +129,40 @@ async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[str]:
 
 
 async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: str | None) -> None:
-    """Keep the invoice that the gateway made, unless the request was paid by another one meanwhile."""
+    """Keep the invoice that the gateway has just made, unless the request was paid by another one before."""
     await tx.execute(
-        """UPDATE payment_requests SET gateway_invoice_id = $2, gateway_invoice_url = $3
+        """UPDATE payment_requests SET gateway_invoice_id = $2, gateway_invoice_url = $3, invoice_made_at = $4, poll_at = $5
            WHERE id = $1 AND (gateway_invoice_id IS NULL OR gateway_invoice_id = $2)""",
-        payment_request_id, invoice_id, url,
+        payment_request_id, invoice_id, url, tx.now, tx.now + POLL_AFTER[0],
     )  # fmt: skip
+
+
+async def take_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
+    """Take pending requests about which the gateway is to be asked now, and set when it is asked next.
+
+    Each poll is taken once; of several that were missed, one is left.
+    """
+    return many(
+        PaymentRequest,
+        await tx.fetch(
+            f"""UPDATE payment_requests p SET poll_at = (
+                  SELECT min(p.invoice_made_at + after) FROM unnest($2::interval[]) AS after WHERE p.invoice_made_at + after > $1)
+                WHERE status = 'pending' AND id = ANY (ARRAY(
+                  SELECT id FROM payment_requests WHERE status = 'pending' AND poll_at <= $1
+                  ORDER BY poll_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED))
+                RETURNING {COLUMNS}""",
+            tx.now, list(POLL_AFTER), limit,
+        ),
+    )  # fmt: skip
+
+
+async def give_polls_back(tx: Tx, payment_request_ids: list[str]) -> None:
+    """Set polls that were taken, and not made, to now."""
+    await tx.execute(
+        "UPDATE payment_requests SET poll_at = $2 WHERE id = ANY($1) AND status = 'pending'",
+        payment_request_ids,
+        tx.now,
+    )
 
 
 async def due(

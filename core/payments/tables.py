@@ -27,6 +27,8 @@ class PaymentRequest(Table, tablename="payment_requests"):
     expires_at = columns.moment(null=False)
     gateway_invoice_id = columns.string(255, null=True, unique=True)
     gateway_invoice_url = columns.text(null=True)
+    invoice_made_at = columns.moment()
+    poll_at = columns.moment()  # when the gateway is asked next; means nothing once the request is not pending
 
     known_mode = Check("mode in ('chat', 'call')")
     known_status = Check("status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')")

@@ -13,6 +13,7 @@ NEXT = f"""SELECT
       AS grace,
     (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
     (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
+    (SELECT min(poll_at) FROM payment_requests WHERE status = 'pending' AND poll_at IS NOT NULL) AS poll,
     longest_silence_since($1) AS silence,
     {config_store.VERSION} AS config_version"""
 
@@ -25,6 +26,8 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     row = await runtime.db.fetchrow(NEXT, runtime.now())
     await runtime.follow_config(row["config_version"])
     found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round", "extension") if row[kind] is not None}
+    if row["poll"] is not None and runtime.gateway is not None:
+        found["invoice_poll"] = row["poll"]
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["silence"] + runtime.config.seconds("mitra_stale_after_seconds")
     return found

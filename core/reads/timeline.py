@@ -84,7 +84,7 @@ ASKED = """SELECT n.session_id, n.mitra_id, m.display_name, n.round_number, n.no
 FAILURES = """SELECT f.cause_tag, f.created_at, f.superseded_at, f.operator_action, f.actioned_at, o.display_name AS operator_name
   FROM pairing_failures f LEFT JOIN control_center_users o ON o.id = f.actioned_by WHERE f.payment_request_id = $1 ORDER BY f.created_at"""
 # Whoever knows an id may call without the token as often as he likes: such calls never crowd out the gateway's own.
-WEBHOOKS = """SELECT id, received_at, status, processing_result, http_status, processing_error, replay_of FROM webhook_logs
+WEBHOOKS = """SELECT id, received_at, status, processing_result, http_status, processing_error, replay_of, source FROM webhook_logs
   WHERE external_id IN ($1, upper($1)) ORDER BY token_valid DESC, received_at LIMIT 500"""
 AUDIT = """SELECT a.action, a.created_at, o.display_name AS operator_name FROM operator_audit_log a
   JOIN control_center_users o ON o.id = a.operator_id WHERE a.object_id = $1 AND a.action = 'payment.confirmed' ORDER BY a.created_at"""
@@ -129,7 +129,8 @@ def _of_webhook(row: Any) -> Entry:
     again = " (called again by an operator)" if row["replay_of"] else ""
     result = row["processing_result"] or "not answered yet"
     note = f": {row['processing_error']}" if row["processing_error"] else ""
-    text = f"The gateway called: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
+    how = "was asked and said" if row["source"] == "poll" else "called"
+    text = f"The gateway {how}: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
     return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=str(row["id"]))
 
 

@@ -20,7 +20,7 @@ from core.storage.records import as_dict
 class WebhookCall:
     """The webhook log of contract 8; the body is shown as text.
 
-    A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
+    The `source` is `webhook` for a call, and `poll` for money that the gateway told of when it was asked. A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
     `bytes` is the size of their bodies, `body_sha256` (hex) is of the newest one.
     """
 
@@ -40,6 +40,7 @@ class WebhookCall:
     calls: int
     bytes: int | None
     body_sha256: str | None
+    source: str
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +54,7 @@ class WebhookFilter:
 
 
 CALLS = """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
-    processing_result, processing_error, replay_of, calls, bytes, body_sha256 FROM webhook_logs"""
+    processing_result, processing_error, replay_of, calls, bytes, body_sha256, source FROM webhook_logs"""
 
 
 def _call(row: Any, actor: Actor) -> WebhookCall:

@@ -1,12 +1,23 @@
 """What the gateway's word does to a locked request, told by a call or asked for (contract 4, the webhook's table)."""
 
 import datetime as dt
+import json
 
+from core.base import ids, logs
+from core.base.plain_json import plain_text
+from core.outside.gateway import Invoice
 from core.payments import rules, store
 from core.payments.rules import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.steps import money
 from core.storage.database import Tx
+from core.webhooks import store as webhooks
+from core.webhooks.store import MAX_BODY, Received
+
+FITS = frozenset({Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE})
+# Of the ids of polled conflicts: each is made from what was found, so that what is found again has the same one.
+NO_TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+log = logs.get("payments")
 
 
 def issued(payment: PaymentRequest) -> Issued:
@@ -38,3 +49,50 @@ async def settle(
         over = rules.overpaid_by(call, asked)
         return case, f"overpaid by {over}" if over else None
     return case, None
+
+
+async def settle_polled(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, *, app_tag: str
+) -> Case:
+    """Judge and act on what the gateway says of an invoice when asked; the caller holds the account.
+
+    Money that does not fit is logged as a conflict, once, and changes nothing.
+    """
+    call = rules.read_call(invoice.body, app_tag=app_tag)
+    if isinstance(call, Case):
+        case, note = call, call.result
+    elif call.external_id != payment.id:
+        case, note = Case.CONFLICT, "the invoice is for another request"
+    else:
+        case, note = await settle(tx, payment, account, call, received_at=tx.now)
+    if invoice.status in rules.PAID_STATUSES and case not in FITS:
+        return await keep_conflict(tx, invoice, payment_request_id=payment.id, note=note or "not what was asked for")
+    return case
+
+
+async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> Case:
+    """Log money that a question found and that does not fit: one row for the same finding, however often it is made."""
+    body = invoice.body
+    money_found = (body.get("amount"), body.get("paid_amount"), body.get("currency"))
+    found = json.dumps([invoice.id, payment_request_id, note, *map(plain_text, money_found)]).encode()
+    raw_body = json.dumps(body).encode()
+    metadata = body.get("metadata")
+    row = Received(
+        id=ids.id_of(NO_TIME, found),
+        received_at=tx.now,
+        source_ip="",
+        headers={},
+        token_valid=True,  # the gateway itself has said it
+        external_id=payment_request_id or plain_text(body.get("external_id")),
+        gateway_invoice_id=invoice.id,
+        status=plain_text(body.get("status")),
+        amount=plain_text(body.get("amount")),
+        app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
+        raw_body=raw_body[:MAX_BODY],
+        truncated=len(raw_body) > MAX_BODY,
+        source=webhooks.POLL,
+    )
+    if await webhooks.record(tx, row):
+        await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
+        log.error("the gateway has money that does not fit", webhook_log_id=row.id, payment_request_id=row.external_id)
+    return Case.CONFLICT

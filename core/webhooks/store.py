@@ -1,4 +1,7 @@
-"""Writes of webhook_logs: each call first, stamped once; a call without a valid token in one statement."""
+"""Writes of webhook_logs: each call first, stamped once; a call without a valid token in one statement.
+
+What the gateway says when it is asked is written only when it tells of money that does not fit.
+"""
 
 import datetime as dt
 from typing import Any
@@ -10,6 +13,7 @@ from core.storage.reads import Reader
 from core.storage.records import one
 
 MAX_BODY = 65_536
+WEBHOOK, POLL = "webhook", "poll"
 ORPHANS_AT_ONCE = 500  # rows a statement
 ORPHANED = "the process ended before it answered"
 
@@ -31,20 +35,22 @@ class Received:
     raw_body: bytes
     truncated: bool
     replay_of: str | None = None
+    source: str = WEBHOOK
 
     def fields(self) -> dict[str, Any]:
-        """What the fallback file keeps beside the body."""
-        return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at"))
+        """Return what the fallback file keeps with the body."""
+        return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at", "source"))
 
 
 async def record(tx: Tx, call: Received) -> bool:
     """Store a call, before anything is judged. False when the log has it already."""
     added = await tx.execute(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
-             status, amount, app_tag, raw_body, truncated, replay_of)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING""",
+             status, amount, app_tag, raw_body, truncated, replay_of, source)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO NOTHING""",
         call.id, call.received_at, call.source_ip, call.headers, call.token_valid, call.external_id,
         call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
+        call.source,
     )  # fmt: skip
     return bool(added)
 
@@ -69,7 +75,7 @@ async def get(tx: Tx, log_id: str) -> Received | None:
         Received,
         await tx.fetchrow(
             """SELECT id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id, status, amount, app_tag,
-                 raw_body, truncated, replay_of FROM webhook_logs WHERE id = $1""",
+                 raw_body, truncated, replay_of, source FROM webhook_logs WHERE id = $1""",
             log_id,
         ),
     )

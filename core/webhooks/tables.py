@@ -1,12 +1,16 @@
 """Every call of the gateway (specification, Resources: webhook_logs)."""
 
+from piccolo.constraints import Check
 from piccolo.table import Table
 
 from core.storage import columns
 
 
 class WebhookLog(Table, tablename="webhook_logs"):
-    """One inbound call, stored before anything is judged and stamped once before the one reply."""
+    """One inbound call, stored before anything is judged and stamped once before the one reply.
+
+    Or, with the source `poll`, money that the gateway told of when it was asked, and that fits no request.
+    """
 
     id = columns.identifier()
     received_at = columns.moment(null=False)
@@ -24,7 +28,10 @@ class WebhookLog(Table, tablename="webhook_logs"):
     processing_result = columns.string(60, null=True)
     processing_error = columns.text(null=True)
     replay_of = columns.plain_id()
+    source = columns.string(10, default="webhook")
     # How many calls the row stands for. More than one only for counted calls without a valid token.
     calls = columns.number(default=1)
     bytes = columns.big_number(null=True)  # counted calls only: of all their bodies
     body_sha256 = columns.string(64, null=True)  # counted calls only: hex, of the newest body
+
+    known_source = Check("source in ('webhook', 'poll')")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 PATH = "/api/shared/payment/webhooks/gateway"
 LOG_FIELDS = {
     "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
-    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256",
+    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256", "source",
 }  # fmt: skip
 
 

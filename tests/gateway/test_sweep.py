@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 import time
 from typing import Any
@@ -136,11 +137,38 @@ async def test_a_paid_invoice_that_does_not_cover_the_request_waits_for_a_person
     async with asyncio.TaskGroup() as group:
         for payment in payments:
             group.create_task(asked_again(people, played, READ, f"inv-{payment['payment_request_id']}"))
+    operator = await people.operator()
     for customer, payment in zip(customers, payments, strict=True):
-        assert (await customer.get(f"{PATH}/{payment['payment_request_id']}"))["status"] == "pending"
-        await people.stack.sql(
-            "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1::uuid", payment["payment_request_id"]
-        )
+        request_id = payment["payment_request_id"]
+        assert (await customer.get(f"{PATH}/{request_id}"))["status"] == "pending"
+        # However often it was asked about, an operator finds it once.
+        (row,) = (await operator.get("/internal/webhook-logs", q=request_id))["items"]
+        assert (row["source"], row["processing_result"], row["http_status"]) == ("poll", "conflict", 409)
+        assert (row["external_id"], row["gateway_invoice_id"]) == (request_id, f"inv-{request_id}")
+        assert row["processing_error"]
+        assert json.loads(row["raw_body"]) == played.made[f"inv-{request_id}"]
+        await people.stack.sql("UPDATE payment_requests SET status = 'abandoned' WHERE id = $1::uuid", request_id)
+
+
+async def test_polled_conflict_can_be_replayed_once_it_fits(people: World, played: PlayedGateway) -> None:
+    customer, operator = await people.customer(), await people.operator()
+    payment = await people.request(customer)
+    request_id = payment["payment_request_id"]
+    played.pay(request_id, paid_amount=11_999)
+    await overdue(people, payment)
+
+    async def logged() -> list[dict[str, Any]]:
+        return (await operator.get("/internal/webhook-logs", q=request_id))["items"]
+
+    (row,) = await people.until(logged, bool)
+    again = await operator.post(f"/internal/webhook-logs/{row['id']}/replay")
+    assert (again["source"], again["replay_of"], again["processing_result"]) == ("poll", row["id"], "conflict")
+    timeline = await operator.get(f"/internal/payment-requests/{request_id}/timeline")
+    said = [entry["text"] for entry in timeline["entries"] if entry["kind"] == "webhook"]
+    assert [text.startswith("The gateway was asked and said: PAID") for text in said] == [True, True]
+    played.made[f"inv-{request_id}"]["paid_amount"] = 12_000
+    await until_state(people, customer, payment, "confirmed", "failed_pairing")
+    assert len(await logged()) == 2
 
 
 async def test_two_jobs_processes_settle_each_request_once(

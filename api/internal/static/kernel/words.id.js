@@ -385,6 +385,8 @@ export const INDONESIAN = {
   Result: "Hasil",
   "of the payment, invoice or call": "dari pembayaran, faktur atau panggilan",
   "not answered": "belum dijawab",
+  Source: "Sumber",
+  "asked by us": "kami tanyakan",
   "Webhook call": "Panggilan webhook",
   "All calls": "Semua panggilan",
   Body: "Isi",

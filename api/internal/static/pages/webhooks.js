@@ -18,6 +18,8 @@ const FLOOD = "flood"; // one row for many calls of an address in a minute, with
 const became = (one) => (one.processing_result ? result.chip(one.processing_result) : chip(t("not answered"), "warn"));
 const counted = (one) => (one.calls > 1 ? [became(one), ` × ${one.calls}`] : became(one));
 
+const source = (one) => (one.source === "poll" ? t("asked by us") : t("call"));
+
 class WebhooksPage extends ListPage {
   path = PATH;
 
@@ -40,6 +42,7 @@ class WebhooksPage extends ListPage {
       { label: t("Status"), cell: (one) => one.status },
       { label: t("Amount"), cell: (one) => one.amount, number: true },
       { label: t("Payment"), cell: (one) => one.external_id && h("span", { class: "id" }, one.external_id) },
+      { label: t("Source"), cell: source },
       { label: t("Result"), cell: counted },
       { label: t("Answer"), cell: (one) => one.http_status, number: true },
     ];
@@ -98,6 +101,7 @@ class WebhookPage extends Page {
       { class: "card" },
       facts([
         [t("Came"), time(one.received_at)],
+        [t("Source"), source(one)],
         [t("From"), one.source_ip],
         [t("Status"), one.status],
         [t("Amount"), one.amount],

@@ -1,0 +1,137 @@
+"""How often the gateway is asked after reads, in all, and that the circuit of polls is not the one of invoices."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from core.base import metrics
+from core.base.errors import GatewayUnavailable
+from core.flows import invoice_poll, payment_request
+from core.outside.circuit import FAILURES
+from core.outside.gateway import Gateway, Wanted
+from core.payments.views import PaymentView
+from core.reads import payments as reads
+from tests.flows.conftest import ADDRESS, WISH, Stage
+from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, no
+
+
+@pytest.fixture
+def played() -> Iterator[PlayedGateway]:
+    """The gateway."""
+    made = PlayedGateway()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def with_gateway(quiet: Stage, played: PlayedGateway) -> Iterator[Stage]:
+    """A runtime with a gateway; nothing reacts to what is committed."""
+    quiet.runtime.gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
+    yield quiet
+    quiet.runtime.gateway = None
+
+
+async def pending(stage: Stage) -> PaymentView:
+    """A pending request with its invoice, as its customer reads it."""
+    customer = await stage.customer()
+    made = await payment_request.request_payment(stage.runtime, customer, WISH, address=ADDRESS)
+    return await reads.payment(stage.runtime, customer, made.payment_request_id)
+
+
+def limited(name: str) -> float:
+    """How often a limit has refused."""
+    return metrics.LIMITED.labels(name)._value.get()
+
+
+def test_reads_of_all_requests_have_the_gateway_asked_twenty_times_a_second(
+    with_gateway: Stage, played: PlayedGateway
+) -> None:
+    async def play() -> None:
+        runtime = with_gateway.runtime
+        views = [await pending(with_gateway) for _ in range(60)]
+        before = limited("invoice_polls")
+        began = runtime.now()
+        for view in views:
+            invoice_poll.after_reading(runtime, view)
+        await asyncio.wait(runtime._followers)
+        took = (runtime.now() - began).total_seconds()
+        asked = len(played.calls(READ))
+        assert 20 <= asked <= 20 + 20 * took
+        assert limited("invoice_polls") - before == 60 - asked
+
+    with_gateway.run(play())
+
+
+def test_reads_while_the_gateway_hangs_wait_for_nothing_and_ask_nothing_more(
+    with_gateway: Stage, played: PlayedGateway
+) -> None:
+    async def play() -> None:
+        runtime = with_gateway.runtime
+        view, *others = [await pending(with_gateway) for _ in range(3)]
+        for _ in range(FAILURES):
+            played.on_look = lambda _: no(503, "SERVER_ERROR")
+            with pytest.raises(GatewayUnavailable):
+                await runtime.gateway.poll(f"inv-{view.payment_request_id}")  # type: ignore[union-attr]
+        asked = len(played.calls(READ))
+        for other in others:
+            invoice_poll.after_reading(runtime, other)
+        assert not runtime._followers
+        assert len(played.calls(READ)) == asked
+
+    with_gateway.run(play())
+
+
+def test_polls_without_an_answer_keep_nobody_from_an_invoice(with_gateway: Stage, played: PlayedGateway) -> None:
+    async def play() -> None:
+        gateway = with_gateway.runtime.gateway
+        assert gateway is not None
+        played.on_look = lambda _: no(503, "SERVER_ERROR")
+        for _ in range(FAILURES):
+            with pytest.raises(GatewayUnavailable):
+                await gateway.poll("inv-x")
+        assert not gateway.may_poll()
+        gateway.check_invoices()
+        wanted = Wanted(external_id="x", amount=1, description="x", duration_s=60, app_tag="sesi")
+        assert (await gateway.create(wanted)).url is not None
+
+    with_gateway.run(play())
+
+
+def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: Stage, played: PlayedGateway) -> None:
+    async def play() -> None:
+        runtime = with_gateway.runtime
+        view = await pending(with_gateway)
+        assert runtime.gateway is not None
+        sql = "UPDATE payment_requests SET poll_at = invoice_made_at WHERE id = $1::text::uuid"
+        await runtime.db.fetch(sql, view.payment_request_id)
+        for _ in range(FAILURES):
+            runtime.gateway._circuit.failed()
+        assert await invoice_poll.poll_due(runtime) == 0
+        assert played.calls(READ) == []
+        runtime.gateway._circuit.succeeded()
+        assert await invoice_poll.poll_due(runtime) == 1
+        assert len(played.calls(READ)) == 1
+        assert await invoice_poll.poll_due(runtime) == 0  # the next one is some minutes later
+
+    with_gateway.run(play())
+
+
+def test_polls_beyond_the_one_try_of_a_half_open_circuit_are_given_back(
+    with_gateway: Stage, played: PlayedGateway
+) -> None:
+    async def play() -> None:
+        runtime = with_gateway.runtime
+        assert runtime.gateway is not None
+        for _ in range(3):
+            await pending(with_gateway)
+        await runtime.db.fetch("UPDATE payment_requests SET poll_at = invoice_made_at WHERE status = 'pending'")
+        for _ in range(FAILURES):
+            runtime.gateway._polls.failed()
+        runtime.gateway._polls._open_until = 0.0
+        played.on_look = lambda _: no(503, "SERVER_ERROR")
+        assert await invoice_poll.poll_due(runtime) == 1
+        due = "SELECT count(*)::int FROM payment_requests WHERE poll_at <= $1"
+        assert await runtime.db.fetchval(due, runtime.now()) == 2
+
+    with_gateway.run(play())
