@@ -179,11 +179,17 @@ async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
     async with without(sink_stack, "webhook_logs", "payment_requests"):
         await people.webhook(payment)
     (line,) = lines_of(sink_stack, payment["payment_request_id"])
-    odd = {"amount": "x" * 300, "status": "nul \0 here", "source_ip": "1" * 60, "headers": {"a\0": "\0b"}, "newer": 1}
+    odd = {
+        "amount": "x" * 300, "status": "nul \0 here", "source_ip": "1" * 60, "headers": {"a\0": "\0b"}, "newer": 1,
+        "source": "poll",
+    }  # fmt: skip
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps({**json.loads(line), **odd}))
     code, text = bring_in(sink_stack, path, "--trust-unsealed")
     assert (code, "1 confirmed" in text) == (0, True), text
+    mark = payment["payment_request_id"]
+    (row,) = await sink_stack.sql("SELECT source FROM webhook_logs WHERE external_id = $1", mark)
+    assert row["source"] == "webhook"  # whatever a line says: polls leave none
 
 
 async def test_a_call_without_the_right_token_comes_in_without_effect(
