@@ -15,7 +15,7 @@ class SessionNotExtendable(DomainError):
 
 
 class ExtensionPending(DomainError):
-    """An extension of this session is being paid or asked."""
+    """An extension of this session is being paid or asked; `details.payment_request_id` names its payment request."""
 
     code = "EXTENSION_PENDING"
     message = "An extension is under way."

@@ -87,9 +87,9 @@ async def _begin_again(runtime: Runtime, tx: Tx, payment: PaymentRequest, accoun
         raise NotTargeted
     if failure.operator_action is not None:
         raise FailureActioned
-    blocked, session_id = await payments.blocking(tx, account, but=payment.id)
-    if blocked:
-        raise SessionInProgress(details={"session_id": session_id})
+    blocked = await payments.blocking(tx, account, but=payment.id)
+    if blocked is not None:
+        raise SessionInProgress(details=blocked.details)
     if payment.is_first_session_discount:
         past = await pricing.past_of(tx, account, but_pending=True, but=payment.id)
         if past.ever_paired or past.other_discounted_request:
@@ -120,9 +120,9 @@ async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: s
         if session is None or session.status in ENDED:
             if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
                 raise PaymentNotConfirmed
-            _, live_session_id = await payments.blocking(tx, list(account), but=payment.id)
-            if live_session_id is not None:
-                raise SessionInProgress(details={"session_id": live_session_id})
+            blocked = await payments.blocking(tx, list(account), but=payment.id)
+            if blocked is not None and blocked.session_id is not None:
+                raise SessionInProgress(details=blocked.details)
             session = await search.begin(runtime, tx, payment)
         view = await views.one_of(tx, session.id, party_ids=list(account), side=actor.user_type)
     assert view is not None

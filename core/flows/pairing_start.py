@@ -29,8 +29,8 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         earlier = await sessions.of_payment(tx, payment.id)
         if earlier is not None and earlier.status not in (FINAL - {SessionStatus.COMPLETED}):
             return
-        _, live_session_id = await payments.blocking(tx, account, but=payment.id)
-        if live_session_id is None:
+        blocked = await payments.blocking(tx, account, but=payment.id)
+        if blocked is None or blocked.session_id is None:
             await search.begin(runtime, tx, payment)
             return
         cause = CauseTag.PAYMENT_SESSION_EXPIRED

@@ -55,8 +55,9 @@ async def _create(
         raise ValidationFailed.of("mode", f"is {session.mode}, as the session's")
     if not extend.extendable(session, now=tx.now) or not await extend.mitra_can_answer(tx, session):
         raise SessionNotExtendable
-    if await payments.extension_under_way(tx, session_id):
-        raise ExtensionPending
+    under_way = await payments.extension_under_way(tx, session_id)
+    if under_way is not None:
+        raise ExtensionPending(details={"payment_request_id": under_way})
     # One extension is under way at a time, so the approved ones are all that count.
     most = runtime.config.number("max_extensions_per_session")
     if most and await extensions.count_agreed(tx, session_id) >= most:

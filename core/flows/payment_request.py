@@ -63,9 +63,9 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     account = list(await customers.lock_account(tx, actor.user_id))
     if await customers.name_of(tx, actor.user_id) is None:
         raise DisplayNameRequired
-    blocked, session_id = await payments.blocking(tx, account, but=None)
-    if blocked:
-        raise SessionInProgress(details={"session_id": session_id})
+    blocked = await payments.blocking(tx, account, but=None)
+    if blocked is not None:
+        raise SessionInProgress(details=blocked.details)
     if wish.targeted_mitra_id is not None:
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)

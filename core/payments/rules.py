@@ -21,7 +21,10 @@ PAID_STATUSES = frozenset({"PAID", "SETTLED"})
 
 
 class SessionInProgress(DomainError):
-    """The customer has a live session or a paid request already; `details.session_id` names it."""
+    """The customer has a live session or a paid request already.
+
+    `details.session_id` names the session, or is null while there is none; `details.payment_request_id` names the request.
+    """
 
     code = "SESSION_IN_PROGRESS"
     message = "You have a session in progress."

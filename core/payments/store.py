@@ -208,16 +208,16 @@ async def untarget(tx: Tx, payment_request_id: str) -> None:
     )
 
 
-async def extension_under_way(reader: Reader, session_id: str, *, but: str | None = None) -> bool:
-    """Whether an extension of a session is being paid or asked, other than the one of the request `but`."""
+async def extension_under_way(reader: Reader, session_id: str, *, but: str | None = None) -> str | None:
+    """Return the payment request of a session's extension that is being paid or asked, other than `but`; None without one."""
     found = await reader.fetchval(
-        """SELECT 1 FROM payment_requests WHERE extends_session_id = $1 AND is_extension AND status IN ('pending', 'confirmed')
+        """SELECT id FROM payment_requests WHERE extends_session_id = $1 AND is_extension AND status IN ('pending', 'confirmed')
              AND id IS DISTINCT FROM $2
-           UNION ALL SELECT 1 FROM session_extensions WHERE session_id = $1 AND status = 'pending'
+           UNION ALL SELECT payment_request_id FROM session_extensions WHERE session_id = $1 AND status = 'pending'
              AND payment_request_id IS DISTINCT FROM $2 LIMIT 1""",
         session_id, but,
     )  # fmt: skip
-    return bool(found)
+    return None if found is None else str(found)
 
 
 async def expire(tx: Tx, payment_request_id: str) -> bool:
@@ -288,15 +288,28 @@ async def open_free_request(
     return None if found is None else str(found)
 
 
-async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> tuple[bool, str | None]:
-    """Whether the customer has a live session or a confirmed ordinary request other than `but`; and that session's id."""
+@attrs.frozen(kw_only=True)
+class Blocked:
+    """What keeps a customer from another session: a live one, or a confirmed request without one (`session_id` is None)."""
+
+    session_id: str | None
+    payment_request_id: str | None
+
+    @property
+    def details(self) -> dict[str, str | None]:
+        """What the refusal carries, so that an app can show what is there."""
+        found = {"session_id": self.session_id}
+        return found if self.payment_request_id is None else {**found, "payment_request_id": self.payment_request_id}
+
+
+async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> Blocked | None:
+    """Return the customer's live session, else the confirmed ordinary request, other than `but`; None without either."""
     row = await reader.fetchrow(
-        """SELECT (SELECT s.id FROM chat_sessions s WHERE s.customer_id = ANY($1)
-                     AND s.status IN ('searching', 'active', 'expired')
-                     AND s.payment_request_id IS DISTINCT FROM $2 LIMIT 1) AS session_id,
-             EXISTS (SELECT 1 FROM payment_requests p WHERE p.customer_id = ANY($1) AND p.status = 'confirmed'
-                     AND NOT p.is_extension AND p.id IS DISTINCT FROM $2) AS confirmed""",
+        """SELECT s.id AS session_id, s.payment_request_id FROM chat_sessions s WHERE s.customer_id = ANY($1)
+             AND s.status IN ('searching', 'active', 'expired') AND s.payment_request_id IS DISTINCT FROM $2
+           UNION ALL SELECT NULL, p.id FROM payment_requests p WHERE p.customer_id = ANY($1) AND p.status = 'confirmed'
+             AND NOT p.is_extension AND p.id IS DISTINCT FROM $2
+           ORDER BY session_id NULLS LAST LIMIT 1""",
         customer_ids, but,
     )  # fmt: skip
-    session_id = str(row["session_id"]) if row["session_id"] else None
-    return session_id is not None or row["confirmed"], session_id
+    return one(Blocked, row)

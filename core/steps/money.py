@@ -60,9 +60,9 @@ async def take(
         return Case.LATE
     if payment.extends_session_id is not None:
         # Paid in time and told late, while the customer has asked for another extension: there is one at a time.
-        blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id)
+        blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id) is not None
     else:
-        blocked, _ = await payments.blocking(tx, list(account), but=payment.id)
+        blocked = await payments.blocking(tx, list(account), but=payment.id) is not None
         if not blocked and payment.is_first_session_discount:
             past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
             blocked = past.ever_paired or past.other_discounted_request

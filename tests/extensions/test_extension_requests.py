@@ -112,13 +112,18 @@ async def test_the_end_of_paid_time_and_of_its_grace_need_nobody_to_notice_them(
 async def test_there_is_one_extension_at_a_time(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     pending = await wanting(customer, session_id)
-    await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")  # being paid
+
+    async def stands_in_the_way(payment: dict[str, Any]) -> None:
+        error = await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
+        assert error["details"] == {"payment_request_id": payment["payment_request_id"]}
+
+    await stands_in_the_way(pending)  # being paid
     await customer.post(f"/api/client/payment/requests/{pending['payment_request_id']}/abandon")
     confirmed = await wanting(customer, session_id)
     await confirm_silently(world, confirmed)
-    await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")  # paid, not asked yet
+    await stands_in_the_way(confirmed)  # paid, not asked yet
     view = await asking(customer, session_id, confirmed)
-    await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")  # asked
+    await stands_in_the_way(confirmed)  # asked
     await answering(mitra, view, accept=True)
     _, second = await put_to_her(world, customer, session_id)
     await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
@@ -155,7 +160,10 @@ async def test_an_extension_neither_replaces_nor_needs_an_ordinary_request(world
     customer, _, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     error = await refused(world.request(customer), 409, "SESSION_IN_PROGRESS")
-    assert error["details"] == {"session_id": session_id}
+    assert error["details"]["session_id"] == session_id
+    assert (
+        error["details"]["payment_request_id"] != payment["payment_request_id"]
+    )  # the session's own, not the extension's
     assert (await seen(customer, payment))["status"] == "pending"
     await end_now(world, customer, session_id)
     ordinary = await world.request(customer)

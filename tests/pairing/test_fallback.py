@@ -181,7 +181,7 @@ async def test_another_live_session_is_in_the_way(world: World) -> None:
     customer, mitra, payment = await a_failure(world)
     other = await world.paid(customer)
     error = await refused(falling_back(customer, payment), 409, "SESSION_IN_PROGRESS")
-    assert error["details"] == {"session_id": other["session_id"]}
+    assert error["details"] == {name: other[name] for name in ("session_id", "payment_request_id")}
     await asked(world, mitra, other["session_id"])
     await accepting(mitra, other["session_id"])
     error = await refused(falling_back(customer, payment), 409, "SESSION_IN_PROGRESS")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.pairing.steps import accepting, asked, end_now, run_out, seen, session_of
+from tests.pairing.steps import accepting, asked, cancelling, confirm_silently, end_now, run_out, seen, session_of
 from tests.stack import World, refused
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +46,15 @@ async def test_a_customer_has_one_pending_request(world: World) -> None:
     assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
 
 
+async def test_a_paid_request_without_a_session_yet_is_named(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    await confirm_silently(world, payment)
+    error = await refused(world.request(customer), 409, "SESSION_IN_PROGRESS")
+    assert error["details"] == {"session_id": None, "payment_request_id": payment["payment_request_id"]}
+    await cancelling(customer, payment)
+
+
 async def test_one_live_session_in_each_of_its_states(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
@@ -54,7 +63,7 @@ async def test_one_live_session_in_each_of_its_states(world: World) -> None:
     async def in_progress(status: str) -> None:
         assert (await session_of(customer, session_id))["status"] == status
         error = await refused(world.request(customer), 409, "SESSION_IN_PROGRESS")
-        assert error["details"] == {"session_id": session_id}
+        assert error["details"] == {"session_id": session_id, "payment_request_id": payment["payment_request_id"]}
 
     await in_progress("searching")
     await asked(world, mitra, session_id)

@@ -21,7 +21,7 @@ from tests.pairing.steps import (
     seen,
     session_of,
 )
-from tests.stack import World, refused
+from tests.stack import World, open_failure, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +99,7 @@ async def test_the_returning_route_asks_for_the_price_and_the_one_session_like_a
     await world.webhook(newer)
     begun = await world.until(lambda: seen(customer, newer), lambda view: view["session_id"] is not None)
     error = await refused(by_returning(customer, mitra), 409, "SESSION_IN_PROGRESS")
-    assert error["details"] == {"session_id": begun["session_id"]}
+    assert error["details"] == {name: begun[name] for name in ("session_id", "payment_request_id")}
     await cancelling(customer, newer)
 
 
@@ -162,7 +162,7 @@ async def test_a_mitra_who_says_no(world: World) -> None:
     search, other_device = await customer.open("pairing"), await mitra.open("pairing")
     await rejecting(mitra, payment["session_id"])
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "targeted_mitra_rejected"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("targeted_mitra_rejected"))
     told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
     assert told["cause_tag"] == "targeted_mitra_rejected"
     assert await closed(other_device, payment["session_id"]) == "rejected"
