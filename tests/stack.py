@@ -46,6 +46,11 @@ def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
+def open_failure(cause_tag: str) -> dict[str, Any]:
+    """A payment request's `failure` that no operator has acted on."""
+    return {"cause_tag": cause_tag, "operator_action": None, "actioned_at": None}
+
+
 def within(seconds: float) -> float:
     """How long what the contract gives so many seconds may take on this machine as it is now.
 

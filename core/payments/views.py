@@ -1,6 +1,7 @@
 """A payment request as its customer sees it (contract 4)."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -13,15 +14,17 @@ REQUEST = f"""SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.d
     p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
     coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
       ORDER BY {NEWEST_FIRST} LIMIT 1)) AS session_id,
-    (SELECT f.cause_tag FROM pairing_failures f WHERE f.payment_request_id = p.id AND f.superseded_at IS NULL) AS cause_tag
-  FROM payment_requests p"""
+    f.cause_tag, f.operator_action, f.actioned_at
+  FROM payment_requests p LEFT JOIN pairing_failures f ON f.payment_request_id = p.id AND f.superseded_at IS NULL"""
 
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """Why a paid request has come to no chat."""
+    """Why a paid request has come to no chat, and what an operator has done for the customer; both None until then."""
 
     cause_tag: str
+    operator_action: str | None
+    actioned_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)
@@ -50,13 +53,16 @@ async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[
     row = await reader.fetchrow(
         f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, customer_ids
     )
-    if row is None:
-        return None
+    return None if row is None else of_row(row)
+
+
+def of_row(row: Mapping[str, Any]) -> PaymentView:
+    """Build a view out of a row of REQUEST."""
     values = as_dict(row)
     return PaymentView(failure=failure_of(values), **values)
 
 
 def failure_of(values: dict[str, Any]) -> Failure | None:
     """Take the failure out of a row of REQUEST."""
-    cause = values.pop("cause_tag")
-    return Failure(cause_tag=cause) if cause else None
+    failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at")}
+    return Failure(**failure) if failure["cause_tag"] is not None else None

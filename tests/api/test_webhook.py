@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import CALLBACK_TOKEN, World, new_id, payment_call
+from tests.stack import CALLBACK_TOKEN, World, new_id, open_failure, payment_call
 from tools.client import Addresses, Client
 from tools.throwaway import free_port
 
@@ -370,7 +370,7 @@ async def test_paid_for_an_abandoned_request_is_recorded_as_late(world: World) -
         "late_payment_recorded",
     )
     seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
-    assert (seen["status"], seen["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
+    assert (seen["status"], seen["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
     assert seen["confirmed_at"] is not None
     assert (await failure_of(world, payment))["amount"] == payment["amount"]
 

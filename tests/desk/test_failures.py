@@ -108,6 +108,11 @@ async def test_a_superseded_failure_takes_no_action_and_an_actioned_one_no_secon
         else:
             await operator.call("PATCH", path, {"operator_action": "refunded"})
             await refused(customer.post("/api/client/chat/fallback-to-blast", again), 409, "FAILURE_ACTIONED")
+            view = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+            acted = (await the_failure(world, payment))["actioned_at"]
+            assert view["failure"] == {
+                "cause_tag": "targeted_mitra_rejected", "operator_action": "refunded", "actioned_at": acted,
+            }  # fmt: skip
 
 
 async def test_of_an_action_and_a_second_try_at_once_one_wins(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from core.base.phones import like_numbers
 from tests.desk.steps import an_operator, answer, at_once, audits, every, found, unique
-from tests.stack import World, new_id, payment_call, refused
+from tests.stack import World, new_id, open_failure, payment_call, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -222,7 +222,7 @@ async def test_what_may_not_pair_any_more_fails_when_it_is_confirmed_by_hand(wor
         new_id(),
     )
     answered = await operator.post(f"{PAYMENTS}/{copy['id']}/confirm")
-    assert (answered["status"], answered["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
+    assert (answered["status"], answered["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
     (row,) = await audits(world, copy["id"])
     assert row["after"] == {"result": "paid_not_pairable"}
     for status in ("abandoned", "expired"):

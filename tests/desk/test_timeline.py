@@ -9,7 +9,7 @@ import pytest
 from core.pairing.rules import CauseTag
 from tests.desk.steps import found, unique
 from tests.realtime.bare import end_early
-from tests.stack import World, new_id, refused
+from tests.stack import World, new_id, open_failure, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ def texts(told: dict[str, Any], kind: str) -> list[str]:
 
 
 def check_why(told: dict[str, Any], cause: str) -> None:
-    assert told["payment"]["failure"] == {"cause_tag": cause}
+    assert told["payment"]["failure"] == open_failure(cause)
     assert WHY[cause] in told["why_no_chat"]
     assert cause in texts(told, "failed")[-1]
 

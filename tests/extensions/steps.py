@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tests.pairing.steps import seen
-from tests.stack import World
+from tests.stack import World, open_failure
 from tools.client import Client, Socket
 
 
@@ -70,7 +70,7 @@ async def tripped(world: World, customer: Client, payment: dict[str, Any]) -> No
     """The extension was tripped, and its money waits for an operator."""
     await became(world, payment, "safeguard_tripped")
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
 
 
 def ends_at(session: dict[str, Any]) -> dt.datetime:

@@ -26,7 +26,7 @@ from tests.pairing.steps import (
     session_of,
     told,
 )
-from tests.stack import World, new_id, refused
+from tests.stack import World, new_id, open_failure, refused
 
 pytestmark = pytest.mark.anyio
 
@@ -169,7 +169,7 @@ async def test_a_no_fails_the_payment_and_leaves_the_session_as_it_was(world: Wo
         assert (await about(socket, "extension_resolved", session_id))["extension"] == answered
     assert await session_of(customer, session_id) == before
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_rejected"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
     assert await failures(world, payment) == [("extension_rejected", False)]
     assert await earned(world, session_id) == [("session", 12000)]
     assert await told(world, session_id, "session_resumed") == {}
@@ -235,7 +235,7 @@ async def test_silence_means_what_is_configured(world: World, action: str, statu
         assert await earned(world, session_id) == [("session", 12000), ("extension", 12000)]
     else:
         assert (after["status"], after["extended_minutes"]) == ("expired" if ended else "active", 0)
-        assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_rejected"})
+        assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
 
 
 async def test_an_answer_after_its_time_is_too_late_even_if_nobody_has_noticed(world: World) -> None:

@@ -27,7 +27,7 @@ from tests.pairing.steps import (
     session_of,
     told,
 )
-from tests.stack import World, refused
+from tests.stack import World, open_failure, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,7 @@ async def test_a_pending_extension_holds_the_session_until_her_no(world: World) 
     await answering(mitra, extension, accept=False)
     done = await about(phone, "session_completed", extension["session_id"], timeout=3)
     assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "timer")
-    assert (await seen(customer, payment))["failure"] == {"cause_tag": "extension_rejected"}
+    assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
 async def test_a_pending_extension_holds_the_session_until_her_time_is_over(world: World) -> None:
@@ -90,7 +90,7 @@ async def test_a_pending_extension_holds_the_session_until_her_time_is_over(worl
         await world.until(
             lambda: session_of(customer, extension["session_id"]), lambda view: view["status"] == "completed"
         )
-    assert (await seen(customer, payment))["failure"] == {"cause_tag": "extension_rejected"}
+    assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
 async def test_an_unpaid_extension_holds_nothing_and_is_abandoned(world: World) -> None:
@@ -130,7 +130,7 @@ async def test_who_ends_the_session_trips_a_pending_extension(world: World, side
     view = await session_of(customer, session_id)
     assert (view["status"], view["ended_by"], view["extended_minutes"]) == ("closing", side, 0)
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     for socket in (desk, phone):
         resolved = await about(socket, "extension_resolved", session_id)
         assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], "safeguard_tripped")
@@ -150,7 +150,7 @@ async def test_who_ends_the_session_abandons_an_unpaid_extension(world: World) -
     # Its money comes all the same: an operator gives it back, nobody is asked.
     assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     assert await extension_of(world, payment) is None
     assert await told(world, session_id, "extension_requested") == {}
 
@@ -209,7 +209,7 @@ async def test_paid_too_late_is_recorded_and_asks_nobody(world: World) -> None:
     status, answer = await world.webhook(payment)
     assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "extension_safeguard_tripped"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     assert await extension_of(world, payment) is None
     await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
     assert (await wanting(customer, session_id))["status"] == "pending"  # and it is in nobody's way
@@ -237,7 +237,7 @@ async def test_told_late_while_another_extension_is_under_way_is_for_an_operator
             await confirm_silently(world, payment)
     status, answer = await world.webhook(late, paid_at=late["created_at"])
     assert (status, answer["processing_result"]) == (200, "paid_not_pairable")
-    assert (await seen(customer, late))["failure"] == {"cause_tag": "extension_safeguard_tripped"}
+    assert (await seen(customer, late))["failure"] == open_failure("extension_safeguard_tripped")
     assert await failures(world, late) == [("extension_safeguard_tripped", False)]
     if other_is == "pending":
         assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"

@@ -15,7 +15,7 @@ import pytest
 from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
-from tests.stack import STALE_AFTER_S, World, new_id
+from tests.stack import STALE_AFTER_S, World, new_id, open_failure
 from tools.client import Client
 from tools.phone import Phone
 
@@ -270,7 +270,7 @@ async def test_the_api_process_dies_at_each_commit_of_a_paid_session(
     assert (await world.stack.sql(count, c3.user["id"]))[0][0] == 1
     assert (await app.view(c4, p4))["status"] == "abandoned"
     cancelled = await app.view(c6, p6)
-    assert (cancelled["status"], cancelled["failure"]) == ("failed_pairing", {"cause_tag": "customer_cancelled"})
+    assert (cancelled["status"], cancelled["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     for customer, session_id, status in (
         (c6, s6, "cancelled"), (c7, s7, "active"), (c8, s8, "active"), (c10, s10, "active"),
         (c11, s11, "closing"), (c12, s12, "completed"),

@@ -12,7 +12,7 @@ from core.base.errors import GatewayUnavailable
 from core.outside.gateway import Gateway, Wanted
 from tests.gateway.played import AUTHORIZATION, CREATE, FIND, SECRET_KEY, VOID, Cut, PlayedGateway, Said, no
 from tests.realtime.bare import end_early
-from tests.stack import Stack, World, new_id, refused
+from tests.stack import Stack, World, new_id, open_failure, refused
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -291,7 +291,7 @@ async def test_what_was_paid_and_never_told_is_found_when_its_invoice_is_voided(
     played.pay(payment["payment_request_id"])
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
     view = await people.until(lambda: seen(customer, payment), lambda one: one["status"] == "failed_pairing")
-    assert view["failure"] == {"cause_tag": "payment_session_expired"}
+    assert view["failure"] == open_failure("payment_session_expired")
     assert view["confirmed_at"] is not None
 
 

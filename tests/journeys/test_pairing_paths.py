@@ -8,7 +8,7 @@ import pytest
 
 from core.config.keys import KEYS
 from tests.pairing.steps import cancelling, failed, open_request, seen
-from tests.stack import World, within
+from tests.stack import World, open_failure, within
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ async def test_when_everybody_has_rejected_the_search_fails_at_once(world: World
         assert (await seen(customer, payment))["status"] == "confirmed"
         await rejecting(mitra, payment)
     view = await seen(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "all_mitras_rejected"})
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("all_mitras_rejected"))
     assert await responses(world, payment) == {first.user["id"]: ["REJECTED"], second.user["id"]: ["REJECTED"]}
     assert await refusal(accepting(first, payment)) == (409, "REQUEST_CLOSED")
 
@@ -215,7 +215,7 @@ async def test_a_search_is_cancelled_once_and_the_mitras_are_told(world: World) 
     payment = await world.paid(customer)
     await asked(world, mitra, payment)
     left = await cancelling(customer, payment)
-    assert (left["status"], left["failure"]) == ("failed_pairing", {"cause_tag": "customer_cancelled"})
+    assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == payment["session_id"])
     assert closed["reason"] == "cancelled"
     told = await search.wait("pairing_status", where=lambda f: f["status"] == "cancelled")

@@ -22,7 +22,7 @@ from tests.pairing.steps import (
     session_of,
     starting,
 )
-from tests.stack import World, new_id, refused
+from tests.stack import World, new_id, open_failure, refused
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_paid_and_not_searched_for_yet(world: World) -> None:
     search = await customer.open("pairing")
     await confirm_silently(world, payment)
     left = await cancelling(customer, payment)
-    assert (left["status"], left["failure"]) == ("failed_pairing", {"cause_tag": "customer_cancelled"})
+    assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     told = await search.wait("pairing_status", where=lambda f: f["status"] == "cancelled")
     assert told["cause_tag"] == "customer_cancelled"
     assert await cancelling(customer, payment) == left
@@ -63,7 +63,7 @@ async def test_a_blast_is_cancelled_for_everybody(world: World) -> None:
         await asked(world, one, session_id)
     desk = await mitra.open("pairing")
     left = await cancelling(customer, payment)
-    assert left["failure"] == {"cause_tag": "customer_cancelled"}
+    assert left["failure"] == open_failure("customer_cancelled")
     assert await closed(desk, session_id) == "cancelled"
     assert (await session_of(customer, session_id))["status"] == "cancelled"
     answers = await responses(world, session_id)
@@ -77,7 +77,7 @@ async def test_a_targeted_request_is_cancelled(world: World) -> None:
     payment = await returning(world, customer, mitra)
     desk = await mitra.open("pairing")
     left = await cancelling(customer, payment)
-    assert (left["status"], left["failure"]) == ("failed_pairing", {"cause_tag": "customer_cancelled"})
+    assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     assert await closed(desk, payment["session_id"]) == "cancelled"
     assert await responses(world, payment["session_id"]) == {mitra.user["id"]: ["CANCELLED"]}
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # she left, that is no targeted failure
@@ -101,7 +101,7 @@ async def test_a_search_that_has_failed_stays_failed(world: World) -> None:
     payment = await returning(world, customer, mitra)
     await rejecting(mitra, payment["session_id"])
     left = await cancelling(customer, payment)
-    assert (left["status"], left["failure"]) == ("failed_pairing", {"cause_tag": "targeted_mitra_rejected"})
+    assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("targeted_mitra_rejected"))
     assert await failures(world, payment) == [("targeted_mitra_rejected", False)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.config.keys import KEYS
-from tests.stack import World, at_once, outcome
+from tests.stack import World, at_once, open_failure, outcome
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def is_settled(world: World, customer: Client, payment: dict[str, Any], *,
         assert [row["amount"] for row in transactions] == [payment["amount"]]
         assert await accepted_rows(world, payment["session_id"]) == 1
     else:
-        assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": cause})
+        assert (view["status"], view["failure"]) == ("failed_pairing", open_failure(cause))
         assert session["status"] == ("cancelled" if cause == "customer_cancelled" else "failed")
         assert transactions == []
         assert await accepted_rows(world, payment["session_id"]) == 0
@@ -252,7 +252,7 @@ async def test_a_webhook_against_abandoning_never_loses_the_money(world: World) 
         assert result in {("ok", "late_payment_recorded"), ("PAYMENT_NOT_PENDING", "confirmed")}
         view = await seen(customer, payment)
         if result[0] == "ok":
-            assert (view["status"], view["failure"]) == ("failed_pairing", {"cause_tag": "payment_session_expired"})
+            assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
         else:
             assert view["status"] == "confirmed"
             await cancelling(customer, payment)
@@ -277,7 +277,7 @@ async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search
     views = [await seen(customer, payment) for payment in (first, second)]
     assert sorted(view["status"] for view in views) == ["confirmed", "failed_pairing"]
     failed = next(view for view in views if view["status"] == "failed_pairing")
-    assert failed["failure"] == {"cause_tag": "payment_session_expired"}
+    assert failed["failure"] == open_failure("payment_session_expired")
     await cancelling(customer, next(view for view in views if view["status"] == "confirmed"))
 
 
