@@ -60,6 +60,7 @@ WORDS: dict[str, Iterable[str] | None] = {
     "SessionView.status": SessionStatus,
     "SupportSession.status": SessionStatus,
     "ExtensionView.status": ExtensionStatus,
+    "TransactionView.type": ("session", "extension"),
     "Entry.kind": timeline.ORDER,
     "Lateness.name": activity.KINDS,
     "ActivityRow.response": (*Response, None),  # type: ignore[dict-item]

@@ -6,7 +6,7 @@ import attrs
 from litestar import Request, get, patch, post
 
 from api.auth import customers, mitras, parties
-from api.bodies import Body, Id, choice, integer, path_id, text
+from api.bodies import Body, Id, choice, integer, path_id, query_choice, query_id, text
 from api.idempotency import key_of
 from api.wire import List
 from core.base import ids
@@ -19,10 +19,11 @@ from core.flows import extension_answer, extension_ask, message_send, session_en
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.messages.rules import Draft, TooFast, check_message
 from core.payments.rules import PaymentNotConfirmed
-from core.reads import chats
+from core.reads import chats, own
 from core.runtime import Runtime
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched
+from core.sessions.states import SessionStatus
 from core.sessions.views import SessionView
 
 MAX_SEQ = 2**31 - 1
@@ -216,6 +217,25 @@ async def history(
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 
 
+@get("/api/client/chat/sessions", **customers())
+async def sessions(
+    runtime: Runtime,
+    actor: Actor,
+    mitra_id: str | None = None,
+    status: str | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Items[SessionView]:
+    """The caller's sessions, newest first: with one mitra, in one state."""
+    return await own.sessions(
+        runtime,
+        actor,
+        read_page(cursor, limit),
+        mitra_id=query_id("mitra_id", mitra_id),
+        status=query_choice("status", status, SessionStatus),
+    )
+
+
 @get("/api/client/chat/session/active-with-unread", **customers())
 async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
     """The caller's newest running session, one that goes on before one that is closing, and how many messages wait in it."""
@@ -225,5 +245,6 @@ async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
 
 
 ROUTES = [
-    session, messages, send, read, end, closure, ask_extension, answer_extension, set_topic, history, active_with_unread,
+    session, messages, send, read, end, closure, ask_extension, answer_extension, set_topic, history, sessions,
+    active_with_unread,
 ]  # fmt: skip

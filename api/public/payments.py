@@ -10,6 +10,7 @@ from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
+from core.base.pages import Items, read_page
 from core.customers.rules import DisplayNameRequired
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 from core.flows import invoice_poll, payment_extension, payment_request
@@ -19,7 +20,7 @@ from core.mitras.rules import MitraAtCapacity, MitraOffline
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.views import PaymentView
 from core.pricing.rules import DiscountNotEligible, TierNotFound
-from core.reads import payments
+from core.reads import own, payments
 from core.runtime import Runtime
 
 PAYING = (
@@ -132,4 +133,20 @@ async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentVie
     return await payments.payment(runtime, actor, found)
 
 
-ROUTES = [request_payment, payment, abandon]
+@get("/api/client/payment/requests", **customers())
+async def payments_made(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[PaymentView]:
+    """The caller's payment requests with their outcomes, newest first."""
+    return await own.payment_requests(runtime, actor, read_page(cursor, limit))
+
+
+@get("/api/client/transactions", **customers())
+async def transactions(
+    runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
+) -> Items[own.TransactionView]:
+    """What the caller's sessions and extensions have cost, newest first."""
+    return await own.transactions(runtime, actor, read_page(cursor, limit))
+
+
+ROUTES = [request_payment, payment, abandon, payments_made, transactions]

@@ -25,7 +25,7 @@ from core.reads.people import CustomerView, masked_for
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import views
 from core.sessions.views import Person, SessionView
-from core.storage.conditions import Conditions
+from core.storage.conditions import Conditions, newest
 from core.storage.records import as_dict
 
 
@@ -71,18 +71,6 @@ async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
         return None
     accounts = await customer_store.ids_of_all(runtime.db, named)
     return list({*named, *(row_id for ids in accounts.values() for row_id in ids)})
-
-
-def _newest(table: str, t: str, among: list[tuple[str, list[str]]], where: Conditions, limit: str) -> str:
-    """Return a WITH clause: `found`, the newest rows (called `t`) that have one of the values in one of the columns."""
-    parts = [
-        f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column == "gateway_invoice_id" else "uuid"}[]) v(value)
-            CROSS JOIN LATERAL (SELECT {t}.id, {t}.created_at FROM {table} {t} WHERE {t}.{column} = v.value AND {where}
-              ORDER BY {t}.created_at DESC, {t}.id DESC LIMIT {limit}) n"""
-        for column, values in among
-    ]
-    return f"""WITH found AS MATERIALIZED (
-      SELECT id FROM ({" UNION ".join(parts)}) u ORDER BY created_at DESC, id DESC LIMIT {limit})"""
 
 
 def _asked(t: str, page: Page, which: LookUp) -> Conditions:
@@ -159,7 +147,7 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 one = parse_id(which.q)
                 among = [("customer_id", customers), ("mitra_id", mitras)]
                 among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
-                found = _newest("chat_sessions", "s", among, where, limit)
+                found = newest("chat_sessions", "s", among, where, limit)
         rest = f"JOIN found ON found.id = s.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
         rows = await runtime.db.fetch(f"{found} {views.VIEW} {rest}", *where.args)
     return cut([_session(row) for row in rows], page, at="created_at")
@@ -208,7 +196,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
             else:
                 among = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
-                found = _newest("payment_requests", "p", among + await _by_id(runtime, which.q), where, limit)
+                found = newest("payment_requests", "p", among + await _by_id(runtime, which.q), where, limit)
         rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
         rows = await runtime.db.fetch(f"{found} {PAYMENTS} {rest}", *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", place="payment_request_id")

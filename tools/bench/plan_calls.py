@@ -240,7 +240,16 @@ class Caller:
         add(views.one_of, "mitra", side=UserType.MITRA)
         for read in (views.open_of, views.open_of_all):
             add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
-        return self._more([*made, *self._together()])
+        return self._more([*made, *self._own(deep), *self._together()])
+
+    def _own(self, deep: Page) -> Iterator[Call]:
+        """Return what a customer's own lists ask besides their first page."""
+        from core.reads import own
+
+        for read in (own.payment_requests, own.sessions, own.transactions):
+            yield Call(function=read, form="deep", with_={"page": deep})
+        yield Call(function=own.sessions, form="a mitra", with_={"mitra_id": self.text["mitra_id"]})
+        yield Call(function=own.sessions, form="none of a state", with_={"status": "searching"})
 
     def _together(self) -> Iterator[Call]:
         """Return what a hub asks at once for everybody who comes back after an outage."""

@@ -1,0 +1,69 @@
+"""What a customer finds again on any phone: payment requests, sessions and transactions of all of the caller's ids.
+
+Each list is read id by id, by the index on customer and time. A filter reads no more than the caller's own sessions, each of
+which came from a confirmed payment.
+"""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor, UserType
+from core.base.pages import Items, Page, cut
+from core.payments import views as payment_views
+from core.payments.views import PaymentView
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions import views as session_views
+from core.sessions.views import SessionView
+from core.storage.conditions import Conditions, newest
+from core.storage.records import many
+
+
+@attrs.frozen(kw_only=True)
+class TransactionView:
+    """Money that was earned with a session; `type` is session or extension, `amount` is in IDR."""
+
+    id: str
+    type: str
+    amount: int
+    session_id: str
+    created_at: dt.datetime
+
+
+TRANSACTIONS = "SELECT t.id, t.type, t.amount, t.session_id, t.created_at FROM customer_transactions t"
+
+
+async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[PaymentView]:
+    """List the caller's payment requests, newest first."""
+    rows = await _newest(runtime, actor, page, "payment_requests", "p", payment_views.REQUEST, Conditions())
+    return cut([payment_views.of_row(row) for row in rows], page, at="created_at", place="payment_request_id")
+
+
+async def sessions(
+    runtime: Runtime, actor: Actor, page: Page, *, mitra_id: str | None = None, status: str | None = None
+) -> Items[SessionView]:
+    """List the caller's sessions, newest first: those with one mitra, and those in one state, when asked for."""
+    where = Conditions()
+    where.add("s.mitra_id = {0}", mitra_id)
+    where.add("s.status = {0}", status)
+    rows = await _newest(runtime, actor, page, "chat_sessions", "s", session_views.VIEW, where)
+    return cut([session_views.two_sided(row).seen_by(UserType.CUSTOMER) for row in rows], page, at="created_at")
+
+
+async def transactions(runtime: Runtime, actor: Actor, page: Page) -> Items[TransactionView]:
+    """List what was earned with the caller's sessions, newest first."""
+    rows = await _newest(runtime, actor, page, "customer_transactions", "t", TRANSACTIONS, Conditions())
+    return cut(many(TransactionView, rows), page, at="created_at")
+
+
+async def _newest(
+    runtime: Runtime, actor: Actor, page: Page, table: str, t: str, view: str, where: Conditions
+) -> list[Any]:
+    """Read a page and one row more of the caller's rows in a table, called `t` in the SELECT `view`, newest first."""
+    where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
+    found = newest(table, t, [("customer_id", list(actor.ids))], where, where.arg(page.limit + 1))
+    with away_is_unavailable():
+        return await runtime.db.fetch(
+            f"{found} {view} JOIN found ON found.id = {t}.id ORDER BY {t}.created_at DESC, {t}.id DESC", *where.args
+        )
