@@ -7,6 +7,8 @@ import attrs
 import msgspec
 
 from core.pairing.rules import CauseTag
+from core.pairing_failures.rules import OperatorAction
+from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
 from realtime import frames
 from realtime import server_frames as server
@@ -109,6 +111,26 @@ REQUEST = server.Request(
 )
 OPEN = server.OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
 
+REFUNDED = server.Payment(
+    payment_request_id=PAYMENT_ID,
+    status=PaymentStatus.FAILED_PAIRING,
+    mode="chat",
+    amount=12000,
+    duration_minutes=12,
+    is_first_session_discount=False,
+    is_extension=False,
+    targeted_mitra_id=None,
+    gateway_invoice_url="https://pay.example.test/web/inv-2026-0001",
+    expires_at=AT - dt.timedelta(minutes=5),
+    created_at=AT - dt.timedelta(minutes=25),
+    confirmed_at=AT - dt.timedelta(minutes=1),
+    consumed_at=None,
+    session_id=None,
+    failure=server.PaymentFailure(
+        cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED, operator_action=OperatorAction.REFUNDED, actioned_at=AT
+    ),
+)
+
 _customer = server.User(id=DEWI.id, type="customer")
 _mitra = server.User(id=AYU.id, type="mitra")
 _known: dict[str, Any] = {
@@ -149,6 +171,7 @@ SERVER: tuple[server.ServerFrame, ...] = (
         cause_tag=CauseTag.NO_MITRA_AVAILABLE,
         **_event,
     ),
+    server.PaymentUpdated(payment_request=REFUNDED, **_event),
     server.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
     server.ChatRequestMade(request=REQUEST, **_event),
     server.ChatRequestClosed(session_id=SESSION_ID, topic_sensitivity="regular", reason="taken", **_event),

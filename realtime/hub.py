@@ -39,7 +39,7 @@ REMEMBER_EVENTS = 50_000
 PORTION = 500
 PORTION_EVERY_S = 0.25
 PORTIONS = 40
-PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed"})
+PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated"})
 
 log = logs.get("hub")
 encode = msgspec.json.encode

@@ -14,6 +14,9 @@ from msgspec import UNSET, UnsetType
 
 from core.base.actor import UserType
 from core.pairing.rules import CauseTag
+from core.pairing_failures.rules import OperatorAction
+from core.payments.states import PaymentStatus
+from core.payments.views import Failure, PaymentView
 from core.reads.chats import ChatRequest, MessageView
 from core.sessions.states import SessionStatus
 from core.sessions.views import Person, SessionView
@@ -110,6 +113,33 @@ class Request(ChatRequest):
     kind: Literal["blast", "targeted"]
     notified_at: Time
     answer_by: Time
+
+
+@attrs.frozen(kw_only=True)
+class PaymentFailure(Failure):
+    """Why a paid request has come to no chat, and what an operator has done about it."""
+
+    cause_tag: CauseTag
+    operator_action: OperatorAction | None
+    actioned_at: Time | None
+
+
+@attrs.frozen(kw_only=True)
+class Payment(PaymentView):
+    """A payment request as its customer sees it."""
+
+    payment_request_id: Id
+    status: PaymentStatus
+    mode: Mode
+    amount: Count
+    duration_minutes: Positive
+    targeted_mitra_id: Id | None
+    expires_at: Time
+    created_at: Time
+    confirmed_at: Time | None
+    consumed_at: Time | None
+    session_id: Id | None
+    failure: PaymentFailure | None
 
 
 # -- the three sorts of frames
@@ -303,6 +333,14 @@ class PairingStatus(Event, kw_only=True, tag="pairing_status"):
     mitra: Party | UnsetType = UNSET
 
 
+class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
+    """A payment request of the customer has changed, and no other event reports it: a paid extension, a request that has
+    expired or was abandoned on another device, money that came too late or could not become a chat, an operator's action.
+    The ids of one request's events grow in the order of its changes."""
+
+    payment_request: Payment
+
+
 class ChatRequestMade(Event, kw_only=True, tag="chat_request"):
     """A customer looks for a mitra: sent to each mitra who is asked, and again with a later `answer_by` in a new round."""
 
@@ -334,6 +372,6 @@ _CHAT = (
 FRAMES: dict[tuple[str, UserType], tuple[type[ServerFrame], ...]] = {
     ("chat", UserType.CUSTOMER): _CHAT,
     ("chat", UserType.MITRA): (*_CHAT, ExtensionRequested),
-    ("pairing", UserType.CUSTOMER): (SearchAuthOk, PairingStatus, *_BOTH),
+    ("pairing", UserType.CUSTOMER): (SearchAuthOk, PairingStatus, PaymentUpdated, *_BOTH),
     ("pairing", UserType.MITRA): (DeskAuthOk, ChatRequestMade, ChatRequestClosed, Accepted, *_BOTH),
 }

@@ -16,8 +16,9 @@ from core.mitras.store import Mitra
 from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.payments import store as payments
 from core.runtime import Runtime
-from core.steps import extend, presence
+from core.steps import announce, extend, presence
 from core.steps import logins as login_steps
 
 
@@ -31,11 +32,15 @@ class PhoneTaken(DomainError):
 async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:
     """Set what was done for the customer, once. Raises NotFound, AlreadyActioned, FailureSuperseded."""
     async with runtime.transaction() as tx:
-        if not await failures.act(tx, failure_id, action, operator_id=actor.user_id):
+        payment_request_id = await failures.act(tx, failure_id, action, operator_id=actor.user_id)
+        if payment_request_id is None:
             state = await failures.state(tx, failure_id)
             if state is None:
                 raise NotFound
             raise FailureSuperseded if state[1] else AlreadyActioned
+        payment = await payments.get(tx, payment_request_id)
+        assert payment is not None
+        await announce.payment_updated(tx, [payment])
         await operators.audit(
             tx,
             operator_id=actor.user_id,

@@ -52,7 +52,7 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
         raise NotFound
     await search.still_newest(tx, payment.id, session.id if session is not None else None)
     if payment.status is PaymentStatus.FAILED_PAIRING:
-        await _begin_again(runtime, tx, payment, account)
+        await _begin_again(runtime, tx, actor, payment, account)
     elif payment.status is PaymentStatus.CONFIRMED and payment.targeted_mitra_id is not None:
         await payments.untarget(tx, payment.id)
         if session is not None and session.status is SessionStatus.SEARCHING:
@@ -80,7 +80,7 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     announce.deadline(tx, ends_at)
 
 
-async def _begin_again(runtime: Runtime, tx: Tx, payment: PaymentRequest, account: list[str]) -> None:
+async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:
     """failed_pairing -> confirmed; the failure is superseded, and a new search begins, all in one."""
     failure = await failures.lock_live(tx, payment.id)
     if failure is None or not failure.cause_tag.startswith("targeted_"):
@@ -94,7 +94,7 @@ async def _begin_again(runtime: Runtime, tx: Tx, payment: PaymentRequest, accoun
         past = await pricing.past_of(tx, account, but_pending=True, but=payment.id)
         if past.ever_paired or past.other_discounted_request:
             raise DiscountNotEligible
-    await invoices.abandon_pending(tx, account)
+    await invoices.abandon_pending(tx, account, by=actor)
     await failures.supersede(tx, failure.id)
     await payments.begin_again(tx, payment.id)
     again = await payments.lock(tx, payment.id)

@@ -46,14 +46,14 @@ async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
     else:
         locked = await payments.lock(tx, payment.id)
         assert locked is not None
-        await _without_session(tx, locked, before=session.id if session else None)
+        await _without_session(tx, actor, locked, before=session.id if session else None)
 
 
-async def _without_session(tx: Tx, payment: PaymentRequest, *, before: str | None) -> None:
+async def _without_session(tx: Tx, actor: Actor, payment: PaymentRequest, *, before: str | None) -> None:
     """The payment is locked; `before` is the newest session (an ended one) as we knew it."""
     await search.still_newest(tx, payment.id, before)
     if payment.status is PaymentStatus.PENDING:
-        await invoices.abandon(tx, payment)
+        await invoices.abandon(tx, payment, by=actor)
     elif payment.status is PaymentStatus.CONFIRMED:
         await money.fail(tx, payment, CauseTag.CUSTOMER_CANCELLED)
         await announce.pairing_status(

@@ -71,7 +71,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     amount, minutes = await _price(runtime, tx, account, wish)
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
         raise FreeRequestOpen(details={"payment_request_id": open_id})
-    await invoices.abandon_pending(tx, account)
+    await invoices.abandon_pending(tx, account, by=actor)
     return await invoices.create(
         runtime,
         tx,
@@ -125,7 +125,7 @@ async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
             raise NotFound
         if payment.status is PaymentStatus.ABANDONED:
             return
-        if not await invoices.abandon(tx, payment):
+        if not await invoices.abandon(tx, payment, by=actor):
             raise PaymentNotPending
 
 
@@ -139,7 +139,7 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
         return None
     while True:
         async with runtime.transaction() as tx:
-            expired = await payments.expire_due(tx)
+            expired = await invoices.expire_due(tx)
         if expired < payments.AT_ONCE:
             return None
 
@@ -184,7 +184,7 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
             # After a conflict it stays pending, and shows as overdue: money is there, and a person must look at it.
             await calls.settle_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
             return
-        await payments.expire(tx, payment.id)
+        await invoices.expire(tx, locked)
         if invoice is not None and invoice.status == "PENDING":
             tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
 

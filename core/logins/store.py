@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from core.base import ids
+from core.base.actor import Actor
 from core.logins.identity import Use
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -145,6 +146,15 @@ async def living(reader: Reader, user_id: str) -> list[str]:
         "SELECT id FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id", user_id
     )
     return [str(row["id"]) for row in rows]
+
+
+async def has_another(tx: Tx, actor: Actor) -> bool:
+    """Tell whether the caller has a living device other than the one that asks."""
+    return await tx.fetchval(
+        """SELECT EXISTS (SELECT 1 FROM auth_sessions WHERE user_id = $1 AND id <> $2 AND revoked_at IS NULL
+             AND expires_at > $3)""",
+        actor.user_id, actor.auth_session_id, tx.now,
+    )  # fmt: skip
 
 
 async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) -> list[tuple[str, str]] | None:

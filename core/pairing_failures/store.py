@@ -27,18 +27,14 @@ async def create(
     return failure_id
 
 
-async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str) -> bool:
-    """Set the operator's action, once."""
-    return bool(
-        await tx.execute(
-            """UPDATE pairing_failures SET operator_action = $2, actioned_by = $3, actioned_at = $4
-               WHERE id = $1 AND operator_action IS NULL AND superseded_at IS NULL""",
-            failure_id,
-            action.value,
-            operator_id,
-            tx.now,
-        )
-    )
+async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str) -> str | None:
+    """Set the operator's action, once; return the id of the payment request. None when there is nothing to act on."""
+    found = await tx.fetchval(
+        """UPDATE pairing_failures SET operator_action = $2, actioned_by = $3, actioned_at = $4
+           WHERE id = $1 AND operator_action IS NULL AND superseded_at IS NULL RETURNING payment_request_id""",
+        failure_id, action.value, operator_id, tx.now,
+    )  # fmt: skip
+    return None if found is None else str(found)
 
 
 @attrs.frozen(kw_only=True)

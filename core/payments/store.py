@@ -118,14 +118,14 @@ async def abandon(tx: Tx, payment_request_id: str) -> bool:
     )
 
 
-async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[str]:
-    """The customer's pending ordinary request -> abandoned; returns the invoice that was issued for it."""
+async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[PaymentRequest]:
+    """The customer's pending ordinary request -> abandoned; return it."""
     rows = await tx.fetch(
-        """UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension
-           RETURNING gateway_invoice_id""",
+        f"""UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension
+           RETURNING {COLUMNS}""",
         customer_ids,
     )
-    return [row["gateway_invoice_id"] for row in rows if row["gateway_invoice_id"] is not None]
+    return many(PaymentRequest, rows)
 
 
 async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: str | None) -> None:
@@ -180,14 +180,14 @@ async def due(
     )  # fmt: skip
 
 
-async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[str]:
-    """Pending extension requests of sessions -> abandoned; returns the invoices that were issued for them."""
+async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[PaymentRequest]:
+    """Pending extension requests of sessions -> abandoned; return them."""
     rows = await tx.fetch(
-        """UPDATE payment_requests SET status = 'abandoned' WHERE is_extension AND status = 'pending'
-             AND extends_session_id = ANY($1) RETURNING gateway_invoice_id""",
+        f"""UPDATE payment_requests SET status = 'abandoned' WHERE is_extension AND status = 'pending'
+             AND extends_session_id = ANY($1) RETURNING {COLUMNS}""",
         session_ids,
     )
-    return [row["gateway_invoice_id"] for row in rows if row["gateway_invoice_id"] is not None]
+    return many(PaymentRequest, rows)
 
 
 async def begin_again(tx: Tx, payment_request_id: str) -> bool:
@@ -230,14 +230,16 @@ async def expire(tx: Tx, payment_request_id: str) -> bool:
     )
 
 
-async def expire_due(tx: Tx) -> int:
-    """All pending requests past their deadline -> expired."""
-    return await tx.execute(
+async def expire_due(tx: Tx) -> list[PaymentRequest]:
+    """Pending requests past their deadline -> expired, at most AT_ONCE; return them."""
+    rows = await tx.fetch(
         f"""UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id = ANY (ARRAY(
              SELECT id FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
-             ORDER BY expires_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED))""",
+             ORDER BY expires_at LIMIT {AT_ONCE} FOR UPDATE SKIP LOCKED))
+           RETURNING {COLUMNS}""",
         tx.now,
     )
+    return many(PaymentRequest, rows)
 
 
 async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None:

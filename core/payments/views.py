@@ -56,6 +56,11 @@ async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[
     return None if row is None else of_row(row)
 
 
+async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[PaymentView]:
+    """Read requests by id."""
+    return [of_row(row) for row in await reader.fetch(f"{REQUEST} WHERE p.id = ANY($1)", payment_request_ids)]
+
+
 def of_row(row: Mapping[str, Any]) -> PaymentView:
     """Build a view out of a row of REQUEST."""
     values = as_dict(row)

@@ -17,6 +17,7 @@ class Action(enum.StrEnum):
     OPEN_CLOSURE = "open_closure"
     OPEN_PAIRING = "open_pairing"
     OPEN_MESSAGE = "open_message"
+    OPEN_PAYMENT = "open_payment"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,6 +41,7 @@ WORDS: dict[str, tuple[Action, str, str]] = {
     "extension_requested": (Action.OPEN_SESSION, "Permintaan perpanjangan", "Pelanggan ingin memperpanjang sesi."),
     "extension_resolved": (Action.OPEN_SESSION, "Perpanjangan dijawab", "Lihat jawaban permintaan perpanjangan."),
     "pairing_status": (Action.OPEN_PAIRING, "Status permintaan chat", "Ada kabar tentang permintaan chat Anda."),
+    "payment_updated": (Action.OPEN_PAYMENT, "Status pembayaran", "Ada kabar tentang pembayaran Anda."),
     "message": (Action.OPEN_MESSAGE, "Pesan baru", "Anda menerima pesan baru."),
 }
 
@@ -57,8 +59,9 @@ def content_of(
     data = {"action": action.value, "event": event, "event_id": event_id, "title": title, "body": body}
     if session_id is not None:
         data["session_id"] = session_id
-    if payload.get("payment_request_id") is not None:
-        data["payment_request_id"] = payload["payment_request_id"]
+    payment_request_id = payload.get("payment_request", payload).get("payment_request_id")
+    if payment_request_id is not None:
+        data["payment_request_id"] = payment_request_id
     asked = payload.get("request") or payload.get("extension") or {}
     answer_by = asked.get("answer_by") if event in ("chat_request", "extension_requested") else None
     ttl = KEEP

@@ -9,13 +9,16 @@ from typing import Any
 import msgspec
 
 from core.base import ids
-from core.base.actor import UserType
+from core.base.actor import Actor, UserType
 from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.events.signals import DeadlineSet, SessionMoved
 from core.extensions.store import Extension
 from core.extensions.views import view_of
+from core.logins import store as logins
+from core.payments import views as payment_views
+from core.payments.store import PaymentRequest
 from core.sessions import views
 from core.sessions.store import Session
 from core.sessions.views import Person
@@ -120,6 +123,25 @@ async def pairing_status(
     if mitra is not None:
         frame["mitra"] = mitra
     await deliveries.add(tx, [_notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
+
+
+async def payment_updated(tx: Tx, payments: list[PaymentRequest]) -> None:
+    """Report what has become of payment requests to their customers, where no other event does."""
+    if not payments:
+        return
+    at = await tx.event_time()
+    customers = {payment.id: payment.customer_id for payment in payments}
+    found = []
+    for view in await payment_views.by_ids(tx, list(customers)):
+        frame = {"type": "payment_updated", "payment_request": view}
+        found.append(_notice(at, customers[view.payment_request_id], UserType.CUSTOMER, None, frame))
+    await deliveries.add(tx, found)
+
+
+async def payment_abandoned(tx: Tx, by: Actor, payments: list[PaymentRequest]) -> None:
+    """Report requests that a customer has abandoned on one device, if the customer has another one."""
+    if payments and await logins.has_another(tx, by):
+        await payment_updated(tx, payments)
 
 
 # The open request of a session to one mitra (contract 5, GET /api/mitra/chat-requests).

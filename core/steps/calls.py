@@ -9,7 +9,7 @@ from core.outside.gateway import Invoice
 from core.payments import rules, store
 from core.payments.rules import Call, Case, Issued
 from core.payments.store import PaymentRequest
-from core.steps import money
+from core.steps import invoices, money
 from core.storage.database import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -38,7 +38,7 @@ async def settle(
     asked = issued(payment)
     case = rules.judge(call, asked, received_at=received_at)
     if case is Case.EXPIRED:
-        await store.expire(tx, payment.id)
+        await invoices.expire(tx, payment)
     paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
     if paid and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
         return Case.CONFLICT, "this invoice has paid another request"

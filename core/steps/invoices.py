@@ -8,6 +8,7 @@ in between takes up the same request.
 import math
 
 from core.base import ids, metrics
+from core.base.actor import Actor
 from core.base.addresses import place, who_has
 from core.base.errors import GatewayUnavailable
 from core.bus.rate_limit import RateLimited
@@ -19,7 +20,7 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.runtime import Runtime
-from core.steps import money
+from core.steps import announce, money
 from core.steps.once import Turn, forget, kept
 from core.storage.database import Tx
 
@@ -158,7 +159,7 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
             locked = await payments.lock(tx, request.id)
             assert locked is not None
             if await forget(tx, turn):
-                await abandon(tx, locked)
+                await abandon(tx, locked, by=None)
                 await invoice_counts.remove(tx, request.id)
         raise
     async with runtime.transaction() as tx:
@@ -174,22 +175,48 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
     return view
 
 
-async def abandon(tx: Tx, payment: PaymentRequest) -> bool:
-    """pending -> abandoned; its invoice is voided after the commit."""
+def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
+    """Void the invoices of requests after the commit."""
+    for payment in given_up:
+        if payment.gateway_invoice_id is not None:
+            tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+
+
+async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
+    """pending -> abandoned; its invoice is voided after the commit.
+
+    The other devices of the customer `by` are notified; None for a request that no device has been answered with.
+    """
     if not await payments.abandon(tx, payment.id):
         return False
-    if payment.gateway_invoice_id is not None:
-        tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+    _void(tx, [payment])
+    if by is not None:
+        await announce.payment_abandoned(tx, by, [payment])
     return True
 
 
-async def abandon_pending(tx: Tx, customer_ids: list[str]) -> None:
-    """The customer's pending ordinary request -> abandoned."""
-    for invoice_id in await payments.abandon_pending(tx, customer_ids):
-        tx.signal(InvoiceVoided(gateway_invoice_id=invoice_id))
+async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
+    """The customer's pending ordinary request -> abandoned, because one of the customer's devices asks for another."""
+    given_up = await payments.abandon_pending(tx, customer_ids)
+    _void(tx, given_up)
+    await announce.payment_abandoned(tx, by, given_up)
 
 
 async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
-    """Extensions that nobody paid yet -> abandoned: their session enters closing or is completed (contract 4)."""
-    for invoice_id in await payments.abandon_extensions(tx, session_ids):
-        tx.signal(InvoiceVoided(gateway_invoice_id=invoice_id))
+    """Unpaid extensions -> abandoned: their session enters closing or is completed (contract 4)."""
+    given_up = await payments.abandon_extensions(tx, session_ids)
+    _void(tx, given_up)
+    await announce.payment_updated(tx, given_up)
+
+
+async def expire(tx: Tx, payment: PaymentRequest) -> None:
+    """pending -> expired, on the gateway's word. The payment is locked by the caller."""
+    if await payments.expire(tx, payment.id):
+        await announce.payment_updated(tx, [payment])
+
+
+async def expire_due(tx: Tx) -> int:
+    """Pending requests past their deadline -> expired, at most `payments.AT_ONCE`; return how many."""
+    expired = await payments.expire_due(tx)
+    await announce.payment_updated(tx, expired)
+    return len(expired)

@@ -10,6 +10,7 @@ from core.payments.rules import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
+from core.steps import announce
 from core.storage.database import Tx
 
 
@@ -57,6 +58,7 @@ async def take(
     cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
     if late:
         await fail(tx, payment, cause, invoice_id=invoice_id)
+        await announce.payment_updated(tx, [payment])
         return Case.LATE
     if payment.extends_session_id is not None:
         # Paid in time and told late, while the customer has asked for another extension: there is one at a time.
@@ -68,10 +70,13 @@ async def take(
             blocked = past.ever_paired or past.other_discounted_request
     if blocked:
         await fail(tx, payment, cause, invoice_id=invoice_id)
+        await announce.payment_updated(tx, [payment])
         return Case.NOT_PAIRABLE
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await payments.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
+    if payment.is_extension:  # of an ordinary request `pairing_status` reports the search
+        await announce.payment_updated(tx, [payment])
     tx.signal(
         PaymentConfirmed(
             payment_request_id=payment.id,

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.extensions.steps import chatting, wanting
 from tests.gateway.played import FIND, READ, VOID, Cut, PlayedGateway, Said, no
+from tests.pairing.steps import end_now
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 from tools.throwaway import free_port
@@ -39,6 +41,25 @@ async def asked_again(world: World, played: PlayedGateway, kind: str, about: str
     """Wait until the gateway was asked twice more."""
     before = len(played.calls(kind, about))
     await world.until(lambda: asyncio.sleep(0, len(played.calls(kind, about))), lambda count: count >= before + 2)
+
+
+async def test_change_found_by_a_poll_is_reported_to_the_customer(people: World, played: PlayedGateway) -> None:
+    customer, _, session_id = await chatting(people)
+    phone = await customer.open("pairing")
+    extension = await wanting(customer, session_id)
+    played.pay(extension["payment_request_id"])
+    await overdue(people, extension)
+    frame = await phone.wait("payment_updated")
+    view = frame["payment_request"]
+    assert (view["payment_request_id"], view["status"]) == (extension["payment_request_id"], "confirmed")
+    other = await people.customer()
+    phone = await other.open("pairing")
+    payment = await people.request(other)
+    await overdue(people, payment)
+    frame = await phone.wait("payment_updated")
+    assert frame["payment_request"] == await other.get(f"{PATH}/{payment['payment_request_id']}")
+    assert frame["payment_request"]["status"] == "expired"
+    await end_now(people, customer, session_id)
 
 
 async def test_what_was_paid_and_never_told_is_confirmed_and_pairs(people: World, played: PlayedGateway) -> None:

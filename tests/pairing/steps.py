@@ -175,3 +175,12 @@ async def expire_silently(world: World, payment: dict[str, Any]) -> None:
         f"UPDATE payment_requests SET status = 'expired', expires_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
         payment["payment_request_id"],
     )
+
+
+async def pay_late(world: World, payment: dict[str, Any]) -> None:
+    """Let the money for an expired request come an hour after its deadline."""
+    await world.stack.sql(
+        "UPDATE payment_requests SET expires_at = expires_at - interval '1 hour', created_at = created_at - interval '2 hours' WHERE id = $1",
+        payment["payment_request_id"],
+    )
+    assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"

@@ -26,6 +26,7 @@ ACTIONS = {
     "extension_requested": "open_session",
     "extension_resolved": "open_session",
     "pairing_status": "open_pairing",
+    "payment_updated": "open_payment",
     "message": "open_message",
 }
 NEVER = ("session_topic_updated", "session_warning", "chat_request_closed", "message_status", "typing", "auth_ok")
@@ -95,6 +96,14 @@ def test_the_providers_own_words_are_no_keys(event: str):
     for key in content(event, session_id=new_id()).data:
         assert key not in ("from", "message_type", "notification")
         assert not key.startswith(("google", "gcm"))
+
+
+def test_payment_request_of_an_update_is_named():
+    payment_id = new_id()
+    assert (
+        content("payment_updated", payment_request={"payment_request_id": payment_id}).data["payment_request_id"]
+        == payment_id
+    )
 
 
 def test_without_a_session_there_is_no_session_id():

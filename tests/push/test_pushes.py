@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from realtime.push import SENDS
+from tests.pairing.steps import acting, cancelling
 from tests.push.people import DOWN, Phones
 from tests.realtime.bare import at, end_early, token_like
 from tests.stack import Stack, new_id
@@ -95,6 +96,19 @@ async def test_a_part_of_a_second_does_not_lengthen_the_ttl(phones: Phones) -> N
     )  # fmt: skip
     push = await phones.push(token, "chat_request")
     assert int(push["android"]["ttl"].removesuffix("s")) <= 59
+
+
+async def test_refund_is_pushed_to_the_customers_phone(phones: Phones) -> None:
+    customer = await phones.world.customer()
+    token = await phones.token(customer)
+    payment = await phones.world.paid(customer)
+    await cancelling(customer, payment)
+    await phones.push(token, "pairing_status")
+    await acting(phones.world, payment)
+    push = await phones.push(token, "payment_updated")
+    assert set(push["data"]) == {"action", "event", "event_id", "payment_request_id"} | LABELS
+    assert push["data"]["action"] == "open_payment"
+    assert push["data"]["payment_request_id"] == payment["payment_request_id"]
 
 
 async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phones: Phones) -> None:
