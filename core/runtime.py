@@ -141,7 +141,7 @@ class Runtime:
         with away_is_unavailable():
             async with self.db.transaction(self.now) as tx:
                 yield tx
-        self.tell(Envelope(notices=tx.notices))
+        self.tell(Envelope(notices=tx.notices, passing=tx.passing))
         for fact in tx.signals:
             self.announce(fact)
 

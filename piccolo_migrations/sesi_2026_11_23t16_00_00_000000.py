@@ -1,4 +1,4 @@
-"""Index a customer's transactions by time. It may run again."""
+"""Index a customer's transactions by time; let a push go to a device whose auth session has ended. It may run again."""
 
 import pathlib
 
@@ -7,7 +7,7 @@ from piccolo.apps.migrations.auto.migration_manager import MigrationManager
 
 ID = "2026-11-23T16:00:00:000000"
 VERSION = "1.38.0"
-DESCRIPTION = "transactions by time"
+DESCRIPTION = "transactions by time, pushes to devices that were signed out"
 
 
 async def forwards() -> MigrationManager:

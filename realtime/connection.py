@@ -30,7 +30,7 @@ class Connection:
 
     __slots__ = (
         "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id",
-        "last_seen", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
+        "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
     def __init__(self, hub: Any, transport: asyncio.Transport, path: str, address: str) -> None:
@@ -47,6 +47,7 @@ class Connection:
         self.ready = False  # until auth_ok has been put, everything else waits
         self.closing = False
         self.muted = False  # it closes soon, and carries nothing until then
+        self.leaving = False  # its auth session has ended: it closes when it has been sent the reason
         self.gone = asyncio.Event()  # the reader has ended
         self.warned = False
         self.last_seen = self.began = monotonic()

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from core.mitras.rules import StatusReason
 from core.pairing.rules import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
@@ -175,6 +176,7 @@ SERVER: tuple[server.ServerFrame, ...] = (
     server.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
     server.ChatRequestMade(request=REQUEST, **_event),
     server.ChatRequestClosed(session_id=SESSION_ID, topic_sensitivity="regular", reason="taken", **_event),
+    server.MitraStatusChanged(is_online=False, reason=StatusReason.STALE, **_event),
     server.Accepted(session=STARTED, server_time=AT, ref="5"),
     server.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
     server.Pong(server_time=AT, ref="4"),

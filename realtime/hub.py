@@ -18,9 +18,11 @@ import msgspec
 from core.base import logs, metrics
 from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
+from core.base.errors import Unavailable
 from core.events import notices as wire
 from core.events.notices import Envelope, Notice, Passing, StoredMessage
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
+from core.flows import delivery
 from core.reads import chats
 from core.reads.chats import Place
 from core.runtime import AWAY, Runtime
@@ -39,7 +41,9 @@ REMEMBER_EVENTS = 50_000
 PORTION = 500
 PORTION_EVERY_S = 0.25
 PORTIONS = 40
-PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated"})
+LAST_WORD = "mitra_status_changed"  # why a mitra's sockets close
+LAST_WORD_S = 0.4  # for reading it; a socket of an ended auth session closes within a second
+PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", LAST_WORD})
 
 log = logs.get("hub")
 encode = msgspec.json.encode
@@ -291,8 +295,8 @@ class Hub:
         return (notice.payload[:-1] + tail).encode()
 
     def pass_on(self, passing: Passing) -> None:
-        """Send a frame that nobody keeps."""
-        mine = self._chatting.get(passing.recipient_id)
+        """Send a frame that is not stored."""
+        mine = self.users[passing.path].get(passing.recipient_id)
         if mine:
             for connection in tuple(mine.values()):
                 if connection.id != passing.skip:
@@ -385,8 +389,38 @@ class Hub:
                     connection.close(close_codes.GOING_AWAY)
         if isinstance(signal, LoginsRevoked):
             for login in signal.auth_session_ids:
-                for connection in tuple(self._logins.get(login, ())):
-                    connection.close(close_codes.REVOKED)
+                self.close_revoked(self._logins.get(login, ()))
+
+    def close_revoked(self, connections: Iterable[Connection]) -> None:
+        """Close sockets whose auth session has ended; those that show a mitra's status are sent the reason first."""
+        waiting = []
+        for connection in tuple(connections):
+            actor = connection.actor
+            assert actor is not None
+            if connection.leaving:
+                continue
+            if connection.path == "pairing" and actor.user_type is UserType.MITRA and connection.listens:
+                connection.leaving = True
+                waiting.append(connection)
+            else:
+                connection.close(close_codes.REVOKED)
+        if waiting:
+            self.spawn(self._close_with_last_word(waiting))
+
+    async def _close_with_last_word(self, connections: list[Connection]) -> None:
+        """Read the reason from the database: the bus may bring it after the news of the end, or not at all."""
+        recipients = list({connection.actor.user_id for connection in connections if connection.actor is not None})
+        try:
+            async with asyncio.timeout(LAST_WORD_S):
+                for unheard in (await delivery.unheard(self.runtime, recipients)).values():
+                    for notice in unheard:
+                        if notice.event == LAST_WORD:
+                            self.notify(notice)
+        except (Unavailable, *AWAY):
+            log.warning("sockets of ended auth sessions close without their reason")
+        finally:
+            for connection in connections:
+                connection.close(close_codes.REVOKED)
 
     def on_new_epoch(self) -> None:
         """Forget where the chats have got, and close every socket: the database may have lost what was sent over them.

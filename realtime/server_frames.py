@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from core.base.actor import UserType
+from core.mitras.rules import StatusReason
 from core.pairing.rules import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
@@ -356,6 +357,16 @@ class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
     reason: Literal["taken", "cancelled", "timeout", "accepted", "rejected"]
 
 
+class MitraStatusChanged(Event, kw_only=True, tag="mitra_status_changed"):
+    """The mitra went online or offline. `self`: on one of the mitra's devices; this is not stored and has no `event_id`.
+    Otherwise it must arrive and is acknowledged; a newer one takes its place. `stale`: no heartbeat came for too long.
+    `deactivated`: the sockets close with 4403."""
+
+    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - the mitra's own changes have none
+    is_online: bool
+    reason: StatusReason
+
+
 class Accepted(Answer, kw_only=True, tag="accepted"):
     """The mitra was the first to accept: the session is hers."""
 
@@ -373,5 +384,5 @@ FRAMES: dict[tuple[str, UserType], tuple[type[ServerFrame], ...]] = {
     ("chat", UserType.CUSTOMER): _CHAT,
     ("chat", UserType.MITRA): (*_CHAT, ExtensionRequested),
     ("pairing", UserType.CUSTOMER): (SearchAuthOk, PairingStatus, PaymentUpdated, *_BOTH),
-    ("pairing", UserType.MITRA): (DeskAuthOk, ChatRequestMade, ChatRequestClosed, Accepted, *_BOTH),
+    ("pairing", UserType.MITRA): (DeskAuthOk, ChatRequestMade, ChatRequestClosed, MitraStatusChanged, Accepted, *_BOTH),
 }

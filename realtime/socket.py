@@ -282,7 +282,7 @@ class Sockets:
                 connection.close(wire.answer_to_close(message.data))
                 return CLOSED
             # What the peer said before it saw our close frame; its own ends the loop.
-            if connection.closing or connection.muted:
+            if connection.closing or connection.muted or connection.leaving:
                 return None
             if kind is WSMsgType.TEXT:
                 frame = self._frame(connection, message.data, now)

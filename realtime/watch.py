@@ -70,7 +70,7 @@ class Watch:
         if actor is None or connection.closing:
             return
         if actor.auth_session_id in self._hub.runtime.revoked:
-            connection.close(close_codes.REVOKED)
+            self._hub.close_revoked([connection])
         elif actor.expires_at <= service_now:
             connection.close(close_codes.NOT_AUTHENTICATED)
         elif not connection.warned and actor.expires_at - service_now <= self._expiring_s and connection.ready:

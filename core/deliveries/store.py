@@ -37,6 +37,11 @@ async def add(tx: Tx, notices: list[Notice]) -> None:
     tx.notices.extend(notices)
 
 
+async def forget(tx: Tx, recipient_id: str, event: str) -> None:
+    """Give up a recipient's pending deliveries of an event: a newer one takes their place."""
+    await tx.execute("DELETE FROM deliveries WHERE recipient_id = $1 AND event = $2", recipient_id, event)
+
+
 async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
     """Delete deliveries, each given as (event id, recipient id); return the ids of those that there were."""
     rows = await db.fetch(ACK, [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs])

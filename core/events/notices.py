@@ -26,11 +26,12 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame that nobody keeps: typing, marks."""
+    """A frame that is not stored: typing, marks, a mitra's own change of status. `path` is chat or pairing."""
 
     recipient_id: str
     frame: bytes
     skip: str | None = None
+    path: str = "chat"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

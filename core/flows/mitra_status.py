@@ -9,7 +9,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
-from core.mitras.rules import Channel, MitraOffline
+from core.mitras.rules import Channel, MitraOffline, StatusReason
 from core.pairing import store as pairing
 from core.runtime import Runtime
 from core.steps import presence
@@ -23,17 +23,17 @@ async def go_online(runtime: Runtime, actor: Actor) -> None:
         mitra = await mitras.lock(tx, actor.user_id)
         if mitra is None or not mitra.is_active:
             raise MitraOffline
-        await mitras.go_online(tx, mitra.id)
+        await presence.bring_online(tx, mitra.id)
         tx.signal(MitrasFreed(mitra_ids=[mitra.id]))
         tx.signal(DeadlineSet(at=tx.now + runtime.config.seconds("mitra_stale_after_seconds")))
 
 
 async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
-    """online -> offline; requests open to her are ignored ones from now on."""
+    """online -> offline; requests open to the mitra are ignored ones from now on."""
     async with runtime.transaction() as tx:
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound
-        await presence.take_offline(tx, mitra_id)
+        await presence.take_offline(tx, mitra_id, StatusReason.SELF)
 
 
 async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
@@ -74,7 +74,7 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
             async with runtime.transaction() as tx:
                 # Still silent, and in nobody else's hands: a sweep never waits for a lock.
                 if await mitras.take_stale(tx, mitra_id, stale_after_seconds=stale_after):
-                    await presence.take_offline(tx, mitra_id)
+                    await presence.take_offline(tx, mitra_id, StatusReason.STALE)
         except Unavailable:
             raise
         except Exception:  # one mitra who can't be taken offline must not keep the others from it

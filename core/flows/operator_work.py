@@ -12,6 +12,7 @@ from core.config.keys import KEYS, check
 from core.events.signals import ConfigChanged
 from core.logins import store as logins
 from core.mitras import store as mitras
+from core.mitras.rules import StatusReason
 from core.mitras.store import Mitra
 from core.operators import store as operators
 from core.pairing_failures import store as failures
@@ -20,6 +21,7 @@ from core.payments import store as payments
 from core.runtime import Runtime
 from core.steps import announce, extend, presence
 from core.steps import logins as login_steps
+from core.steps import pushes as push_steps
 
 
 class PhoneTaken(DomainError):
@@ -130,7 +132,9 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             held = await presence.lock_sessions(tx, mitra_id)
             # Before the row is changed: a new phone number locks its key, and a search that asks the mitra needs that
             # while it holds its session, which going offline locks.
-            await presence.take_offline(tx, mitra_id)
+            notice = await presence.take_offline(tx, mitra_id, StatusReason.DEACTIVATED)
+            assert notice is not None
+            await push_steps.plan_farewell(runtime, tx, notice)
             for session in held:  # the customer learns it now, and not when the time to answer is over
                 await extend.trip(tx, session)
         after = await mitras.update(
@@ -160,7 +164,7 @@ async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> Non
     async with runtime.transaction() as tx:
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound
-        await presence.take_offline(tx, mitra_id)
+        await presence.take_offline(tx, mitra_id, StatusReason.OPERATOR)
         await operators.audit(
             tx,
             operator_id=actor.user_id,

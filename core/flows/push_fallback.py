@@ -4,34 +4,20 @@ Two steps, so that no death in between loses or doubles anything: planning turns
 each device, in one transaction; sending takes rows, for a while, and removes them when the provider has spoken.
 """
 
-from collections.abc import Iterable
-from typing import Any
-
-import attrs
-import msgspec
-
 from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries
 from core.logins import store as logins
 from core.outside.push_sender import DeadToken, Later, Notification, Outcome, Refused
-from core.pushes import rules
 from core.pushes import store as pushes
-from core.pushes.rules import Content
-from core.pushes.store import Planned, Push
+from core.pushes.store import Push
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import store as sessions
 from core.steps import logins as login_steps
-from core.storage.database import Tx
+from core.steps.pushes import Due, content_of, plan
 
 PLAN_AT_ONCE = 200
 log = logs.get("push")
-
-
-@attrs.frozen(kw_only=True)
-class _Due:
-    recipient_id: str
-    content: Content
 
 
 async def plan_events(runtime: Runtime) -> int:
@@ -41,10 +27,10 @@ async def plan_events(runtime: Runtime) -> int:
         notices = await deliveries.take_unheard(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
         due = []
         for notice in notices:
-            content = _content(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
+            content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
             if content is not None:
-                due.append(_Due(recipient_id=notice.recipient_id, content=content))
-        await _add(tx, due)
+                due.append(Due(recipient_id=notice.recipient_id, content=content))
+        await plan(tx, due)
     return len(notices)
 
 
@@ -57,44 +43,11 @@ async def plan_chats(runtime: Runtime) -> int:
         )
         due = []
         for chat in chats:
-            content = _content(runtime, tx, "message", ids.new_id(), chat.session_id, "{}")
+            content = content_of(runtime, tx, "message", ids.new_id(), chat.session_id, "{}")
             assert content is not None
-            due.append(_Due(recipient_id=chat.user_id, content=content))
-        await _add(tx, due)
+            due.append(Due(recipient_id=chat.user_id, content=content))
+        await plan(tx, due)
     return len(chats)
-
-
-def _content(
-    runtime: Runtime, tx: Tx, event: str, event_id: str, session_id: str | None, payload: str
-) -> Content | None:
-    fields: dict[str, Any] = msgspec.json.decode(payload)
-    return rules.content_of(
-        event=event,
-        event_id=event_id,
-        session_id=session_id,
-        payload=fields,
-        now=tx.now,
-        scale=runtime.settings.sesi_time_scale,
-    )
-
-
-async def _add(tx: Tx, due: Iterable[_Due]) -> None:
-    due = list(due)
-    devices = await logins.push_devices(tx, sorted({one.recipient_id for one in due})) if due else {}
-    await pushes.add(
-        tx,
-        [
-            Planned(
-                auth_session_id=device.auth_session_id,
-                push_token=device.push_token,
-                content=one.content.data,
-                urgent=one.content.urgent,
-                ttl=one.content.ttl,
-            )
-            for one in due
-            for device in devices.get(one.recipient_id, ())
-        ],
-    )
 
 
 async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:

@@ -18,6 +18,15 @@ class Channel(enum.StrEnum):
     REST = "rest"
 
 
+class StatusReason(enum.StrEnum):
+    """Why a mitra went online or offline."""
+
+    SELF = "self"  # the mitra wished it
+    STALE = "stale"  # no heartbeat came for too long
+    OPERATOR = "operator"
+    DEACTIVATED = "deactivated"  # an operator has deactivated the mitra, whose auth sessions end
+
+
 class MitraOffline(DomainError):
     """The mitra is not online, not active, or was silent for too long."""
 

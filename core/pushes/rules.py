@@ -18,6 +18,7 @@ class Action(enum.StrEnum):
     OPEN_PAIRING = "open_pairing"
     OPEN_MESSAGE = "open_message"
     OPEN_PAYMENT = "open_payment"
+    OPEN_STATUS = "open_status"
 
 
 @attrs.frozen(kw_only=True)
@@ -42,6 +43,7 @@ WORDS: dict[str, tuple[Action, str, str]] = {
     "extension_resolved": (Action.OPEN_SESSION, "Perpanjangan dijawab", "Lihat jawaban permintaan perpanjangan."),
     "pairing_status": (Action.OPEN_PAIRING, "Status permintaan chat", "Ada kabar tentang permintaan chat Anda."),
     "payment_updated": (Action.OPEN_PAYMENT, "Status pembayaran", "Ada kabar tentang pembayaran Anda."),
+    "mitra_status_changed": (Action.OPEN_STATUS, "Anda sedang offline", "Buka aplikasi untuk melihat status Anda."),
     "message": (Action.OPEN_MESSAGE, "Pesan baru", "Anda menerima pesan baru."),
 }
 

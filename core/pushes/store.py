@@ -13,8 +13,9 @@ HOLD_S = 20.0  # real: longer than a try can take; after it, whoever sent it is 
 CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => {HOLD_S})
   WHERE id = ANY (ARRAY(SELECT id FROM pushes WHERE due_real_at <= statement_timestamp() ORDER BY urgent DESC, due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED))
   RETURNING id, push_token, content, urgent, attempts,
-    EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id WHERE was.id = pushes.auth_session_id
-      AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) AS is_wanted,
+    CASE WHEN is_farewell THEN NOT EXISTS (SELECT 1 FROM auth_sessions a WHERE a.push_token = pushes.push_token)
+      ELSE EXISTS (SELECT 1 FROM auth_sessions was JOIN auth_sessions a ON a.user_id = was.user_id
+        WHERE was.id = pushes.auth_session_id AND a.push_token = pushes.push_token AND a.revoked_at IS NULL) END AS is_wanted,
     expires_real_at"""
 
 
@@ -22,7 +23,8 @@ CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_times
 class Push:
     """A push that this process sends now; it is of use until `expires_real_at`.
 
-    `is_wanted` is False once the user has left that device, or its token has gone to somebody else.
+    `is_wanted` is False once the user has left that device, or its token has gone to another user. A farewell goes to a
+    device whose auth session has ended: it is wanted until the token is registered again.
     """
 
     id: str
@@ -43,6 +45,7 @@ class Planned:
     content: dict[str, Any]
     urgent: bool
     ttl: dt.timedelta
+    is_farewell: bool = False
 
 
 async def add(tx: Tx, planned: list[Planned]) -> None:
@@ -50,12 +53,13 @@ async def add(tx: Tx, planned: list[Planned]) -> None:
     if not planned:
         return
     await tx.execute(
-        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
-           SELECT u.id, u.device, u.token, u.content, u.urgent, clock_timestamp(), clock_timestamp() + u.ttl
-           FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::jsonb[], $5::bool[], $6::interval[])
-             AS u(id, device, token, content, urgent, ttl)""",
+        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, is_farewell, due_real_at, expires_real_at)
+           SELECT u.id, u.device, u.token, u.content, u.urgent, u.is_farewell, clock_timestamp(), clock_timestamp() + u.ttl
+           FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::jsonb[], $5::bool[], $6::interval[], $7::bool[])
+             AS u(id, device, token, content, urgent, ttl, is_farewell)""",
         [ids.new_id() for _ in planned], [p.auth_session_id for p in planned], [p.push_token for p in planned],
         [p.content for p in planned], [p.urgent for p in planned], [p.ttl for p in planned],
+        [p.is_farewell for p in planned],
     )  # fmt: skip
 
 

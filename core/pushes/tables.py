@@ -16,6 +16,8 @@ class Push(Table, tablename="pushes"):
     push_token = columns.string(255)
     content = columns.json(null=False)
     urgent = columns.flag()
+    # Of an event that ends the device's auth session.
+    is_farewell = columns.flag()
     attempts = columns.number(default=0)
     due_real_at = columns.moment(null=False)
     expires_real_at = columns.moment(null=False)

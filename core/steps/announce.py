@@ -10,13 +10,15 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor, UserType
+from core.base.clock import as_text
 from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
-from core.events.notices import Notice
+from core.events.notices import Notice, Passing
 from core.events.signals import DeadlineSet, SessionMoved
 from core.extensions.store import Extension
 from core.extensions.views import view_of
 from core.logins import store as logins
+from core.mitras.rules import StatusReason
 from core.payments import views as payment_views
 from core.payments.store import PaymentRequest
 from core.sessions import views
@@ -179,6 +181,23 @@ async def requests_closed(
     if mitra_ids:
         at = await tx.event_time()
         await deliveries.add(tx, [_notice(at, mitra_id, UserType.MITRA, session_id, frame) for mitra_id in mitra_ids])
+
+
+async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason: StatusReason) -> Notice | None:
+    """Report a mitra's status to all of the mitra's devices; only the newest report is kept until it is acknowledged.
+
+    Return the stored event; None for the mitra's own wish, which is sent to those devices that are connected and not stored.
+    The mitra is locked by the caller.
+    """
+    frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
+    await deliveries.forget(tx, mitra_id, "mitra_status_changed")
+    if reason is StatusReason.SELF:
+        sent = msgspec.json.encode({**frame, "server_time": as_text(tx.now)})
+        tx.passing.append(Passing(recipient_id=mitra_id, frame=sent, path="pairing"))
+        return None
+    notice = _notice(await tx.event_time(), mitra_id, UserType.MITRA, None, frame)
+    await deliveries.add(tx, [notice])
+    return notice
 
 
 def deadline(tx: Tx, at: dt.datetime | None) -> None:

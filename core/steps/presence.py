@@ -1,6 +1,8 @@
-"""How a mitra stops taking requests: one place for her own wish, an operator's, and silence."""
+"""How a mitra starts and stops taking requests: one place for the mitra's own wish, an operator's, and silence."""
 
+from core.events.notices import Notice
 from core.mitras import store as mitras
+from core.mitras.rules import StatusReason
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
 from core.sessions import store as sessions
@@ -10,15 +12,28 @@ from core.steps import announce, search
 from core.storage.database import Tx
 
 
-async def take_offline(tx: Tx, mitra_id: str) -> None:
-    """online -> offline; requests open to her are ignored ones, a targeted search ends (contract 5).
+async def bring_online(tx: Tx, mitra_id: str) -> None:
+    """offline -> online, because the mitra wishes it; when the mitra is online already this is a heartbeat.
 
-    The mitra is locked by the caller; her open requests' sessions are locked here, in id order. A search that asks her at
-    this moment is not seen yet: `close_asked` is for what it has asked.
+    The mitra is locked by the caller.
+    """
+    if await mitras.go_online(tx, mitra_id):
+        await announce.mitra_status_changed(tx, mitra_id, is_online=True, reason=StatusReason.SELF)
+
+
+async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason) -> Notice | None:
+    """online -> offline; requests open to the mitra are ignored ones, a targeted search ends (contract 5).
+
+    Return the event that is stored for the mitra's devices, if any: none when the mitra was offline, unless a deactivation
+    ends their auth sessions. The mitra is locked by the caller; the sessions of the mitra's open requests are locked here, in
+    id order. A search that asks the mitra at this moment is not seen yet: `close_asked` is for what it has asked.
     """
     asked = await _asking(tx, mitra_id)
-    await mitras.go_offline(tx, mitra_id)
+    notice = None
+    if await mitras.go_offline(tx, mitra_id) or reason is StatusReason.DEACTIVATED:
+        notice = await announce.mitra_status_changed(tx, mitra_id, is_online=False, reason=reason)
     await _ignore(tx, mitra_id, asked)
+    return notice
 
 
 async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:

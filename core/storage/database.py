@@ -16,7 +16,7 @@ import asyncpg
 import msgspec
 
 from core.base.clock import monotonic, real_sleep
-from core.events.notices import Notice
+from core.events.notices import Notice, Passing
 from core.events.signals import Signal
 from core.storage.servers import Servers, ask
 
@@ -100,6 +100,7 @@ class Tx:
         self._clock = clock
         self._event_time: dt.datetime | None = None
         self.notices: list[Notice] = []
+        self.passing: list[Passing] = []
         self.signals: list[Signal] = []
 
     @functools.cached_property

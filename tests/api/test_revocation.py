@@ -229,6 +229,25 @@ async def test_a_login_that_ends_is_refused_by_every_process(
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
+@pytest.mark.parametrize("bus", ["there", "killed"])
+async def test_deactivated_mitra_is_sent_the_reason_by_every_process(people: World, second: Place, bus: str) -> None:
+    mitra, operator = await people.mitra(), await people.operator()
+    ports = (mitra.addresses.realtime.rpartition(":")[2], second.realtime)
+    sockets = [(await bare_and_known(at(mitra, int(port)), "pairing"))[0] for port in ports]
+    servers = running(people.stack.root)
+    assert servers is not None
+    if bus == "killed":
+        os.kill(servers.valkey_pid, signal.SIGKILL)
+    try:
+        await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+        for socket in sockets:
+            frame = await socket.hear_kind("mitra_status_changed")
+            assert (frame["is_online"], frame["reason"]) == (False, "deactivated")
+            assert await socket.code() == 4403
+    finally:
+        await asyncio.to_thread(people.stack.servers.watch)
+
+
 # -- refresh tokens
 
 

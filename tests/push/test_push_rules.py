@@ -27,6 +27,7 @@ ACTIONS = {
     "extension_resolved": "open_session",
     "pairing_status": "open_pairing",
     "payment_updated": "open_payment",
+    "mitra_status_changed": "open_status",
     "message": "open_message",
 }
 NEVER = ("session_topic_updated", "session_warning", "chat_request_closed", "message_status", "typing", "auth_ok")

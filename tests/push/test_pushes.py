@@ -111,6 +111,42 @@ async def test_refund_is_pushed_to_the_customers_phone(phones: Phones) -> None:
     assert push["data"]["payment_request_id"] == payment["payment_request_id"]
 
 
+async def test_mitra_taken_offline_by_an_operator_has_a_push_and_one_who_goes_offline_has_none(phones: Phones) -> None:
+    mitra, operator = await phones.world.mitra(), await phones.world.operator()
+    token = await phones.token(mitra)
+    await mitra.post("/api/mitra/status/offline")
+    await mitra.post("/api/mitra/status/online")
+    await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
+    push = await phones.push(token, "mitra_status_changed")
+    assert set(push["data"]) == {"action", "event", "event_id"} | LABELS
+    assert push["data"]["action"] == "open_status"
+    await phones.settled()
+    assert len(phones.of(token)) == 1
+
+
+async def test_deactivated_mitra_has_a_push_on_each_phone_that_was_signed_in(phones: Phones) -> None:
+    mitra, operator = await phones.world.mitra(), await phones.world.operator()
+    tokens = [await phones.token(mitra), await phones.device(mitra)]
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+    for token in tokens:
+        assert (await phones.push(token, "mitra_status_changed"))["data"]["action"] == "open_status"
+    await phones.settled()
+    assert len(phones.of(*tokens)) == 2
+
+
+async def test_farewell_is_not_sent_to_a_phone_that_another_user_has_signed_into(phones: Phones) -> None:
+    mitra, operator = await phones.world.mitra(), await phones.world.operator()
+    token = await phones.token(mitra)
+    answers = [DOWN]
+    phones.inbox.answer = lambda m: answers.pop() if m["token"] == token and answers else None
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
+    await phones.push(token, "mitra_status_changed")  # refused, to be sent again
+    customer = await phones.world.customer()
+    await customer.call("PUT", "/api/shared/push-token", {"push_token": token})
+    await phones.settled(hurry=True)
+    assert len(phones.of(token)) == 1
+
+
 async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]

@@ -130,6 +130,8 @@ class Caller:
             "kinds": [OutageKind.DATABASE, OutageKind.REALTIME],
             "interval": (self.now - dt.timedelta(minutes=12), self.now),
             "recipient_ids": [text["customer_id"]],
+            "recipient_id": text["mitra_id"],
+            "event": "mitra_status_changed",
             "session_ids": [text["session_id"], text["active_id"]],
             "mitra_ids": [text["mitra_id"], text["active_mitra_id"]],
             "account": [text["customer_id"]],
