@@ -349,8 +349,8 @@ class ChatRequestMade(Event, kw_only=True, tag="chat_request"):
 
 
 class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
-    """A request is no longer this mitra's to answer. `timeout`: she is not asked again; `accepted` and `rejected`: on
-    another device of hers."""
+    """A request is no longer this mitra's to answer. `timeout`: the mitra is not asked again; `accepted` and `rejected`:
+    the mitra has answered on another device."""
 
     session_id: Id
     topic_sensitivity: Sensitivity

@@ -30,8 +30,7 @@ class Content:
     ttl: dt.timedelta
 
 
-# Event -> what to open, and the words for the notification, in the users' language. Events that are not here are never
-# pushed: session_topic_updated, session_warning, chat_request_closed.
+# Event -> what to open, and the words for the notification, in the users' language.
 WORDS: dict[str, tuple[Action, str, str]] = {
     "chat_request": (Action.OPEN_ACCEPT, "Permintaan chat baru", "Ada pelanggan yang menunggu. Terima sekarang?"),
     "session_started": (Action.OPEN_SESSION, "Sesi dimulai", "Sesi chat Anda sudah dimulai."),
@@ -47,6 +46,19 @@ WORDS: dict[str, tuple[Action, str, str]] = {
     "message": (Action.OPEN_MESSAGE, "Pesan baru", "Anda menerima pesan baru."),
 }
 
+# Events that are never pushed -> why not. Each event is in WORDS or here; docs/events.md shows both.
+NOT_PUSHED: dict[str, str] = {
+    "session_topic_updated": "A label of the chat has changed; the app shows it when it is opened.",
+    "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",
+    "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
+}
+# (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why not.
+QUIET: dict[tuple[str, str, str], str] = {
+    ("pairing_status", "status", "searching"): "The customer has just paid, and waits in the app.",
+    ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
+    ("mitra_status_changed", "reason", "self"): "The mitra wished it, with a phone in hand.",
+}
+
 
 def content_of(
     *, event: str, event_id: str, session_id: str | None, payload: dict[str, Any], now: dt.datetime, scale: float
@@ -55,7 +67,7 @@ def content_of(
 
     `now` is service time; an answer time in the payload, too, which bounds how long the push lives.
     """
-    if event not in WORDS or (event == "pairing_status" and payload.get("status") == "searching"):
+    if event not in WORDS or any(name == event and payload.get(field) == value for name, field, value in QUIET):
         return None
     action, title, body = WORDS[event]
     data = {"action": action.value, "event": event, "event_id": event_id, "title": title, "body": body}

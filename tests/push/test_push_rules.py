@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.base.clock import UTC, as_text
-from core.pushes.rules import KEEP, WORDS, Action, content_of
+from core.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of
 from realtime.server_frames import FRAMES
 from tests.stack import new_id
 
@@ -30,7 +30,7 @@ ACTIONS = {
     "mitra_status_changed": "open_status",
     "message": "open_message",
 }
-NEVER = ("session_topic_updated", "session_warning", "chat_request_closed", "message_status", "typing", "auth_ok")
+NEVER = (*NOT_PUSHED, "message_status", "typing", "auth_ok")
 
 
 def content(event: str, *, session_id: str | None = None, scale: float = 1, **payload: Any) -> Any:
@@ -53,14 +53,16 @@ def test_each_event_that_is_pushed_has_its_action():
     assert {action.value for action in Action} == set(ACTIONS.values())
 
 
-def test_every_event_that_waits_for_an_acknowledgement_is_pushed_or_is_known_not_to_be():
+def test_each_event_has_words_for_its_push_or_the_reason_why_it_has_none():
     events = {
         kind.__struct_config__.tag
         for kinds in FRAMES.values()
         for kind in kinds
         if "event_id" in kind.__struct_fields__
     }
-    assert events == set(ACTIONS) | {"session_topic_updated", "session_warning", "chat_request_closed"}
+    assert events == WORDS.keys() | NOT_PUSHED.keys()
+    assert not WORDS.keys() & NOT_PUSHED.keys()
+    assert {event for event, _, _ in QUIET} <= WORDS.keys()
 
 
 @pytest.mark.parametrize("event", NEVER)
@@ -69,9 +71,9 @@ def test_some_events_are_never_pushed(event: str):
 
 
 @pytest.mark.parametrize(
-    ("status", "pushed"), [("searching", False), ("paired", True), ("failed", True), ("cancelled", True)]
+    ("status", "pushed"), [("searching", False), ("paired", False), ("failed", True), ("cancelled", True)]
 )
-def test_of_a_search_only_its_end_is_pushed(status: str, pushed: bool):
+def test_of_a_search_only_its_end_without_a_mitra_is_pushed(status: str, pushed: bool):
     assert (content("pairing_status", status=status) is not None) is pushed
 
 

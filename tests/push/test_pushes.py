@@ -219,10 +219,10 @@ async def test_a_whole_session_is_pushed_with_the_right_actions_and_no_private_w
         ("session_completed", "open_closure"),
         ("session_started", "open_session"),
     ]
-    assert seen[hers] == sorted([("pairing_status", "open_pairing"), *both])  # of `searching` there is none
+    assert seen[hers] == sorted(both)  # no push of the search besides
     assert seen[his] == sorted([("chat_request", "open_accept"), ("message", "open_message"), *both])
-    (paired,) = phones.of(hers, event="pairing_status")
-    assert set(paired["data"]) == {"action", "event", "event_id", "session_id", "payment_request_id"} | LABELS
+    (started,) = phones.of(hers, event="session_started")
+    assert set(started["data"]) == {"action", "event", "event_id", "session_id"} | LABELS
     for message in phones.of(hers, his):
         text = str(message)
         assert all(type(value) is str for value in message["data"].values())
