@@ -59,6 +59,7 @@ $(BENCH_STAMP): requirements-bench.lock
 pages: install    ## write the pages in docs that are made from the code: proofs, configuration
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
+	$(VENV)/bin/python -m tools.events_page
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 

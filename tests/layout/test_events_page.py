@@ -1,0 +1,21 @@
+"""The page of events is complete and current: each event has words for its push, or the reason why it has none."""
+
+from core.pushes.rules import NOT_PUSHED, WORDS
+from realtime import asyncapi
+from tools import events_page
+
+
+def test_the_page_says_what_the_code_says() -> None:
+    assert events_page.PAGE.read_text() == events_page.page(), "run `make pages`"
+
+
+def test_each_event_has_a_push_or_the_reason_why_it_has_none() -> None:
+    events = {asyncapi.type_of(frame) for _, frame, _ in events_page.events()}
+    assert events == WORDS.keys() | NOT_PUSHED.keys()
+    assert all(why.endswith(".") for why in NOT_PUSHED.values())
+
+
+def test_each_event_is_sent_to_a_user_and_acknowledged() -> None:
+    for _, frame, recipients in events_page.events():
+        assert recipients
+        assert asyncapi.acknowledged_by(frame)
