@@ -64,13 +64,11 @@ async def test_operator_is_named_as_the_reason_and_only_the_newest_change_is_kep
 
 
 async def test_silence_is_named_as_the_reason(fast_world: World) -> None:
-    mitra = await fast_world.mitra(online=False)
-    async with fast_world.setting(require_mitra_ping=True):
-        desk = await mitra.open("pairing")
-        await mitra.post(ONLINE)
-        assert await changed(desk) == (True, "self", False)
+    mitra = await fast_world.mitra()
+    fast_world.stop_heartbeats(mitra)
+    desk = await mitra.open("pairing")
+    async with fast_world.setting(mitra_stale_after_seconds=60):
         assert await changed(desk) == (False, "stale", True)
-    await fast_world.config("require_mitra_ping", False)
 
 
 async def test_deactivation_is_reported_before_the_sockets_close(fast_world: World) -> None:
