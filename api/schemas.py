@@ -3,6 +3,7 @@
 import datetime as dt
 import enum
 import re
+from collections.abc import Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -58,7 +59,7 @@ class Schemas:
             return self._union(get_args(kind), bound, body)
         if origin is Literal:
             return {"enum": list(get_args(kind))}
-        if origin in (list, tuple):
+        if origin in (list, tuple, Sequence):
             return {"type": "array", "items": self._of(get_args(kind)[0], bound, body)}
         if origin is dict or kind is dict:
             value = get_args(kind)[1] if get_args(kind) else Any

@@ -39,6 +39,7 @@ NAMES = {
     "Failure": "PaymentFailure",
     "Discount": "FirstSessionDiscount",
     "HistoryRow": "ChatHistoryRow",
+    "SearchView": "SessionSearch",
 }
 
 # The words of a field, by its name, or by "Class.field" where the name has several meanings. None: any text.
@@ -50,6 +51,7 @@ WORDS: dict[str, Iterable[str] | None] = {
     "operator_action": OperatorAction,
     "sender_type": (*PARTIES, "system"),
     "ended_by": (*PARTIES, "timer"),
+    "Closure.user_type": PARTIES,
     "token_type": ("Bearer",),
     "processing_result": RESULTS,
     "ChatRequest.kind": ("blast", "targeted"),

@@ -68,13 +68,34 @@ SEARCHING = server.Session(
     ended_by=None,
     last_seq=0,
     unread_count=0,
+    search=server.Search(
+        asked=3,
+        answer_by=AT + dt.timedelta(seconds=40),
+        ends_at=AT + dt.timedelta(seconds=280),
+        payment_request_id=PAYMENT_ID,
+    ),
+    grace_ends_at=None,
+    closures=[],
 )
-STARTED = attrs.evolve(SEARCHING, mitra=AYU, status=SessionStatus.ACTIVE, paired_at=AT, expires_at=ENDS)
+STARTED = attrs.evolve(SEARCHING, mitra=AYU, status=SessionStatus.ACTIVE, search=None, paired_at=AT, expires_at=ENDS)
 RUNNING = attrs.evolve(STARTED, last_seq=4, unread_count=1)
 RESUMED = attrs.evolve(RUNNING, extended_minutes=30, expires_at=ENDS + dt.timedelta(minutes=30))
-EXPIRED = attrs.evolve(RUNNING, status=SessionStatus.EXPIRED)
-CLOSING = attrs.evolve(EXPIRED, status=SessionStatus.CLOSING, ended_at=ENDS, ended_by="customer")
-COMPLETED = attrs.evolve(CLOSING, status=SessionStatus.COMPLETED)
+GRACE_ENDS = ENDS + dt.timedelta(minutes=5)
+EXPIRED = attrs.evolve(RUNNING, status=SessionStatus.EXPIRED, grace_ends_at=GRACE_ENDS)
+CLOSED = ENDS + dt.timedelta(seconds=20)
+DEWIS = server.Goodbye(user_type="customer", message="Terima kasih Kak, aku lega sekarang.", created_at=CLOSED)
+AYUS = server.Goodbye(user_type="mitra", message="Jaga diri, Dewi.", created_at=CLOSED + dt.timedelta(seconds=9))
+CLOSING = attrs.evolve(
+    EXPIRED,
+    status=SessionStatus.CLOSING,
+    ended_at=CLOSED,
+    ended_by="customer",
+    grace_ends_at=CLOSED + dt.timedelta(minutes=5),
+    closures=[DEWIS],
+)
+COMPLETED = attrs.evolve(
+    CLOSING, status=SessionStatus.COMPLETED, ended_at=AYUS.created_at, grace_ends_at=None, closures=[DEWIS, AYUS]
+)
 MESSAGE = server.Message(
     id=MESSAGE_ID,
     session_id=SESSION_ID,

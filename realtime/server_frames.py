@@ -6,6 +6,7 @@ that they do not know. Objects are the views of `core`, with their words made pr
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -19,8 +20,9 @@ from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.payments.views import Failure, PaymentView
 from core.reads.chats import ChatRequest, MessageView
+from core.sessions.rules import Closure
 from core.sessions.states import SessionStatus
-from core.sessions.views import Person, SessionView
+from core.sessions.views import Person, SearchView, SessionView
 from realtime.frames import Ref, Uuid
 
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -64,8 +66,29 @@ class Party(Person):
 
 
 @attrs.frozen(kw_only=True)
+class Goodbye(Closure):
+    """What a party wrote at the end."""
+
+    user_type: Literal["customer", "mitra"]
+    created_at: Time
+
+
+@attrs.frozen(kw_only=True)
+class Search(SearchView):
+    """A running search: how many mitras it has asked so far, when its round ends, and when it ends itself. The payment
+    request is what `cancel` and `fallback-to-blast` name."""
+
+    asked: Count
+    answer_by: Time
+    ends_at: Time
+    payment_request_id: Id
+
+
+@attrs.frozen(kw_only=True)
 class Session(SessionView):
-    """A session as one of its parties sees it; `unread_count` is that party's."""
+    """A session as one of its parties sees it; `unread_count` is that party's. `search` is there while `searching`,
+    `grace_ends_at` while `expired` or `closing`: the session is completed then at the latest. `closures` has the
+    party's own goodbye, and the other one's once the party has written its own or the session is completed."""
 
     id: Id
     customer: Party
@@ -78,6 +101,9 @@ class Session(SessionView):
     expires_at: Time | None
     ended_at: Time | None
     ended_by: Literal["customer", "mitra", "timer"] | None
+    search: Search | None
+    grace_ends_at: Time | None
+    closures: Sequence[Goodbye]
 
 
 @attrs.frozen(kw_only=True)

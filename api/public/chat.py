@@ -31,10 +31,11 @@ MAX_SEQ = 2**31 - 1
 
 @attrs.frozen(kw_only=True)
 class ActiveSession:
-    """The running session, if there is one."""
+    """The running session, if there is one, and the running search, if there is one."""
 
     session: SessionView | None
     unread_count: int
+    searching: SessionView | None
 
 
 @attrs.frozen(kw_only=True)
@@ -213,7 +214,7 @@ async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: A
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[chats.HistoryRow]:
-    """The mitras whom the caller has chatted with, one row each."""
+    """The caller's past mitras, one row each, with the goodbyes of the last session."""
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 
 
@@ -238,10 +239,13 @@ async def sessions(
 
 @get("/api/client/chat/session/active-with-unread", **customers())
 async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
-    """The caller's newest running session, one that goes on before one that is closing, and how many messages wait in it."""
-    found = await chats.open_sessions(runtime, actor)
+    """The caller's newest running session, one that goes on before one that is closing, and how many messages wait in it.
+
+    `searching` is the caller's running search, with all that an app needs to show it again after a restart.
+    """
+    found, searching = await chats.open_and_searching(runtime, actor)
     shown = min(found, key=lambda one: one.status == "closing", default=None)
-    return ActiveSession(session=shown, unread_count=shown.unread_count if shown else 0)
+    return ActiveSession(session=shown, unread_count=shown.unread_count if shown else 0, searching=searching)
 
 
 ROUTES = [

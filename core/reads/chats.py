@@ -13,7 +13,8 @@ from core.extensions.views import ExtensionView, view_of
 from core.mitras.rules import MitraOffline
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import views
-from core.sessions.states import OPEN
+from core.sessions.rules import Closure, closures_for
+from core.sessions.states import OPEN, SessionStatus
 from core.sessions.views import SessionView
 from core.steps.announce import REQUESTS
 from core.storage.records import as_dict, many
@@ -129,6 +130,16 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
     }
 
 
+async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[SessionView], SessionView | None]:
+    """Read the calling customer's sessions in active, expired and closing, and their running search."""
+    with away_is_unavailable():
+        found = await views.open_of(
+            runtime.db, list(actor.ids), actor.user_type, [*OPEN_STATES, SessionStatus.SEARCHING.value]
+        )
+    running = [session for session in found if session.search is None]
+    return running, next((session for session in found if session.search is not None), None)
+
+
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
     """Read the caller's running search."""
     with away_is_unavailable():
@@ -191,32 +202,40 @@ async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
 
 @attrs.frozen(kw_only=True)
 class HistoryRow:
-    """One mitra of a customer's past (contract 5)."""
+    """One mitra of a customer's past (contract 5). `topics` and `closures` are the last session's."""
 
     mitra_id: str
     display_name: str
+    last_session_id: str
     last_session_at: dt.datetime
     topics: list[str] | None
     mitra_is_online: bool
     sessions_count: int
+    closures: list[Closure]
 
 
 async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
-    """List the mitras whom the caller has chatted with, last one first; one query."""
+    """List the caller's past mitras, the most recent first. One statement."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            """SELECT h.mitra_id, m.display_name, h.last_session_at, h.topics, coalesce(o.is_online, false) AS mitra_is_online,
-                 h.sessions_count
-               FROM (SELECT s.mitra_id, max(s.paired_at) AS last_session_at, count(*)::int AS sessions_count,
-                       (array_agg(s.id ORDER BY s.paired_at DESC))[1] AS last_id,
-                       (SELECT t.topics FROM chat_sessions t WHERE t.id = (array_agg(s.id ORDER BY s.paired_at DESC))[1]) AS topics
-                     FROM chat_sessions s WHERE s.customer_id = ANY($1) AND s.mitra_id IS NOT NULL GROUP BY s.mitra_id) h
+            f"""SELECT h.mitra_id, m.display_name, s.id AS last_session_id, h.last_session_at, s.topics,
+                 coalesce(o.is_online, false) AS mitra_is_online, h.sessions_count, s.status, {views.CLOSURES}
+               FROM (SELECT p.mitra_id, max(p.paired_at) AS last_session_at, count(*)::int AS sessions_count,
+                       (array_agg(p.id ORDER BY p.paired_at DESC))[1] AS last_id
+                     FROM chat_sessions p WHERE p.customer_id = ANY($1) AND p.mitra_id IS NOT NULL GROUP BY p.mitra_id) h
+               JOIN chat_sessions s ON s.id = h.last_id
                JOIN mitras m ON m.id = h.mitra_id LEFT JOIN mitra_online_status o ON o.mitra_id = h.mitra_id
                WHERE $2::timestamptz IS NULL OR (h.last_session_at, h.mitra_id) < ($2, $3::uuid)
                ORDER BY h.last_session_at DESC, h.mitra_id DESC LIMIT $4""",
             list(actor.ids), page.before_at, page.before_id, page.limit + 1,
         )  # fmt: skip
-    return cut(many(HistoryRow, rows), page, at="last_session_at", place="mitra_id")
+    return cut([_history_row(row) for row in rows], page, at="last_session_at", place="mitra_id")
+
+
+def _history_row(row: Any) -> HistoryRow:
+    values = as_dict(row)
+    status, closures = SessionStatus(values.pop("status")), views.closures_in(values)
+    return HistoryRow(**values, closures=closures_for(UserType.CUSTOMER, closures, status))
 
 
 async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:

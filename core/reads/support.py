@@ -1,8 +1,8 @@
-"""Look-ups for support: customers, sessions, payment requests (contract 8). Never a message's text.
+"""Look-ups for support: customers, sessions, payment requests (contract 8). Goodbyes are shown, messages never.
 
-How this works. Newest first, and by part of a name: a common name is soon found by going through the newest rows, a rare
-one only by going through everything. So whoever is named is looked up first, by an index of the parts of names; when they
-are few, their own newest rows are taken by key. When they are more than AT_MOST, the newest rows hold enough of them.
+How this works. Lists are newest first and filtered by part of a name. A scan of the newest rows soon finds a common name,
+but reads everything for a rare one. So the people with that name are looked up first, by an index of the parts of names. When
+there are few, their newest rows are read by key. When there are more than AT_MOST, the newest rows hold enough of them.
 """
 
 import datetime as dt
@@ -122,14 +122,15 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
 
 @attrs.frozen(kw_only=True)
 class SupportSession(SessionView):
-    """A session as support sees it; `unread_count` is the customer's."""
+    """A session as support sees it: with both goodbyes; `unread_count` is the customer's."""
 
     payment_request_id: str | None
 
 
 def _session(row: Any) -> SupportSession:
     two = views.two_sided(row)
-    values = {field.name: getattr(two.customer, field.name) for field in attrs.fields(SessionView)}
+    view = attrs.evolve(two.customer, closures=two.closures)
+    values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
     return SupportSession(**values, payment_request_id=two.payment_request_id)
 
 

@@ -90,7 +90,7 @@ AUDIT = """SELECT a.action, a.created_at, o.display_name AS operator_name FROM o
   JOIN control_center_users o ON o.id = a.operator_id WHERE a.object_id = $1 AND a.action = 'payment.confirmed' ORDER BY a.created_at"""
 EXTENSIONS = """SELECT e.status, e.requested_at, e.answer_by, e.responded_at, e.session_id, e.requested_duration_minutes
   FROM session_extensions e WHERE e.payment_request_id = $1"""
-CLOSURES = """SELECT c.session_id, c.user_type, c.created_at FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
+CLOSURES = """SELECT c.session_id, c.user_type, c.message, c.created_at FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
   WHERE s.payment_request_id = $1 ORDER BY c.created_at"""
 
 
@@ -294,7 +294,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
                 Entry(
                     at=row["created_at"],
                     kind="goodbye",
-                    text=f"The {row['user_type']} said goodbye.",
+                    text=f"The {row['user_type']} said goodbye: “{row['message']}”",
                     session_id=str(row["session_id"]),
                 )
             )

@@ -2,12 +2,23 @@
 
 import datetime as dt
 
+import attrs
+
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.sessions.states import SessionStatus
 
 WARNING = dt.timedelta(seconds=180)  # specification, fixed constants
 GRACE = dt.timedelta(minutes=5)  # specification, fixed constants
+
+
+@attrs.frozen(kw_only=True)
+class Closure:
+    """A party's goodbye."""
+
+    user_type: str
+    message: str
+    created_at: dt.datetime
 
 
 class SessionNotActive(DomainError):
@@ -64,3 +75,12 @@ def may_close(status: SessionStatus) -> None:
     """Check that a goodbye fits. Raises SessionNotClosable."""
     if status not in (SessionStatus.EXPIRED, SessionStatus.CLOSING):
         raise SessionNotClosable
+
+
+def closures_for(side: UserType, closures: list[Closure], status: SessionStatus) -> list[Closure]:
+    """Return the goodbyes of a session that a side may read.
+
+    A side reads the other's once it has written its own, or once the session is completed.
+    """
+    has_written = any(closure.user_type == side.value for closure in closures)
+    return closures if has_written or status is SessionStatus.COMPLETED else []

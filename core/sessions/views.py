@@ -1,19 +1,29 @@
 """A session as its parties see it (contract 5)."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from core.base.actor import UserType
 from core.base.customer_names import ACCOUNT, NAME
+from core.sessions.rules import Closure, closures_for
+from core.sessions.states import SessionStatus
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
-# A session with its parties' names and each side's unread count.
+# The goodbyes of a session `s`; null before its end, when there are none to look for.
+CLOSURES = """CASE WHEN s.status IN ('closing', 'completed') THEN ARRAY(SELECT (k.user_type, k.message, k.created_at)
+      FROM session_closures k WHERE k.session_id = s.id ORDER BY k.created_at, k.id) END AS closures"""
+# A session with its parties' names and each side's unread count. Invitations are counted only while it searches.
 VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.display_name AS mitra_name, s.mode,
     s.status, s.topics, s.topic_sensitivity, s.duration_minutes, s.extended_minutes, s.price, s.is_first_session_discount,
     s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.payment_request_id,
+    s.round_ends_at, s.search_ends_at, s.grace_ends_at,
+    CASE WHEN s.status = 'searching' THEN (SELECT count(DISTINCT n.mitra_id)::int FROM chat_request_notifications n
+      WHERE n.session_id = s.id) END AS asked,
+    {CLOSURES},
     CASE WHEN s.last_seq > s.customer_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
       AND x.seq > s.customer_read_seq AND x.sender_type <> 'customer') ELSE 0 END AS customer_unread,
     CASE WHEN s.last_seq > s.mitra_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
@@ -30,8 +40,21 @@ class Person:
 
 
 @attrs.frozen(kw_only=True)
+class SearchView:
+    """A running search: how many mitras it has asked, the end of its round, and its own end."""
+
+    asked: int
+    answer_by: dt.datetime
+    ends_at: dt.datetime
+    payment_request_id: str
+
+
+@attrs.frozen(kw_only=True)
 class SessionView:
-    """The session of contract 5. `unread_count` is the viewing side's."""
+    """The session of contract 5. `unread_count` and `closures` are the viewing side's.
+
+    `search` is set only while the session searches, `grace_ends_at` only while it is expired or closing.
+    """
 
     id: str
     customer: Person
@@ -51,6 +74,9 @@ class SessionView:
     ended_by: str | None
     last_seq: int
     unread_count: int
+    search: SearchView | None
+    grace_ends_at: dt.datetime | None
+    closures: Sequence[Closure]
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +86,7 @@ class TwoSided:
     customer: SessionView
     mitra: SessionView
     payment_request_id: str | None
+    closures: list[Closure]
 
     def seen_by(self, side: UserType) -> SessionView:
         """The side's view."""
@@ -74,17 +101,49 @@ def two_sided(row: Any) -> TwoSided:
     mitra = Person(id=mitra_id, display_name=mitra_name) if mitra_id else None
     customer_unread, mitra_unread = values.pop("customer_unread"), values.pop("mitra_unread")
     payment_request_id = values.pop("payment_request_id")
-    base = {**values, "customer": customer, "mitra": mitra}
+    search = _search(values, payment_request_id)
+    status = SessionStatus(values["status"])
+    closures = closures_in(values)
+    base = {**values, "customer": customer, "mitra": mitra, "search": search}
     return TwoSided(
-        customer=SessionView(**base, unread_count=customer_unread),
-        mitra=SessionView(**base, unread_count=mitra_unread),
+        customer=SessionView(
+            **base, unread_count=customer_unread, closures=closures_for(UserType.CUSTOMER, closures, status)
+        ),
+        mitra=SessionView(**base, unread_count=mitra_unread, closures=closures_for(UserType.MITRA, closures, status)),
         payment_request_id=payment_request_id,
+        closures=closures,
     )
+
+
+def closures_in(values: dict[str, Any]) -> list[Closure]:
+    """Take the column of CLOSURES out of a row."""
+    return [Closure(user_type=side, message=text, created_at=at) for side, text, at in values.pop("closures") or ()]
+
+
+def _search(values: dict[str, Any], payment_request_id: str) -> SearchView | None:
+    """Take the search's columns out of a row."""
+    asked, answer_by, ends_at = values.pop("asked"), values.pop("round_ends_at"), values.pop("search_ends_at")
+    if asked is None:
+        return None
+    return SearchView(asked=asked, answer_by=answer_by, ends_at=ends_at, payment_request_id=payment_request_id)
 
 
 async def by_ids(reader: Reader, session_ids: list[str]) -> list[TwoSided]:
     """Read sessions by id."""
     return [two_sided(row) for row in await reader.fetch(f"{VIEW} WHERE s.id = ANY($1)", session_ids)]
+
+
+async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[Closure]]:
+    """Read the goodbyes of sessions, in the order in which they were written; a session without any is left out."""
+    rows = await reader.fetch(
+        """SELECT session_id::text, user_type, message, created_at FROM session_closures WHERE session_id = ANY($1)
+           ORDER BY created_at, id""",
+        session_ids,
+    )
+    found: dict[str, list[Closure]] = {}
+    for session_id, side, text, at in rows:
+        found.setdefault(session_id, []).append(Closure(user_type=side, message=text, created_at=at))
+    return found
 
 
 async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side: UserType) -> SessionView | None:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 
 PAYMENTS = "/internal/payment-requests"
 SECRET = "a word of the chat that nobody else may read"
+GOODBYE = "sampai jumpa lagi"
 PHONE, EMAIL = "+6281255512345", "melati-of-the-timeline@example.test"
 ENTRY = {"at", "kind", "text", "session_id", "mitra_id", "webhook_log_id"}
 # What the sentence must say, for each cause.
@@ -210,7 +211,7 @@ async def test_of_a_whole_chat_it_tells_everything_and_asks_for_no_reason(world:
         await (customer, winner)[n % 2].post(f"{path}/messages", body)
     await end_early(world, customer, session_id)
     for party in (customer, winner):
-        await party.post(f"{path}/closure", {"message": SECRET})
+        await party.post(f"{path}/closure", {"message": GOODBYE})
     await world.webhook(payment)
     await world.raw_webhook(
         {"id": f"inv-{id_of(payment)}", "external_id": id_of(payment).upper(), "status": "PAID", "amount": 12000}
@@ -234,6 +235,7 @@ async def test_of_a_whole_chat_it_tells_everything_and_asks_for_no_reason(world:
     )
     assert [order.index(step) for step in steps] == sorted(order.index(step) for step in steps)
     assert any(winner.user["display_name"] in text for text in texts(told, "paired"))
+    assert texts(told, "goodbye") == [f"The {side} said goodbye: “{GOODBYE}”" for side in ("customer", "mitra")]
     assert "3 messages" in texts(told, "session_completed")[0]
     assert "ended by the customer" in texts(told, "session_completed")[0]
     assert sum("duplicate" in text for text in texts(told, "webhook")) == 2

@@ -32,7 +32,7 @@ async def say(party: Client, session_id: str, *words: str) -> None:
 
 async def test_history_has_one_row_a_mitra_with_all_that_the_list_shows(world: World) -> None:
     customer, ayu = await friends(world, topics=["lama"])
-    await again(world, customer, ayu, topics=["baru", "lain"])
+    newest = await again(world, customer, ayu, topics=["baru", "lain"])
     await ayu.post("/api/mitra/status/offline")  # so that the blast asks the other one alone
     bima = await world.mitra("Bima")
     last = await world.session(customer, bima, mode="call")
@@ -46,8 +46,10 @@ async def test_history_has_one_row_a_mitra_with_all_that_the_list_shows(world: W
     }
     shown = [{name: value for name, value in row.items() if name != "last_session_at"} for row in rows]
     assert shown == [
-        {"mitra_id": bima.user["id"], "display_name": "Bima", "topics": None, "mitra_is_online": True, "sessions_count": 1},
-        {"mitra_id": ayu.user["id"], "display_name": "Ayu", "topics": ["baru", "lain"], "mitra_is_online": False, "sessions_count": 2},
+        {"mitra_id": bima.user["id"], "display_name": "Bima", "topics": None, "mitra_is_online": True, "sessions_count": 1,
+         "last_session_id": last, "closures": []},
+        {"mitra_id": ayu.user["id"], "display_name": "Ayu", "topics": ["baru", "lain"], "mitra_is_online": False, "sessions_count": 2,
+         "last_session_id": newest, "closures": []},
     ]  # fmt: skip
     for row in rows:
         stamp = paired_at[row["mitra_id"]]["at"].strftime("%Y-%m-%dT%H:%M:%S")
@@ -110,10 +112,11 @@ async def test_history_is_one_statement_however_many_mitras_it_has(world: World)
 
 async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> None:
     mitra, customer, other = await world.mitra(), await world.customer(), await world.customer("Eka")
-    nothing = {"session": None, "unread_count": 0}
+    nothing = {"session": None, "unread_count": 0, "searching": None}
     assert await customer.get("/api/client/chat/session/active-with-unread") == nothing
     search = await world.paid(customer)
-    assert await customer.get("/api/client/chat/session/active-with-unread") == nothing  # searching is no chat
+    found = await customer.get("/api/client/chat/session/active-with-unread")
+    assert found == {**nothing, "searching": found["searching"]}  # searching is no chat
     await asked(world, mitra, search["session_id"])
     first = (await mitra.post(f"/api/mitra/chat-requests/{search['session_id']}/accept"))["id"]
     second = await world.session(other, mitra)

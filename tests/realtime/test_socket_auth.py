@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 SESSION = {
     "id", "customer", "mitra", "mode", "status", "topics", "topic_sensitivity", "duration_minutes", "extended_minutes",
     "price", "is_first_session_discount", "created_at", "paired_at", "expires_at", "ended_at", "ended_by", "last_seq",
-    "unread_count",
+    "unread_count", "search", "grace_ends_at", "closures",
 }  # fmt: skip
 REQUEST = {
     "session_id", "customer_display_name", "mode", "topics", "topic_sensitivity", "duration_minutes", "kind",

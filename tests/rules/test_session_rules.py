@@ -11,9 +11,11 @@ from core.base.actor import UserType
 from core.sessions.rules import (
     GRACE,
     WARNING,
+    Closure,
     EarlyEndDisabled,
     SessionNotActive,
     SessionNotClosable,
+    closures_for,
     may_close,
     may_end,
     warning_due,
@@ -58,3 +60,12 @@ def test_a_goodbye_fits_only_into_expired_and_closing(status: SessionStatus):
     else:
         with pytest.raises(SessionNotClosable):
             may_close(status)
+
+
+@pytest.mark.parametrize("written", itertools.chain.from_iterable(itertools.combinations(PARTIES, n) for n in range(3)))
+def test_side_reads_the_goodbye_of_the_other_once_it_has_written_or_all_is_over(written: tuple[UserType, ...]):
+    closures = [Closure(user_type=side.value, message=f"{side} says", created_at=NOW) for side in written]
+    for side in PARTIES:
+        assert closures_for(side, closures, SessionStatus.COMPLETED) == closures
+        own = [closure for closure in closures if closure.user_type == side.value]
+        assert closures_for(side, closures, SessionStatus.CLOSING) == (closures if own else [])
