@@ -24,8 +24,11 @@ PURGE = """DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM deliverie
   WHERE created_at < statement_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000))"""
 
 
-async def add(tx: Tx, notices: list[Notice]) -> None:
-    """Store notices with the change they tell of; they are sent after the commit."""
+async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = None) -> None:
+    """Store notices with the change that they report, and send them after the commit.
+
+    `as_sent` are the same notices with the texts that are not stored with them, if there are any.
+    """
     if not notices:
         return
     await tx.execute(
@@ -34,7 +37,7 @@ async def add(tx: Tx, notices: list[Notice]) -> None:
         [n.event_id for n in notices], [n.recipient_id for n in notices], [n.recipient_type for n in notices],
         [n.event for n in notices], [n.session_id for n in notices], [n.payload for n in notices],
     )  # fmt: skip
-    tx.notices.extend(notices)
+    tx.notices.extend(notices if as_sent is None else as_sent)
 
 
 async def forget(tx: Tx, recipient_id: str, event: str) -> None:

@@ -6,6 +6,7 @@ from core.base.actor import Actor
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
 from core.runtime import Runtime, away_is_unavailable
+from core.steps import goodbyes
 
 KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
 
@@ -22,13 +23,16 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
 
 
 async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
-    """Events since a moment (real time) that nobody has acknowledged for so many seconds."""
-    return await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
+    """Return events since a moment (real time) that no device has acknowledged for `older_than_s`, as they are sent."""
+    found = await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
+    return await goodbyes.fill_in(runtime.db, found)
 
 
 async def unheard(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
-    """Events of the last hour (real time) that each of these users has not acknowledged: for connections that come back."""
-    return await deliveries.unheard(runtime.db, recipient_ids, within_s=KEEP_S)
+    """Return the events of the last hour (real time) that each of these users has not acknowledged, as they are sent."""
+    found = await deliveries.unheard(runtime.db, recipient_ids, within_s=KEEP_S)
+    filled = iter(await goodbyes.fill_in(runtime.db, [notice for notices in found.values() for notice in notices]))
+    return {recipient_id: [next(filled) for _ in notices] for recipient_id, notices in found.items()}
 
 
 async def purge(runtime: Runtime) -> int:

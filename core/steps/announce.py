@@ -6,6 +6,7 @@ The only place that knows who hears of what, and in which words (contract 7).
 import datetime as dt
 from typing import Any
 
+import attrs
 import msgspec
 
 from core.base import ids
@@ -24,6 +25,7 @@ from core.payments.store import PaymentRequest
 from core.sessions import views
 from core.sessions.store import Session
 from core.sessions.views import Person
+from core.steps import goodbyes
 from core.storage.database import Tx
 
 
@@ -52,9 +54,10 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
             view = two.seen_by(side)
             party = view.mitra if side is UserType.MITRA else view.customer
             if party is not None:
-                found.append(_notice(at, party.id, side, view.id, {"type": event, "session": view, **more}))
+                stored = attrs.evolve(view, closures=[])  # see core.steps.goodbyes
+                found.append(_notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
         tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
-    await deliveries.add(tx, found)
+    await deliveries.add(tx, found, as_sent=await goodbyes.fill_in(tx, found))
 
 
 async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:

@@ -1,0 +1,50 @@
+"""Events of a session's end are stored without goodbyes, and get them whenever they are read back."""
+
+import datetime as dt
+
+import msgspec
+
+from core.base.actor import Actor
+from core.events.notices import Notice
+from core.flows import delivery, session_end
+from tests.flows.chats import a_chat
+from tests.flows.conftest import Stage
+
+DEWIS, AYUS = "terima kasih Kak", "jaga diri, Dewi"
+
+
+def shown(notices: list[Notice]) -> dict[tuple[str, str], list[str]]:
+    """The goodbyes of each event for each recipient."""
+    found = {}
+    for notice in notices:
+        if notice.event in ("session_closing", "session_completed"):
+            closures = msgspec.json.decode(notice.payload)["session"]["closures"]
+            found[notice.event, notice.recipient_type] = [closure["message"] for closure in closures]
+    return found
+
+
+def test_stored_events_get_the_goodbyes_of_their_recipient_whenever_they_are_read_back(quiet: Stage) -> None:
+    runtime = quiet.runtime
+
+    async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:
+        """What is sent again to sockets, which is the same as what sockets get that come back."""
+        since = runtime.clock.real_now() - dt.timedelta(minutes=1)
+        again = shown(await delivery.waiting(runtime, since=since, older_than_s=0))
+        by_user = await delivery.unheard(runtime, [one.user_id for one in people])
+        assert shown([notice for notices in by_user.values() for notice in notices]) == again
+        return again
+
+    async def play() -> None:
+        chat = await a_chat(quiet)
+        people = (chat.customer, chat.mitra)
+        await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
+        await session_end.say_goodbye(runtime, chat.customer, session_id=chat.id, message=DEWIS)
+        assert await read_back(*people) == {("session_closing", "customer"): [DEWIS], ("session_closing", "mitra"): []}
+        await session_end.say_goodbye(runtime, chat.mitra, session_id=chat.id, message=AYUS)
+        events = [(event, side) for event in ("session_closing", "session_completed") for side in ("customer", "mitra")]
+        assert await read_back(*people) == {event: [DEWIS, AYUS] for event in events}
+        for row in await runtime.db.fetch("SELECT payload FROM deliveries WHERE session_id = $1", chat.id):
+            assert DEWIS not in row["payload"]
+            assert AYUS not in row["payload"]
+
+    quiet.run(play())
