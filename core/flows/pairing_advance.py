@@ -1,7 +1,10 @@
-"""A running search: who became free is asked, rounds end and begin, a search that has no future fails (contract 5)."""
+"""A running search: mitras who become eligible are asked, rounds end and begin, and a search that can't succeed fails."""
+
+import datetime as dt
 
 from core.base import logs
 from core.base.errors import Unavailable
+from core.base.freedom import Freedom
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
@@ -13,7 +16,8 @@ from core.steps import announce, search
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
-BATCH = 50  # so that the other timers come round
+BATCH = 50  # so that the other timers run in between
+IDLE_BATCH = 500  # idle rounds take a few statements together
 log = logs.get("pairing")
 
 
@@ -21,26 +25,37 @@ async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -
     """Ask mitras who became eligible while a blast runs; all of them when `mitra_ids` is None."""
     limits = freedom(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
-        async with runtime.transaction() as tx:
-            session = await sessions.lock(tx, session_id)
-            if session is None or session.status is not SessionStatus.SEARCHING or session.round_ends_at is None:
-                continue
-            if session.round_ends_at <= tx.now:
-                continue
-            asked = await pairing.invite(
-                tx,
-                session_id,
-                limits,
-                round_number=session.round_number,
-                answer_by=session.round_ends_at,
-                only=mitra_ids,
-            )
-            await announce.chat_requests(tx, session_id, asked)
+        try:
+            await _invite(runtime, session_id, limits, mitra_ids)
+        except Unavailable:
+            raise
+        except Exception:  # one search that fails must not stop those behind it
+            log.exception("mitras could not be asked", session_id=session_id)
+
+
+async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids: list[str] | None) -> None:
+    async with runtime.transaction() as tx:
+        # The sweep comes back in a second; a mitra who has just become free waits for the session's lock.
+        session = await (sessions.lock_if_free if mitra_ids is None else sessions.lock)(tx, session_id)
+        if session is None or session.status is not SessionStatus.SEARCHING or session.round_ends_at is None:
+            return
+        if session.round_ends_at <= tx.now:
+            return
+        asked = await pairing.invite(
+            tx,
+            session_id,
+            limits,
+            round_number=session.round_number,
+            answer_by=session.round_ends_at,
+            only=mitra_ids,
+        )
+        await announce.chat_requests(tx, session_id, asked)
 
 
 async def end_rounds(runtime: Runtime) -> int:
     """End the rounds whose time is up; return how many."""
-    ended = 0
+    limits = freedom(runtime.config)
+    ended = await _end_idle_rounds(runtime, limits)
     for session_id in await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH):
         try:
             async with runtime.transaction() as tx:
@@ -48,37 +63,57 @@ async def end_rounds(runtime: Runtime) -> int:
                 if session is None or session.status is not SessionStatus.SEARCHING:
                     continue
                 if session.round_ends_at is not None and session.round_ends_at <= tx.now:
-                    await _end_round(runtime, tx, session)
+                    await _end_round(runtime, tx, session, limits)
                     ended += 1
         except Unavailable:
             raise
-        except Exception:  # one search that can't be ended must not keep the others from it
+        except Exception:  # one search that fails must not stop those behind it
             log.exception("a round could not be ended", session_id=session_id)
     return ended
 
 
-async def _end_round(runtime: Runtime, tx: Tx, session: Session) -> None:
+async def _end_idle_rounds(runtime: Runtime, limits: Freedom) -> int:
+    """End the rounds of searches that have nobody to ask, all in one transaction; return how many.
+
+    Such a search lasts until its own end, and a round of it costs a share of three statements. When they fail, each round is
+    ended alone.
+    """
+    try:
+        async with runtime.transaction() as tx:
+            quiet = await sessions.lock_quiet_rounds(tx, now=runtime.now(), limit=IDLE_BATCH)
+            if not quiet:
+                return 0
+            idle = await pairing.idle_of(tx, list(quiet), limits, now=tx.now)
+            if idle:
+                await sessions.begin_rounds(tx, {one: _round_ends(runtime, tx, quiet[one]) for one in idle})
+            return len(idle)
+    except Unavailable:
+        return 0
+    except Exception:
+        log.exception("idle rounds could not be ended together")
+        return 0
+
+
+def _round_ends(runtime: Runtime, tx: Tx, search_ends_at: dt.datetime) -> dt.datetime:
+    length = runtime.config.seconds("pairing_blast_timeout_seconds")
+    return rules.round_ends(now=tx.now, round_length=length, search_ends_at=search_ends_at)
+
+
+async def _end_round(runtime: Runtime, tx: Tx, session: Session, limits: Freedom) -> None:
     if session.targeted_mitra_id is not None:
         await search.give_up(tx, session, CauseTag.TARGETED_MITRA_TIMEOUT)
         return
-    limits = freedom(runtime.config)
     assert session.search_ends_at is not None
     tally = await pairing.tally(tx, session.id)
     unanswered = await pairing.close_open(tx, session.id, Response.IGNORED)
-    over = session.search_ends_at <= tx.now
-    if over or not await pairing.anyone_eligible(tx, session.id, limits, now=tx.now):
+    is_over = session.search_ends_at <= tx.now
+    if is_over or (rules.all_rejected(tally) and not await pairing.anyone_eligible(tx, session.id, limits, now=tx.now)):
         await announce.requests_closed(
             tx, session.id, unanswered, "timeout", topic_sensitivity=session.topic_sensitivity
         )
-        all_said_no = not over and rules.everybody_said_no(tally)
-        await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED if all_said_no else CauseTag.NO_MITRA_AVAILABLE)
+        await search.give_up(tx, session, CauseTag.NO_MITRA_AVAILABLE if is_over else CauseTag.ALL_MITRAS_REJECTED)
         return
-    number = session.round_number + 1
-    ends_at = rules.round_ends(
-        now=tx.now,
-        round_length=runtime.config.seconds("pairing_blast_timeout_seconds"),
-        search_ends_at=session.search_ends_at,
-    )
+    number, ends_at = session.round_number + 1, _round_ends(runtime, tx, session.search_ends_at)
     await sessions.begin_round(tx, session.id, round_number=number, round_ends_at=ends_at)
     asked = await pairing.invite(tx, session.id, limits, round_number=number, answer_by=ends_at)
     dropped = sorted(set(unanswered) - set(asked))

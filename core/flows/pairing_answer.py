@@ -113,7 +113,7 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
 
 
 async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
-    """Take this mitra's no. When everybody asked has said no and nobody else is free, the search ends at once.
+    """Take this mitra's no. When every mitra asked has rejected and no other is free, the search fails at once.
 
     Raises NotFound, RequestTaken, RequestClosed.
     """
@@ -132,7 +132,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         )
         if session.targeted_mitra_id is not None:
             await search.give_up(tx, session, CauseTag.TARGETED_MITRA_REJECTED)
-        elif rules.everybody_said_no(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
+        elif rules.all_rejected(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
             tx, session_id, freedom(runtime.config), now=tx.now
         ):
             await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED)

@@ -74,6 +74,11 @@ def answer_in_time(
     return now < (round_ends_at if targeted else search_ends_at)
 
 
-def everybody_said_no(tally: Tally) -> bool:
-    """Whether everybody who was ever asked has rejected."""
+def all_rejected(tally: Tally) -> bool:
+    """Whether every mitra who was ever asked has rejected."""
     return tally.asked > 0 and tally.rejected >= tally.asked
+
+
+def is_idle(tally: Tally, *, anyone_eligible: bool) -> bool:
+    """Whether the end of a blast's round changes nothing: no request is open, no mitra can be asked, one may still come."""
+    return tally.open == 0 and not anyone_eligible and not all_rejected(tally)

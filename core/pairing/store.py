@@ -4,15 +4,19 @@ import datetime as dt
 
 from core.base import ids
 from core.base.freedom import Freedom
+from core.pairing import rules
 from core.pairing.rules import Response, Tally
 from core.storage.database import Tx
 from core.storage.reads import Reader
 
-# Free mitras who have no open request for this session and never rejected it.
-ELIGIBLE = """FROM free_mitras($2, $3, $4, $5) f
-  WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
-    AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n
-      WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
+# A free mitra f has no open request for this session and never rejected it.
+MAY_BE_ASKED = """NOT EXISTS (SELECT 1 FROM chat_request_notifications n
+      WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
+ELIGIBLE = f"""FROM free_mitras($2, $3, $4, $5) f
+  WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6)) AND {MAY_BE_ASKED.format(session="$1")}"""
+TALLY = """count(DISTINCT mitra_id)::int AS asked,
+  count(DISTINCT mitra_id) FILTER (WHERE response = 'REJECTED')::int AS rejected,
+  count(*) FILTER (WHERE response IS NULL AND mitra_id IS NOT NULL)::int AS open"""
 
 
 async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:
@@ -101,14 +105,26 @@ async def asked_offline(reader: Reader) -> list[str]:
 
 async def tally(reader: Reader, session_id: str) -> Tally:
     """Count how a search stands."""
-    row = await reader.fetchrow(
-        """SELECT count(DISTINCT mitra_id)::int AS asked,
-             count(DISTINCT mitra_id) FILTER (WHERE response = 'REJECTED')::int AS rejected,
-             count(*) FILTER (WHERE response IS NULL)::int AS open
-           FROM chat_request_notifications WHERE session_id = $1""",
-        session_id,
-    )
-    return Tally(asked=row["asked"], rejected=row["rejected"], open=row["open"])
+    row = await reader.fetchrow(f"SELECT {TALLY} FROM chat_request_notifications WHERE session_id = $1", session_id)
+    return Tally(**dict(row))
+
+
+async def idle_of(reader: Reader, session_ids: list[str], freedom: Freedom, *, now: dt.datetime) -> list[str]:
+    """Return those of these searches whose round can end without effect (see rules.is_idle)."""
+    rows = await reader.fetch(
+        f"""WITH free AS MATERIALIZED (SELECT mitra_id FROM free_mitras($2, $3, $4, $5)),
+              tallies AS (SELECT s.id, {TALLY} FROM unnest($1::uuid[]) s(id)
+                LEFT JOIN chat_request_notifications n ON n.session_id = s.id GROUP BY s.id)
+            SELECT t.*, EXISTS (SELECT 1 FROM free f WHERE {MAY_BE_ASKED.format(session="t.id")}) AS anyone_eligible
+            FROM tallies t""",
+        session_ids, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity,
+    )  # fmt: skip
+    found = []
+    for row in rows:
+        tally = Tally(asked=row["asked"], rejected=row["rejected"], open=row["open"])
+        if rules.is_idle(tally, anyone_eligible=row["anyone_eligible"]):
+            found.append(str(row["id"]))
+    return found
 
 
 async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[str]:
@@ -123,13 +139,12 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
 async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
     """Running blasts for which somebody is free and not yet asked."""
     rows = await reader.fetch(
-        # Who is free is asked once, not for each search.
-        """WITH free AS MATERIALIZED (
-             SELECT mitra_id FROM free_mitras($1, $2, $3, $4) WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5))
-           SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
-             AND EXISTS (SELECT 1 FROM free f WHERE NOT EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.session_id = s.id
-               AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')))
-           ORDER BY s.id""",
+        # The free mitras are read once, not for each search.
+        f"""WITH free AS MATERIALIZED (
+              SELECT mitra_id FROM free_mitras($1, $2, $3, $4) WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5))
+            SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
+              AND EXISTS (SELECT 1 FROM free f WHERE {MAY_BE_ASKED.format(session="s.id")})
+            ORDER BY s.id""",
         now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
     )  # fmt: skip
     return [str(row["id"]) for row in rows]

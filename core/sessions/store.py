@@ -137,6 +137,30 @@ async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
     )
 
 
+async def lock_quiet_rounds(tx: Tx, *, now: dt.datetime, limit: int) -> dict[str, dt.datetime]:
+    """Lock running blasts whose round is over and who have no open request -> when the search ends.
+
+    A session that another transaction holds is left to the next look. A request may have been made just before the lock.
+    """
+    rows = await tx.fetch(
+        """SELECT s.id::text, s.search_ends_at FROM chat_sessions s
+           WHERE s.status = 'searching' AND s.round_ends_at <= $1 AND s.search_ends_at > $1 AND s.targeted_mitra_id IS NULL
+             AND NOT EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.session_id = s.id AND n.response IS NULL)
+           ORDER BY s.round_ends_at LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED""",
+        now, limit,
+    )  # fmt: skip
+    return {row["id"]: row["search_ends_at"] for row in rows}
+
+
+async def begin_rounds(tx: Tx, ends: dict[str, dt.datetime]) -> None:
+    """Move searching sessions, locked by the caller, to their next rounds: session -> when its round ends."""
+    await tx.execute(
+        """UPDATE chat_sessions s SET round_number = s.round_number + 1, round_ends_at = r.ends_at
+           FROM unnest($1::uuid[], $2::timestamptz[]) AS r(id, ends_at) WHERE s.id = r.id AND s.status = 'searching'""",
+        list(ends), list(ends.values()),
+    )  # fmt: skip
+
+
 async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
     """Move a searching session to its next round."""
     await tx.execute(

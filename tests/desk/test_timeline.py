@@ -8,6 +8,7 @@ import pytest
 
 from core.pairing.rules import CauseTag
 from tests.desk.steps import found, unique
+from tests.pairing.steps import search_is_over
 from tests.realtime.bare import end_early
 from tests.stack import World, new_id, open_failure, refused
 from tools.client import Client
@@ -280,7 +281,9 @@ async def test_calls_without_the_token_do_not_crowd_out_the_gateways_own(world: 
 
 async def test_no_mitra_available(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=1):
-        nobody = await failed(world, await world.paid(await world.customer()))
+        search = await world.paid(await world.customer())
+        await search_is_over(world, search["session_id"])
+        nobody = await failed(world, search)
         check_why(nobody, "no_mitra_available")
         assert kinds(nobody) == ["created", "paid", "search_began", "search_failed", "failed"]
         customer, silent = await world.customer(), await world.mitra()
@@ -291,6 +294,7 @@ async def test_no_mitra_available(world: World) -> None:
             lambda told: any("(round 2)" in text for text in texts(told, "mitra_asked")),
         )
         await silent.post("/api/mitra/status/offline")
+        await search_is_over(world, payment["session_id"])
         told = await failed(world, payment)
     check_why(told, "no_mitra_available")
     asks = [kind for kind in kinds(told) if kind.startswith("mitra_")]

@@ -140,11 +140,10 @@ class Seen:
         """How a mitra answered a session's requests, oldest first."""
         return [r["response"] for r in self.requests if (r["session_id"], r["mitra_id"]) == (session_id, mitra_id)]
 
-    def askable(self, session_id: str, *, round_over: bool = False) -> bool:
-        """Whether somebody is free for a session who has not rejected it, and (in a round) is not being asked."""
-        barred = {"REJECTED"} if round_over else {"REJECTED", None}
+    def askable(self, session_id: str) -> bool:
+        """Whether a mitra is free for a session who has not rejected it, and is not being asked."""
         return any(
-            self.unfree(mitra_id) is None and not barred & set(self.responses(session_id, mitra_id))
+            self.unfree(mitra_id) is None and not {"REJECTED", None} & set(self.responses(session_id, mitra_id))
             for mitra_id in self.online
         )
 
@@ -609,8 +608,8 @@ class MoneyMachine(RuleBasedStateMachine):
         now, become = self.clock.now(), {}
         for session in self.seen.sessions.values():
             if session["status"] == "searching" and session["round_ends_at"] <= now:
-                over = session["search_ends_at"] <= now or not self.seen.askable(session["id"], round_over=True)
-                if session["targeted_mitra_id"] or over:
+                hopeless = self.seen.all_said_no(session["id"]) and not self.seen.askable(session["id"])
+                if session["targeted_mitra_id"] or session["search_ends_at"] <= now or hopeless:
                     become[session["payment_request_id"]] = "failed_pairing"
         self.act(pairing_advance.end_rounds(self.stage.runtime), become=become)
         for session in self.seen.sessions.values():

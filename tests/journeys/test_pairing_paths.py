@@ -63,18 +63,38 @@ async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world:
     assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
 
 
-async def test_a_search_that_nobody_can_answer_ends_with_its_round(world: World) -> None:
-    async with world.setting(pairing_blast_timeout_seconds=1):
+async def test_search_without_eligible_mitra_lasts_round_after_round_until_its_end(fast_world: World) -> None:
+    world = fast_world
+    async with world.setting(pairing_blast_timeout_seconds=7, searching_timeout_minutes=1):
         customer = await world.customer()
         search = await customer.open("pairing")
         payment = await world.paid(customer)
         assert await failed(world, customer, payment) == "no_mitra_available"
+    (row,) = await world.stack.sql(
+        "SELECT round_number, extract(epoch FROM ended_at - created_at)::float8 AS lasted FROM chat_sessions WHERE id = $1",
+        payment["session_id"],
+    )
+    assert row["lasted"] >= 60
+    assert 3 <= row["round_number"] <= 9
     over = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
     assert (over["cause_tag"], over["session_id"]) == ("no_mitra_available", payment["session_id"])
     assert over["payment_request_id"] == payment["payment_request_id"]
     session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
     assert (session["status"], session["mitra"]) == ("failed", None)
     assert session["ended_at"] is not None
+
+
+async def test_mitra_who_comes_online_in_a_later_round_of_an_idle_search_is_asked(world: World) -> None:
+    async with world.setting(pairing_blast_timeout_seconds=1):
+        customer, no, mitra = await world.customer(), await world.mitra("Bima"), await world.mitra(online=False)
+        payment = await world.paid(customer)
+        await asked(world, no, payment)
+        await no.post("/api/mitra/status/offline")  # nobody is left, and not every mitra asked has rejected
+        rounds = "SELECT round_number FROM chat_sessions WHERE id = $1"
+        await world.until(lambda: world.stack.sql(rounds, payment["session_id"]), lambda rows: rows[0][0] >= 3)
+        await mitra.post("/api/mitra/status/online")
+        await asked(world, mitra, payment)
+    assert (await accepting(mitra, payment))["status"] == "active"
 
 
 async def test_mitras_who_ignore_every_round_leave_no_mitra_available(fast_world: World) -> None:

@@ -135,6 +135,15 @@ async def time_is_up(world: World, session_id: str) -> None:
     )
 
 
+async def search_is_over(world: World, session_id: str) -> None:
+    """The time of a search ends now; the jobs have not noticed it yet."""
+    await world.stack.sql(
+        f"""UPDATE chat_sessions SET round_ends_at = {now_in(world)}, search_ends_at = {now_in(world)}
+            WHERE id = $1 AND status = 'searching'""",
+        session_id,
+    )
+
+
 async def run_out(world: World, party: Client, session_id: str) -> dict[str, Any]:
     """The paid time ends, and it is noticed; returns the session, which has expired."""
     await time_is_up(world, session_id)

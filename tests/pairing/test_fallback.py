@@ -22,6 +22,7 @@ from tests.pairing.steps import (
     rejecting,
     responses,
     returning,
+    search_is_over,
     seen,
     session_of,
 )
@@ -138,9 +139,9 @@ async def test_a_fallback_that_fails_has_one_live_failure_again(world: World) ->
 
 async def test_nobody_available_after_a_fallback(world: World) -> None:
     customer, _, payment = await a_failure(world, "targeted_mitra_offline")
-    async with world.setting(pairing_blast_timeout_seconds=1):
-        await falling_back(customer, payment)
-        assert await failed(world, customer, payment) == "no_mitra_available"
+    view = await falling_back(customer, payment)
+    await search_is_over(world, view["session_id"])
+    assert await failed(world, customer, payment) == "no_mitra_available"
 
 
 async def test_what_was_not_targeted_does_not_fall_back(world: World) -> None:

@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.pairing.rules import CauseTag, Response, Tally, answer_in_time, everybody_said_no, round_ends
+from core.pairing.rules import CauseTag, Response, Tally, all_rejected, answer_in_time, round_ends
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 SECONDS = st.integers(0, 10_000).map(lambda s: dt.timedelta(seconds=s))
@@ -38,9 +38,9 @@ def test_the_moment_of_the_end_is_too_late():
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_everybody_said_no_needs_somebody_asked_and_nobody_left(asked: int, rejected: int, still_open: int):
+def test_all_rejected_needs_somebody_asked_and_nobody_left(asked: int, rejected: int, still_open: int):
     rejected = min(asked, rejected)
-    said = everybody_said_no(Tally(asked=asked, rejected=rejected, open=min(still_open, asked - rejected)))
+    said = all_rejected(Tally(asked=asked, rejected=rejected, open=min(still_open, asked - rejected)))
     assert said is (asked > 0 and rejected == asked)
 
 

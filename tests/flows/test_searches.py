@@ -1,0 +1,132 @@
+"""Running searches as the jobs process finds them: many at once, and one among them that fails."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_start
+from core.sessions.states import SessionStatus
+from core.sessions.store import Session
+from tests.flows.conftest import Stage
+
+ROUND_OVER = "UPDATE chat_sessions SET round_ends_at = $1 WHERE status = 'searching'"
+BROKEN = """CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN IF NEW.{column} = '{session_id}' THEN RAISE 'broken'; END IF; RETURN NEW; END $$"""
+MANY = pairing_advance.BATCH + 30
+
+
+async def a_search(stage: Stage) -> Session:
+    """A customer's running blast."""
+    request_id = await stage.paid(await stage.customer())
+    await pairing_start.start(stage.runtime, payment_request_id=request_id)
+    return await stage.session_of(request_id)
+
+
+async def now(stage: Stage, search: Session) -> Session:
+    """The search as it is now."""
+    assert search.payment_request_id is not None
+    return await stage.session_of(search.payment_request_id)
+
+
+@contextlib.asynccontextmanager
+async def broken(stage: Stage, table: str, column: str, session_id: str) -> AsyncIterator[None]:
+    """A session whose rows in a table can't be written."""
+    run = stage.runtime.db.fetch
+    await run(BROKEN.format(column=column, session_id=session_id))
+    await run(f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION broken()")
+    try:
+        yield
+    finally:
+        await run("DROP FUNCTION broken CASCADE")
+
+
+async def invited(stage: Stage) -> set[str]:
+    """The sessions with an open request."""
+    rows = await stage.runtime.db.fetch(
+        "SELECT session_id::text FROM chat_request_notifications WHERE response IS NULL"
+    )
+    return {row["session_id"] for row in rows}
+
+
+def test_search_that_cannot_be_invited_for_does_not_stop_those_behind_it(quiet: Stage) -> None:
+    async def play() -> None:
+        searches = [await a_search(quiet) for _ in range(3)]
+        mitra = await quiet.mitra()
+        await mitra_status.go_online(quiet.runtime, mitra)
+        first, *others = sorted(search.id for search in searches)
+        async with broken(quiet, "chat_request_notifications", "session_id", first):
+            await pairing_advance.invite_free(quiet.runtime)
+            assert await invited(quiet) == set(others)
+        await pairing_advance.invite_free(quiet.runtime, mitra_ids=[mitra.user_id])
+        assert await invited(quiet) == {first, *others}
+
+    quiet.run(play())
+
+
+def test_search_that_another_process_works_on_does_not_stop_those_behind_it(quiet: Stage) -> None:
+    async def play() -> None:
+        searches = [await a_search(quiet) for _ in range(3)]
+        await mitra_status.go_online(quiet.runtime, await quiet.mitra())
+        held, *others = sorted(search.id for search in searches)
+        async with quiet.runtime.transaction() as tx:
+            await tx.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", held)
+            await pairing_advance.invite_free(quiet.runtime)
+        assert await invited(quiet) == set(others)
+
+    quiet.run(play())
+
+
+def test_rounds_of_idle_searches_end_together(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        searches = [await a_search(quiet) for _ in range(MANY)]
+        await runtime.db.fetch(ROUND_OVER, runtime.now())
+        assert await pairing_advance.end_rounds(runtime) == MANY
+        for search in searches:
+            found = await now(quiet, search)
+            assert (found.status, found.round_number) == (SessionStatus.SEARCHING, 2)
+            assert found.round_ends_at is not None
+            assert found.round_ends_at > runtime.now()
+
+    quiet.run(play())
+
+
+def test_idle_round_that_cannot_be_ended_does_not_stop_the_others(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        searches = [await a_search(quiet) for _ in range(3)]
+        await runtime.db.fetch(ROUND_OVER, runtime.now())
+        async with broken(quiet, "chat_sessions", "id", searches[0].id):
+            assert await pairing_advance.end_rounds(runtime) == 2
+        assert [(await now(quiet, search)).round_number for search in searches] == [1, 2, 2]
+
+    quiet.run(play())
+
+
+def test_search_fails_at_the_end_of_a_round_when_all_asked_have_rejected_and_the_others_are_gone(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        no, other = await quiet.mitra(), await quiet.mitra()
+        await mitra_status.go_online(runtime, no)
+        search = await a_search(quiet)
+        await mitra_status.go_online(runtime, other)  # free, and not asked yet
+        await pairing_answer.reject(runtime, no, session_id=search.id)
+        assert (await now(quiet, search)).status is SessionStatus.SEARCHING
+        await mitra_status.go_offline(runtime, mitra_id=other.user_id)
+        await runtime.db.fetch(ROUND_OVER, runtime.now())
+        assert await pairing_advance.end_rounds(runtime) == 1
+        assert (await now(quiet, search)).status is SessionStatus.FAILED
+
+    quiet.run(play())
+
+
+def test_round_of_a_search_with_a_free_mitra_asks_them_and_is_not_idle(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime = quiet.runtime
+        search = await a_search(quiet)
+        await runtime.db.fetch(ROUND_OVER, runtime.now())
+        await mitra_status.go_online(runtime, await quiet.mitra())
+        assert await pairing_advance.end_rounds(runtime) == 1
+        assert await invited(quiet) == {search.id}
+        assert (await now(quiet, search)).round_number == 2
+
+    quiet.run(play())
