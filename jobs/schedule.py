@@ -43,6 +43,7 @@ DEADLINES = (
     Deadline(kind="expiry", run=session_timers.expire),
     Deadline(kind="warning", run=session_timers.warn),
     Deadline(kind="round", run=pairing_advance.end_rounds),
+    Deadline(kind="repeat", run=pairing_advance.repeat_asked),
     Deadline(kind="grace", run=session_timers.complete),
     Deadline(kind="extension", run=extension_answer.time_out),
     Deadline(kind="stale", run=mitra_status.sweep_stale),

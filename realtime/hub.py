@@ -36,6 +36,7 @@ AGAIN_S = 0.25  # until the database is asked again, when it did not help
 PAGE = 200
 STRANGE_COST = 19  # more than an ordinary frame, for one that names another user's session or none
 REMEMBER_EVENTS = 50_000
+REMEMBER_ENDS = 10_000  # of searches
 # Clients whose sockets close together also come back together: so each portion has time to do so. There are more sockets in a
 # portion when there are very many, so that all are closed within 10 s.
 PORTION = 500
@@ -67,6 +68,12 @@ class Started(msgspec.Struct):
     """The payload of `session_started`."""
 
     session: Session
+
+
+class SearchStatus(msgspec.Struct):
+    """The payload of `pairing_status`."""
+
+    status: str
 
 
 class Feed:
@@ -106,6 +113,7 @@ class Hub:
         self._logins: dict[str, set[Connection]] = {}  # by auth session
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
+        self.ended_searches: OrderedDict[str, None] = OrderedDict()
         self.unfilled: set[Feed] = set()
         # Ids of messages that this process is about to hand on by itself.
         self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
@@ -275,6 +283,7 @@ class Hub:
             self.sent_events.popitem(last=False)
         if notice.event == "session_started":
             self._begin(notice)
+        self._note_end(notice)
         frame = self._event_frame(notice)
         for connection in tuple(mine.values()):
             connection.put(frame)
@@ -285,10 +294,22 @@ class Hub:
         if session.id not in self.feeds:
             self.feeds[session.id] = Feed(session.id, session.customer.id, session.mitra.id)
 
+    def _note_end(self, notice: Notice) -> None:
+        """Remember that a customer here was sent the end of a search: a repeat of its status may still be on its way."""
+        if notice.event != "pairing_status" or notice.session_id is None:
+            return
+        if msgspec.json.decode(notice.payload, type=SearchStatus).status != "searching":
+            self.ended_searches[notice.session_id] = None
+            if len(self.ended_searches) > REMEMBER_ENDS:
+                self.ended_searches.popitem(last=False)
+
     def repeated(self, connection: Connection, unheard: list[Notice]) -> list[bytes]:
-        """The frames of events that nobody has acknowledged yet, for a connection that has just come (back)."""
-        mine = connection.path == "pairing"
-        return [self._event_frame(notice) for notice in unheard if (notice.event in PAIRING_EVENTS) == mine]
+        """The frames of events that no device has acknowledged yet, for a connection that has just come (back)."""
+        is_pairing = connection.path == "pairing"
+        mine = [notice for notice in unheard if (notice.event in PAIRING_EVENTS) == is_pairing]
+        for notice in mine:
+            self._note_end(notice)
+        return [self._event_frame(notice) for notice in mine]
 
     def _event_frame(self, notice: Notice) -> bytes:
         tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
@@ -297,7 +318,7 @@ class Hub:
     def pass_on(self, passing: Passing) -> None:
         """Send a frame that is not stored."""
         mine = self.users[passing.path].get(passing.recipient_id)
-        if mine:
+        if mine and passing.search_id not in self.ended_searches:
             for connection in tuple(mine.values()):
                 if connection.id != passing.skip:
                     connection.put(passing.frame)

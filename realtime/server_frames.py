@@ -349,13 +349,17 @@ class DeskAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
 
 
 class PairingStatus(Event, kw_only=True, tag="pairing_status"):
-    """How the customer's search stands. `cause_tag` comes with `failed` and `cancelled`, `mitra` with `paired`;
-    `session_id` is null when it ended before there was a session."""
+    """How the customer's search stands. `asked`, the number of mitras asked so far, comes with `searching`, `cause_tag` with
+    `failed` and `cancelled`, `mitra` with `paired`; `session_id` is null when it ended before there was a session.
+    `searching` is repeated when more mitras have been asked, at most every 2 s: without `event_id`, so it is not
+    acknowledged, and one that is lost does not come again. Keep the larger number."""
 
+    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - the repeats alone have none
     payment_request_id: Id
     session_id: Id | None
     status: Literal["searching", "paired", "failed", "cancelled"]
     topic_sensitivity: Sensitivity
+    asked: Count | UnsetType = UNSET
     cause_tag: CauseTag | UnsetType = UNSET
     mitra: Party | UnsetType = UNSET
 

@@ -26,12 +26,17 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame that is not stored: typing, marks, a mitra's own change of status. `path` is chat or pairing."""
+    """A frame that is not stored: typing, marks, a mitra's own change of status, how many mitras a running search has asked.
+
+    `path` is chat or pairing. `search_id`: the frame is dropped once the recipient's sockets have been sent the end of this
+    search.
+    """
 
     recipient_id: str
     frame: bytes
     skip: str | None = None
     path: str = "chat"
+    search_id: str | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

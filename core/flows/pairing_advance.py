@@ -2,9 +2,12 @@
 
 import datetime as dt
 
+import attrs
+
 from core.base import logs
 from core.base.errors import Unavailable
 from core.base.freedom import Freedom
+from core.events.notices import Envelope
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
@@ -18,11 +21,12 @@ from core.storage.database import Tx
 
 BATCH = 50  # so that the other timers run in between
 IDLE_BATCH = 500  # idle rounds take a few statements together
+REPEATS = 500
 log = logs.get("pairing")
 
 
 async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
-    """Ask mitras who became eligible while a blast runs; all of them when `mitra_ids` is None."""
+    """Ask mitras who became eligible while a blast runs: those of `mitra_ids`, or all of them without it."""
     limits = freedom(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
         try:
@@ -41,15 +45,7 @@ async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids:
             return
         if session.round_ends_at <= tx.now:
             return
-        asked = await pairing.invite(
-            tx,
-            session_id,
-            limits,
-            round_number=session.round_number,
-            answer_by=session.round_ends_at,
-            only=mitra_ids,
-        )
-        await announce.chat_requests(tx, session_id, asked)
+        await search.ask_more(tx, session, limits, only=mitra_ids)
 
 
 async def end_rounds(runtime: Runtime) -> int:
@@ -73,7 +69,7 @@ async def end_rounds(runtime: Runtime) -> int:
 
 
 async def _end_idle_rounds(runtime: Runtime, limits: Freedom) -> int:
-    """End the rounds of searches that have nobody to ask, all in one transaction; return how many.
+    """End the rounds of searches without any mitra to ask, all in one transaction; return how many.
 
     Such a search lasts until its own end, and a round of it costs a share of three statements. When they fail, each round is
     ended alone.
@@ -115,8 +111,19 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session, limits: Freedom
         return
     number, ends_at = session.round_number + 1, _round_ends(runtime, tx, session.search_ends_at)
     await sessions.begin_round(tx, session.id, round_number=number, round_ends_at=ends_at)
-    asked = await pairing.invite(tx, session.id, limits, round_number=number, answer_by=ends_at)
+    asked = await search.ask_more(tx, attrs.evolve(session, round_number=number, round_ends_at=ends_at), limits)
     dropped = sorted(set(unanswered) - set(asked))
     await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)
-    await announce.chat_requests(tx, session.id, asked)
     announce.deadline(tx, ends_at)
+
+
+async def repeat_asked(runtime: Runtime) -> int:
+    """Tell customers how many mitras their searches have asked by now, where there are more; return how many searches.
+
+    These frames are not stored. One that is lost with this process is made up for by the next one, or by a snapshot.
+    """
+    async with runtime.transaction() as tx:
+        due = await sessions.take_repeats(tx, limit=REPEATS)
+        asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
+    runtime.tell(Envelope(passing=announce.search_repeats(due, asked, at=runtime.now())))
+    return len(due)

@@ -1,5 +1,7 @@
 """A customer whose mitra did not come asks everybody instead, or starts a paid pairing by hand (contract 5)."""
 
+import attrs
+
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
@@ -75,8 +77,8 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
         search_ends_at=session.search_ends_at,
     )
     await sessions.to_blast(tx, session.id, round_number=number, round_ends_at=ends_at)
-    invited = await pairing.invite(tx, session.id, freedom(runtime.config), round_number=number, answer_by=ends_at)
-    await announce.chat_requests(tx, session.id, invited)
+    blast = attrs.evolve(session, targeted_mitra_id=None, round_number=number, round_ends_at=ends_at)
+    await search.ask_more(tx, blast, freedom(runtime.config))
     announce.deadline(tx, ends_at)
 
 

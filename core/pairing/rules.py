@@ -53,6 +53,11 @@ class SessionNotSearching(DomainError):
     message = "There is no search to cancel."
 
 
+# From a search's first new invitation to the message that gives the customer the larger number. Invitations in between are in
+# the same message, so there is at most one in this time.
+REPEAT_AFTER = dt.timedelta(seconds=2)
+
+
 @attrs.frozen(kw_only=True)
 class Tally:
     """How a search stands: distinct mitras ever asked, how many of them said no, and how many requests are open."""

@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+import attrs
+
 from core.base import ids
 from core.base.freedom import Freedom
 from core.pairing import rules
@@ -14,15 +16,24 @@ MAY_BE_ASKED = """NOT EXISTS (SELECT 1 FROM chat_request_notifications n
       WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
 ELIGIBLE = f"""FROM free_mitras($2, $3, $4, $5) f
   WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6)) AND {MAY_BE_ASKED.format(session="$1")}"""
+# Counts the requests of a session. A session without requests may be joined to a row of nulls.
 TALLY = """count(DISTINCT mitra_id)::int AS asked,
   count(DISTINCT mitra_id) FILTER (WHERE response = 'REJECTED')::int AS rejected,
   count(*) FILTER (WHERE response IS NULL AND mitra_id IS NOT NULL)::int AS open"""
 
 
 async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:
-    """Whether somebody is free who could be asked (again)."""
+    """Whether a mitra is free who could be asked (again)."""
     args = (session_id, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, None)
     return bool(await reader.fetchval(f"SELECT 1 {ELIGIBLE} LIMIT 1", *args))
+
+
+@attrs.frozen(kw_only=True)
+class Invited:
+    """The mitras who were asked now, and whether any of them had not been asked for this session before."""
+
+    mitra_ids: list[str]
+    any_new: bool
 
 
 async def invite(
@@ -33,14 +44,15 @@ async def invite(
     round_number: int,
     answer_by: dt.datetime,
     only: list[str] | None = None,
-) -> list[str]:
-    """Ask every eligible mitra (of `only`, if given); return whom. The session is locked by the caller."""
+) -> Invited:
+    """Ask every eligible mitra (of `only`, if given). The session is locked by the caller."""
     rows = await tx.fetch(
-        f"SELECT f.mitra_id, f.active_session_count {ELIGIBLE}",
+        f"""SELECT f.mitra_id, f.active_session_count, NOT EXISTS (SELECT 1 FROM chat_request_notifications n
+              WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id) AS is_new {ELIGIBLE}""",
         session_id, tx.now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
     )  # fmt: skip
     if not rows:
-        return []
+        return Invited(mitra_ids=[], any_new=False)
     asked = await tx.fetch(
         """INSERT INTO chat_request_notifications (id, session_id, mitra_id, round_number, notified_at, answer_by, active_session_count)
            SELECT i.id, $2, i.mitra_id, $5, $6, $7, i.load FROM unnest($1::uuid[], $3::uuid[], $4::int[]) AS i(id, mitra_id, load)
@@ -48,11 +60,21 @@ async def invite(
         [ids.new_id() for _ in rows], session_id, [row["mitra_id"] for row in rows],
         [row["active_session_count"] for row in rows], round_number, tx.now, answer_by,
     )  # fmt: skip
-    return [str(row["mitra_id"]) for row in asked]
+    return Invited(mitra_ids=[str(row["mitra_id"]) for row in asked], any_new=any(row["is_new"] for row in rows))
+
+
+async def asked_for(reader: Reader, session_ids: list[str]) -> dict[str, int]:
+    """Count the distinct mitras that each of these sessions has asked."""
+    rows = await reader.fetch(
+        """SELECT session_id::text, count(DISTINCT mitra_id)::int AS asked FROM chat_request_notifications
+           WHERE session_id = ANY($1) GROUP BY session_id""",
+        session_ids,
+    )  # fmt: skip
+    return {row["session_id"]: row["asked"] for row in rows}
 
 
 async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple[bool, str | None]:
-    """Return (was she ever asked, her newest response; None while it is open)."""
+    """Return (whether the mitra was ever asked, their newest response: None while it is open)."""
     row = await reader.fetchrow(
         """SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2
            ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC LIMIT 1""",
@@ -137,7 +159,7 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
 
 
 async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
-    """Running blasts for which somebody is free and not yet asked."""
+    """Return running blasts with a free mitra who may be asked."""
     rows = await reader.fetch(
         # The free mitras are read once, not for each search.
         f"""WITH free AS MATERIALIZED (

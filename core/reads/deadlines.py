@@ -12,6 +12,7 @@ NEXT = f"""SELECT
       AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending')))
       AS grace,
     (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
+    (SELECT min(asked_repeat_at) FROM chat_sessions WHERE status = 'searching' AND asked_repeat_at IS NOT NULL) AS repeat,
     (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
     (SELECT min(poll_at) FROM payment_requests WHERE status = 'pending' AND poll_at IS NOT NULL) AS poll,
     longest_silence_since($1) AS silence,
@@ -25,7 +26,11 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     """
     row = await runtime.db.fetchrow(NEXT, runtime.now())
     await runtime.follow_config(row["config_version"])
-    found = {kind: row[kind] for kind in ("warning", "expiry", "grace", "round", "extension") if row[kind] is not None}
+    found = {
+        kind: row[kind]
+        for kind in ("warning", "expiry", "grace", "round", "repeat", "extension")
+        if row[kind] is not None
+    }
     if row["poll"] is not None and runtime.gateway is not None:
         found["invoice_poll"] = row["poll"]
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):

@@ -137,6 +137,28 @@ async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
     )
 
 
+async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
+    """Plan to repeat to the customer how many mitras a search has asked, unless that is planned already."""
+    await tx.execute(
+        "UPDATE chat_sessions SET asked_repeat_at = $2 WHERE id = $1 AND status = 'searching' AND asked_repeat_at IS NULL",
+        session_id, at,
+    )  # fmt: skip
+
+
+async def take_repeats(tx: Tx, *, limit: int) -> list[Session]:
+    """Take the searches whose number of asked mitras is due to be repeated to the customer, each once."""
+    return many(
+        Session,
+        await tx.fetch(
+            f"""UPDATE chat_sessions SET asked_repeat_at = NULL WHERE status = 'searching' AND id = ANY (ARRAY(
+                  SELECT id FROM chat_sessions WHERE status = 'searching' AND asked_repeat_at <= $1
+                  ORDER BY asked_repeat_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
+                RETURNING {COLUMNS}""",
+            tx.now, limit,
+        ),
+    )  # fmt: skip
+
+
 async def lock_quiet_rounds(tx: Tx, *, now: dt.datetime, limit: int) -> dict[str, dt.datetime]:
     """Lock running blasts whose round is over and who have no open request -> when the search ends.
 

@@ -30,11 +30,13 @@ class ChatSession(Table, tablename="chat_sessions"):
     extended_minutes = columns.number(default=0)
     topic_sensitivity = columns.string(16, default="regular")
     topics = columns.texts()
-    # The search: whom it asks, and its two deadlines.
+    # The search: the mitra it asks, and its two deadlines.
     targeted_mitra_id = columns.reference("Mitra", null=True)
     round_number = columns.number(default=0)
     round_ends_at = columns.moment()
     search_ends_at = columns.moment()
+    # When the number of asked mitras is repeated to the customer; null when it has not grown.
+    asked_repeat_at = columns.moment()
     # When the 180 s warning is due for this expires_at; null when there is none or it is given.
     warn_at = columns.moment()
     # When `expired` or `closing` is completed by itself.

@@ -112,10 +112,11 @@ async def pairing_status(
     session_id: str | None,
     status: str,
     topic_sensitivity: str = "regular",
+    asked: int | None = None,
     cause_tag: str | None = None,
     mitra: Person | None = None,
 ) -> None:
-    """Tell the customer how the search stands: searching, paired, failed or cancelled."""
+    """Tell the customer how the search stands: searching (with the number of mitras asked), paired, failed or cancelled."""
     frame: dict[str, Any] = {
         "type": "pairing_status",
         "payment_request_id": payment_request_id,
@@ -123,11 +124,36 @@ async def pairing_status(
         "status": status,
         "topic_sensitivity": topic_sensitivity,
     }
+    if asked is not None:
+        frame["asked"] = asked
     if cause_tag is not None:
         frame["cause_tag"] = cause_tag
     if mitra is not None:
         frame["mitra"] = mitra
     await deliveries.add(tx, [_notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
+
+
+def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.datetime) -> list[Passing]:
+    """Return the `pairing_status` that gives a customer a larger number of mitras: without `event_id`, and not stored."""
+    return [
+        Passing(
+            recipient_id=search.customer_id,
+            path="pairing",
+            search_id=search.id,
+            frame=msgspec.json.encode(
+                {
+                    "type": "pairing_status",
+                    "payment_request_id": search.payment_request_id,
+                    "session_id": search.id,
+                    "status": search.status,
+                    "topic_sensitivity": search.topic_sensitivity,
+                    "asked": asked[search.id],
+                    "server_time": at,
+                }
+            ),
+        )
+        for search in searches
+    ]
 
 
 async def payment_updated(tx: Tx, payments: list[PaymentRequest]) -> None:

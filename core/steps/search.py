@@ -1,6 +1,7 @@
 """How a search begins, and how it ends without a mitra: one place for every cause (contract 5)."""
 
 from core.base import ids
+from core.base.freedom import Freedom
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
@@ -44,15 +45,29 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     """
     session = _session(runtime, tx, payment)
     await sessions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
+    limits = freedom(runtime.config)
+    if not await _target_is_free(tx, session, limits):
+        await _announce_search(tx, session, asked=0)
+        await give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
+        return session
+    assert session.round_ends_at is not None
+    only = None if session.targeted_mitra_id is None else [session.targeted_mitra_id]
+    invited = await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at, only=only)
+    await _announce_search(tx, session, asked=len(invited.mitra_ids))
+    await announce.chat_requests(tx, session.id, invited.mitra_ids)
+    announce.deadline(tx, session.round_ends_at)
+    return session
+
+
+async def _announce_search(tx: Tx, session: Session, *, asked: int) -> None:
     await announce.pairing_status(
         tx,
         customer_id=session.customer_id,
-        payment_request_id=payment.id,
+        payment_request_id=session.payment_request_id,
         session_id=session.id,
         status="searching",
+        asked=asked,
     )
-    await _ask(runtime, tx, session)
-    return session
 
 
 def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
@@ -87,21 +102,34 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     )
 
 
-async def _ask(runtime: Runtime, tx: Tx, session: Session) -> None:
-    limits = freedom(runtime.config)
-    only: list[str] | None = None
-    if session.targeted_mitra_id is not None:
-        only = [session.targeted_mitra_id]
-        presence = await mitras.presence(tx, session.targeted_mitra_id, now=tx.now)
-        try:
-            mitra_rules.may_take(presence, limits, now=tx.now)
-        except (mitra_rules.MitraOffline, mitra_rules.MitraAtCapacity):
-            await give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
-            return
+async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
+    """Whether the mitra of a targeted search can take it; True for a blast."""
+    if session.targeted_mitra_id is None:
+        return True
+    presence = await mitras.presence(tx, session.targeted_mitra_id, now=tx.now)
+    try:
+        mitra_rules.may_take(presence, limits, now=tx.now)
+    except (mitra_rules.MitraOffline, mitra_rules.MitraAtCapacity):
+        return False
+    return True
+
+
+async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str] | None = None) -> list[str]:
+    """Ask every eligible mitra (of `only`, if given) in a running search; return the mitras asked.
+
+    The session is locked by the caller, and has the number and the end of its present round. The customer gets the larger
+    number of mitras some seconds later.
+    """
     assert session.round_ends_at is not None
-    asked = await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at, only=only)
-    await announce.chat_requests(tx, session.id, asked)
-    announce.deadline(tx, session.round_ends_at)
+    invited = await pairing.invite(
+        tx, session.id, limits, round_number=session.round_number, answer_by=session.round_ends_at, only=only
+    )
+    await announce.chat_requests(tx, session.id, invited.mitra_ids)
+    if invited.any_new:
+        repeat_at = tx.now + rules.REPEAT_AFTER
+        await sessions.plan_repeat(tx, session.id, at=repeat_at)
+        announce.deadline(tx, repeat_at)
+    return invited.mitra_ids
 
 
 async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:

@@ -1,11 +1,18 @@
 """Running searches as the jobs process finds them: many at once, and one among them that fails."""
 
+import asyncio
 import contextlib
+import re
+import socket
 from collections.abc import AsyncIterator
 
-from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_start
+from core.base.actor import Actor
+from core.events.notices import Envelope
+from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, pairing_start
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
+from realtime.connection import Connection
+from realtime.hub import Hub
 from tests.flows.conftest import Stage
 
 ROUND_OVER = "UPDATE chat_sessions SET round_ends_at = $1 WHERE status = 'searching'"
@@ -14,9 +21,9 @@ BROKEN = """CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
 MANY = pairing_advance.BATCH + 30
 
 
-async def a_search(stage: Stage) -> Session:
+async def a_search(stage: Stage, customer: Actor | None = None) -> Session:
     """A customer's running blast."""
-    request_id = await stage.paid(await stage.customer())
+    request_id = await stage.paid(customer or await stage.customer())
     await pairing_start.start(stage.runtime, payment_request_id=request_id)
     return await stage.session_of(request_id)
 
@@ -128,5 +135,83 @@ def test_round_of_a_search_with_a_free_mitra_asks_them_and_is_not_idle(quiet: St
         assert await pairing_advance.end_rounds(runtime) == 1
         assert await invited(quiet) == {search.id}
         assert (await now(quiet, search)).round_number == 2
+
+    quiet.run(play())
+
+
+@contextlib.asynccontextmanager
+async def connected(hub: Hub, actor: Actor) -> AsyncIterator[socket.socket]:
+    """The other end of a user's pairing socket."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
+    connection = Connection(hub, transport, "pairing", "203.0.113.1")
+    connection.actor, connection.ready = actor, True
+    hub.register(connection)
+    try:
+        yield theirs
+    finally:
+        hub.unregister(connection)
+        transport.abort()
+        theirs.close()
+
+
+async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
+    """What the phone was sent since it was last asked: each status, and whether it is an event."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with contextlib.suppress(BlockingIOError):
+        sent = phone.recv(1 << 16).decode(errors="replace")
+        return [
+            (status + (asked or ""), "event_id" in frame)
+            for frame in re.findall(r"\{.*?server_time[^}]*\}", sent)
+            for status, asked in re.findall(r'"status":"(\w+)".*?(?:"asked":(\d+)|$)', frame)
+        ]
+    return []
+
+
+def test_repeat_of_a_search_that_ended_on_the_way_is_dropped(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, hub = quiet.runtime, Hub(quiet.runtime)
+        customer = await quiet.customer()
+        runtime.local = hub.local
+        try:
+            async with connected(hub, customer) as phone:
+                search = await a_search(quiet, customer)
+                assert await statuses(phone) == [("searching0", True)]
+                for number in (1, 2):
+                    await mitra_status.go_online(runtime, await quiet.mitra())
+                    await pairing_advance.invite_free(runtime)
+                    assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
+                    await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
+                    late = list[Envelope]()
+                    runtime.local = late.append
+                    assert await pairing_advance.repeat_asked(runtime) == 1
+                    assert await pairing_advance.repeat_asked(runtime) == 0
+                    runtime.local = hub.local
+                    if number == 2:
+                        assert search.payment_request_id is not None
+                        await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
+                        assert await statuses(phone) == [("cancelled", True)]
+                    for envelope in late:
+                        hub.take(envelope)
+                    assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
+        finally:
+            runtime.local = None
+
+    quiet.run(play())
+
+
+def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(quiet: Stage) -> None:
+    async def play() -> None:
+        runtime, customer = quiet.runtime, await quiet.customer()
+        search = await a_search(quiet, customer)
+        await mitra_status.go_online(runtime, await quiet.mitra())
+        await pairing_advance.invite_free(runtime)
+        assert search.payment_request_id is not None
+        await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
+        await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
+        assert await pairing_advance.repeat_asked(runtime) == 0
 
     quiet.run(play())

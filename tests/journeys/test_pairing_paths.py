@@ -89,7 +89,7 @@ async def test_mitra_who_comes_online_in_a_later_round_of_an_idle_search_is_aske
         customer, no, mitra = await world.customer(), await world.mitra("Bima"), await world.mitra(online=False)
         payment = await world.paid(customer)
         await asked(world, no, payment)
-        await no.post("/api/mitra/status/offline")  # nobody is left, and not every mitra asked has rejected
+        await no.post("/api/mitra/status/offline")  # no mitra is left, and not every one has rejected
         rounds = "SELECT round_number FROM chat_sessions WHERE id = $1"
         await world.until(lambda: world.stack.sql(rounds, payment["session_id"]), lambda rows: rows[0][0] >= 3)
         await mitra.post("/api/mitra/status/online")

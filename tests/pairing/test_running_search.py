@@ -1,11 +1,22 @@
 """A customer's running search: an app that was killed finds all of it again, over REST and over its socket."""
 
+import asyncio
 import datetime as dt
+import itertools
 from typing import Any
 
 import pytest
 
-from tests.pairing.steps import asked, cancelling, rejecting, responses, session_of
+from tests.pairing.steps import (
+    asked,
+    cancelling,
+    falling_back,
+    friends,
+    rejecting,
+    responses,
+    returning,
+    session_of,
+)
 from tests.stack import World
 from tools.client import Client
 
@@ -80,3 +91,49 @@ async def test_other_states_show_no_search_and_only_an_ended_session_its_grace(w
     for party in (customer, mitra):
         done = await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "daa"})
     assert done["grace_ends_at"] is None
+
+
+async def test_number_of_asked_mitras_is_repeated_at_most_every_two_seconds_and_not_after_the_end(world: World) -> None:
+    customer = await world.customer()
+    phone = await customer.open("pairing", ack=False)
+    payment = await world.paid(customer)
+    first = await phone.wait("pairing_status")
+    assert (first["status"], first["asked"], "event_id" in first) == ("searching", 0, True)
+    mitras = [await world.mitra(name, online=False) for name in ("Ayu", "Bima", "Citra", "Eka")]
+    for mitra in mitras:
+        await mitra.post("/api/mitra/status/online")
+        await asked(world, mitra, payment["session_id"])
+        await asyncio.sleep(0.9)
+    repeats = []
+    while not repeats or repeats[-1]["asked"] < len(mitras):
+        repeats.append(await phone.wait("pairing_status"))
+    numbers = [first["asked"], *(frame["asked"] for frame in repeats)]
+    assert numbers == sorted(set(numbers))
+    assert all(set(frame) == set(first) - {"event_id"} for frame in repeats)
+    times = [at(frame["server_time"]) for frame in (first, *repeats)]
+    assert all(after - before >= dt.timedelta(seconds=1.95) for before, after in itertools.pairwise(times))
+    assert len(repeats) >= 2
+    stored = await world.stack.sql("SELECT event FROM deliveries WHERE recipient_id = $1", customer.user["id"])
+    assert [row["event"] for row in stored] == ["pairing_status"]
+    last = await world.mitra("Fitri")
+    await asked(world, last, payment["session_id"])
+    await cancelling(customer, payment)
+    await phone.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
+    with pytest.raises(TimeoutError):
+        await phone.wait("pairing_status", timeout=3)  # the repeat would have been due
+
+
+async def test_targeted_search_has_asked_one_mitra_and_more_as_a_blast(world: World) -> None:
+    customer, mitra = await friends(world)
+    other = await world.mitra("Bima")
+    phone = await customer.open("pairing")
+    payment = await returning(world, customer, mitra)
+
+    def ours(frame: dict[str, Any]) -> bool:
+        return frame["session_id"] == payment["session_id"]
+
+    assert (await phone.wait("pairing_status", where=ours))["asked"] == 1
+    await falling_back(customer, payment)
+    await asked(world, other, payment["session_id"])
+    repeat = await phone.wait("pairing_status", where=ours)
+    assert (repeat["status"], repeat["asked"]) == ("searching", 2)
