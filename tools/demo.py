@@ -251,16 +251,24 @@ class Play:
                 if refused.code != "CLOSURE_EXISTS":  # an answer that was lost: the goodbye itself was not
                     raise
 
-        await leave(self._customer, "Terima kasih, Kak Ayu.")
-        self._stage.say("Dewi", "says goodbye")
-        await leave(self._ayu, "Sama-sama, Dewi. Jaga diri.")
-        self._stage.say("Ayu", "says goodbye")
+        dewis, ayus = "Terima kasih, Kak Ayu.", "Sama-sama, Dewi. Jaga diri."
+        await leave(self._customer, dewis)
+        self._stage.say("Dewi", f"says goodbye: “{dewis}”", "cyan")
+        await leave(self._ayu, ayus)
+        self._stage.say("Ayu", f"says goodbye: “{ayus}”", "cyan")
 
         async def completed() -> bool:
             return (await self._state(session_id))["status"] == "completed"
 
         await self._see("dewi", "session_completed", completed)
         self._stage.say("service", "the session is completed", "green")
+        await self._see("ayu", "session_completed", completed)
+        for name, client, other in (("Dewi", self._customer, "mitra"), ("Ayu", self._ayu, "customer")):
+            shown = self._phones[name.lower()].sessions[session_id]
+            if shown["status"] != "completed":  # the event did not come
+                shown = await again(lambda client=client: client.get(f"/api/shared/chat/sessions/{session_id}"))
+            text = next(closure["message"] for closure in shown["closures"] if closure["user_type"] == other)
+            self._stage.say(name, f"reads on the phone: “{text}”", "magenta")
 
     async def _come_back(self) -> None:
         """The customer wants the same mitra again; she can't; everybody is asked; one has her phone in the pocket."""
