@@ -4,6 +4,7 @@ import attrs
 
 from tests.desk.steps import an_operator
 from tests.stack import World, new_id, payment_call
+from tools.client import Client
 
 
 @attrs.frozen(kw_only=True)
@@ -20,13 +21,28 @@ class Scene:
     tier: str
 
 
+GOODBYES = {"customer": "Terima kasih, Kak Ayu.", "mitra": "Sama-sama, Sari. Jaga diri."}
+
+
+async def ended_with_goodbyes(world: World, customer: Client, mitra: Client) -> str:
+    """A session that the customer has ended early, with both goodbyes; its id."""
+    session_id = await world.session(customer, mitra)
+    path = f"/api/shared/chat/sessions/{session_id}"
+    async with world.setting(early_end_customer_enabled=True):
+        await customer.post(f"{path}/end")
+    for side, party in (("customer", customer), ("mitra", mitra)):
+        await party.post(f"{path}/closure", {"message": GOODBYES[side]})
+    return session_id
+
+
 async def play(world: World) -> Scene:
     """Let it come about, through the public interfaces."""
     root = await world.operator()
     ayu = await world.mitra("Ayu Lestari")
     await world.mitra("Citra Dewi", online=False)
     dewi, budi, sari = await world.customer("Dewi"), await world.customer("Budi"), await world.customer("Sari")
-    running = await world.session(dewi, ayu)
+    await world.session(dewi, ayu)
+    ended = await ended_with_goodbyes(world, sari, ayu)
     left = await world.paid(budi)
     await budi.post("/api/client/chat/cancel", {"payment_request_id": left["payment_request_id"]})
     acted = await world.paid(budi)
@@ -46,7 +62,7 @@ async def play(world: World) -> Scene:
     await an_operator(world, {"failed_pairings": "write", "payments": "read", "activity": "read"})
     calls = (await root.get("/internal/webhook-logs", limit=1))["items"]
     return Scene(
-        failure=mine[left["payment_request_id"]], session=running, payment=left["payment_request_id"],
+        failure=mine[left["payment_request_id"]], session=ended, payment=left["payment_request_id"],
         pending=pending["payment_request_id"], mitra=ayu.user["id"], customer=dewi.user["id"],
         webhook=calls[0]["id"], tier=tier["id"],
     )  # fmt: skip

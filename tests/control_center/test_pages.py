@@ -9,7 +9,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.async_api import Browser, Route, expect
 
 from tests.control_center.browser import DESK, PHONE, Desk, desk
-from tests.control_center.scene import addresses, play
+from tests.control_center.scene import GOODBYES, addresses, play
 from tests.desk.steps import an_operator
 from tests.stack import World
 
@@ -58,6 +58,21 @@ async def test_every_page_has_no_violation_in_any_look(browser: Browser, world: 
             await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
             await no_violations(window, f"{name}, {look}", options)
             await nothing_sticks_out(window, f"{name}, {look}")
+
+
+async def test_session_page_shows_goodbyes_and_the_running_search(window: Desk, world: World) -> None:
+    scene, page = await play(world), window.page
+    await window.open(f"#/sessions/{scene.session}")
+    await window.settled()
+    facts = page.locator(".facts")
+    for side, goodbye in GOODBYES.items():
+        await expect(facts.get_by_text(f"Goodbye, {side.capitalize()}")).to_be_visible()
+        await expect(facts.get_by_text(goodbye)).to_be_visible()
+        await expect(page.locator(".timeline").get_by_text(goodbye)).to_be_visible()
+    searching = await world.paid(await world.customer("Eka"))
+    await window.open(f"#/sessions/{searching['session_id']}")
+    await expect(facts.get_by_text("Mitras asked")).to_be_visible()
+    await expect(facts.get_by_text("Search ends")).to_be_visible()
 
 
 async def test_dialogs_have_no_violation_and_give_the_focus_back(window: Desk, world: World) -> None:

@@ -245,6 +245,8 @@ export const INDONESIAN = {
   Messages: "Pesan",
   "Chat began": "Obrolan dimulai",
   "Time up": "Waktu habis",
+  "Mitras asked": "Mitra yang diminta",
+  "Search ends": "Pencarian berakhir",
   Ended: "Berakhir",
   Mitra: "Mitra",
   chat: "obrolan",

@@ -34,13 +34,11 @@ export const ROWS = {
   "Invoices in an hour for the accounts of an address that never paid; 0: no limit.":
     "Faktur dalam sejam untuk akun-akun satu alamat yang belum pernah membayar; 0: tanpa batas.",
   "A mitra's time to answer a returning customer.": "Waktu mitra menjawab pelanggan yang kembali.",
-  "Length of one round of a blast. Rounds follow each other until the search ends.":
-    "Lama satu putaran pencarian. Putaran berlanjut terus sampai pencarian berakhir.",
+  "One round of a blast; rounds go on until the search ends.": "Satu putaran; berulang sampai pencarian berakhir.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",
-  "How long a search goes on, also while no mitra is eligible.":
-    "Lama pencarian berlangsung, juga selama tidak ada mitra yang bisa diundang.",
+  "How long a search lasts, even with no mitra eligible.": "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
   "Whether a mitra may end a session early.": "Apakah mitra boleh mengakhiri sesi lebih awal.",
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",
   "Apps ask twice before an end.": "Aplikasi bertanya dua kali sebelum mengakhiri.",

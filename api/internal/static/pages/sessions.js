@@ -51,6 +51,7 @@ class SessionsPage extends ListPage {
 }
 
 const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the time" };
+const goodbye = (one) => `${t("Goodbye")}, ${t(one.user_type === "mitra" ? "Mitra" : "Customer")}`;
 
 class SessionPage extends Page {
   get heading() {
@@ -87,9 +88,12 @@ class SessionPage extends Page {
         [t("Price"), rupiah(found.price)],
         [t("Messages"), number(found.last_seq)],
         [t("Made"), time(found.created_at)],
+        found.search && [t("Mitras asked"), number(found.search.asked)],
+        found.search && [t("Search ends"), time(found.search.ends_at)],
         [t("Chat began"), time(found.paired_at)],
         [t("Time up"), time(found.expires_at)],
         [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
+        ...found.closures.map((one) => [goodbye(one), one.message]),
         paid && [t("Payment"), linked("payments", `/payments/${paid}`, paid, "id")],
         [t("Id"), h("span", { class: "id" }, found.id)],
       ]),
