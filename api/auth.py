@@ -6,8 +6,10 @@ from typing import Any
 import attrs
 from litestar import Request
 
+from core.base import languages
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unauthenticated
+from core.base.languages import Language
 from core.operators.rules import PasswordChangeRequired, require
 from core.operators.totp import TotpEnrolmentRequired
 from core.reads import people
@@ -154,7 +156,7 @@ def provide_runtime(request: Request[Any, Any, Any]) -> Runtime:
 
 
 def device_of(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """What the client says of its device (contract 3)."""
+    """Return what the client says of its device (contract 3). `locale` is the language of its pushes."""
 
     def header(name: str, limit: int) -> str | None:
         value = request.headers.get(name)
@@ -164,7 +166,13 @@ def device_of(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "user_agent": header("user-agent", 300),
         "platform": header("x-platform", 40),
         "app_version": header("x-app-version", 40),
+        "locale": locale_of(request),
     }
+
+
+def locale_of(request: Request[Any, Any, Any]) -> Language | None:
+    """Return the language that the device wants its pushes in; None when it names none of ours."""
+    return languages.parse_locale(request.headers.get("x-locale"))
 
 
 def client_ip(request: Request[Any, Any, Any]) -> str:

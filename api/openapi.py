@@ -73,6 +73,7 @@ ERROR: Schema = {
 HEADERS: Schema = {
     "X-Server-Time": {"description": "The service's time.", "schema": {"type": "string", "format": "date-time"}},
     "X-Request-Id": {"description": "The request's id, as in the log.", "schema": {"type": "string"}},
+    "Content-Language": {"description": "The language of the error message.", "schema": {"enum": ["id", "en"]}},
     "Retry-After": {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}},
 }
 PARAMETERS: Schema = {
@@ -81,6 +82,21 @@ PARAMETERS: Schema = {
         "in": "header",
         "description": "Echoed and logged when it fits; else one is made.",
         "schema": {"type": "string", "maxLength": 128},
+    },
+    "Accept-Language": {
+        "name": "Accept-Language",
+        "in": "header",
+        "description": "The languages of error messages, as browsers send them: `id` or `en`, English without one of them.",
+        "schema": {"type": "string"},
+        "example": "id-ID, id;q=0.9, en;q=0.8",
+    },
+    "X-Locale": {
+        "name": "X-Locale",
+        "in": "header",
+        "description": "`id` or `en`: the language of this device's pushes from now on. It is kept with the device; Indonesian"
+        " until one is named. Any other value changes nothing.",
+        "schema": {"type": "string"},
+        "example": "id",
     },
     "Idempotency-Key": {
         "name": "Idempotency-Key",
@@ -201,7 +217,10 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
     if handler.opt.get("idempotent"):
         made.append({"$ref": "#/components/parameters/Idempotency-Key"})
     headers: tuple[str, ...] = handler.opt.get("headers", ())
-    return [*made, *({"$ref": f"#/components/parameters/{name}"} for name in (*headers, "X-Request-Id"))]
+    return [
+        *made,
+        *({"$ref": f"#/components/parameters/{name}"} for name in (*headers, "Accept-Language", "X-Request-Id")),
+    ]
 
 
 def _request_body(signature: Signature, access: Access, schemas: Schemas) -> Schema:
@@ -228,7 +247,9 @@ def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: s
 
 
 def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], media: str) -> Schema:
-    names = [*HEADERS][: 3 if status in WAITS else 2]
+    names = ["X-Server-Time", "X-Request-Id"]
+    names += ["Content-Language"] if refused else []
+    names += ["Retry-After"] if status in WAITS else []
     said = ["No content." if bodies == [] else "The answer."] if bodies is not None else []
     said += [f"`{one.code}`: {one.message}" for one in refused]
     made: Schema = {

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Iterator
 
+from core.base.languages import Language
 from core.pushes.rules import NOT_PUSHED, QUIET, WORDS
 from realtime import asyncapi
 from realtime.server_frames import FRAMES, ServerFrame
@@ -31,9 +32,10 @@ def events() -> Iterator[tuple[str, type[ServerFrame], list[str]]]:
 def _push(event: str) -> str:
     if event in NOT_PUSHED:
         return f"None. {NOT_PUSHED[event]}"
-    action, title, body = WORDS[event]
+    words = WORDS[event]
     silent = [f"Not with `{field}: {value}`. {why}" for (name, field, value), why in QUIET.items() if name == event]
-    return "<br>".join([f"`{action.value}`: “{title}. {body}”", *silent])
+    said = [f"“{words.title.said_in(language)}. {words.body.said_in(language)}”" for language in Language]
+    return "<br>".join([f"`{words.action.value}`: {' / '.join(said)}", *silent])
 
 
 def page() -> str:

@@ -1,10 +1,12 @@
 """The caller's devices and their push tokens (contract 3)."""
 
+from typing import Any
+
 import attrs
 from attrs import validators
-from litestar import delete, get, put
+from litestar import Request, delete, get, put
 
-from api.auth import parties
+from api.auth import locale_of, parties
 from api.bodies import Body, path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
@@ -39,10 +41,20 @@ async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) ->
     return device
 
 
-@put("/api/shared/push-token", status_code=204, dto=Body[PushTokenBody], return_dto=None, **parties())
-async def set_push_token(data: PushTokenBody, runtime: Runtime, actor: Actor) -> None:
-    """Register this device for pushes; nobody else's device keeps the token."""
-    await login_tokens.set_push_token(runtime, actor, push_token=data.push_token)
+@put(
+    "/api/shared/push-token",
+    status_code=204,
+    dto=Body[PushTokenBody],
+    return_dto=None,
+    headers=("X-Locale",),
+    **parties(),
+)
+async def set_push_token(data: PushTokenBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> None:
+    """Register this device for pushes; no other device keeps the token.
+
+    `X-Locale` is the language of the pushes from now on.
+    """
+    await login_tokens.set_push_token(runtime, actor, push_token=data.push_token, locale=locale_of(request))
 
 
 ROUTES = [devices, revoke_device, set_push_token]

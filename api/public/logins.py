@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 from litestar import Request, get, post
 
-from api.auth import anyone, client_ip, device_of, optional_actor, parties
+from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, parties
 from api.bodies import Body, Id, optional_text, text
 from api.wire import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
@@ -82,7 +82,7 @@ async def auth_providers(runtime: Runtime) -> Providers:
     return Providers(identity_a=Provider(enabled="a" in configured), identity_b=Provider(enabled="b" in configured))
 
 
-@post("/api/shared/auth/anonymous", status_code=201, **anyone())
+@post("/api/shared/auth/anonymous", status_code=201, headers=("X-Locale",), **anyone())
 async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
     """A new anonymous customer."""
     tokens, customer = await login_anonymous.sign_in_anonymously(
@@ -91,11 +91,22 @@ async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime)
     return customer_tokens(tokens, people.customer_view(customer))
 
 
-@post("/api/shared/auth/refresh", status_code=200, dto=Body[RefreshBody], return_dto=None, **anyone(RefreshInvalid))
+@post(
+    "/api/shared/auth/refresh",
+    status_code=200,
+    dto=Body[RefreshBody],
+    return_dto=None,
+    headers=("X-Locale",),
+    **anyone(RefreshInvalid),
+)
 async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens | MitraTokens:
     """New tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(
-        runtime, refresh_token=data.refresh_token, operators=False, ip_address=client_ip(request)
+        runtime,
+        refresh_token=data.refresh_token,
+        operators=False,
+        locale=locale_of(request),
+        ip_address=client_ip(request),
     )
     if fresh.user_type is UserType.MITRA:
         return mitra_tokens(fresh.tokens, await people.mitra_me(runtime, fresh.user_id))
@@ -131,6 +142,7 @@ async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runti
     status_code=200,
     dto=Body[CodeBody],
     return_dto=None,
+    headers=("X-Locale",),
     **anyone(*VERIFYING, optional=True),
 )
 async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
@@ -146,7 +158,14 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
     return customer_tokens(tokens, people.customer_view(customer))
 
 
-@post("/api/mitra/auth/otp/verify", status_code=200, dto=Body[CodeBody], return_dto=None, **anyone(*VERIFYING))
+@post(
+    "/api/mitra/auth/otp/verify",
+    status_code=200,
+    dto=Body[CodeBody],
+    return_dto=None,
+    headers=("X-Locale",),
+    **anyone(*VERIFYING),
+)
 async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
     """Sign a mitra in by code."""
     tokens, mitra = await login_otp.verify_mitra(
@@ -179,6 +198,7 @@ async def _by_identity(
     status_code=200,
     dto=Body[IdentityBody],
     return_dto=None,
+    headers=("X-Locale",),
     **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
 )
 async def sign_in_by_identity_a(
@@ -193,6 +213,7 @@ async def sign_in_by_identity_a(
     status_code=200,
     dto=Body[IdentityBody],
     return_dto=None,
+    headers=("X-Locale",),
     **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
 )
 async def sign_in_by_identity_b(

@@ -5,6 +5,7 @@ import attrs
 from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, Unauthenticated
+from core.base.languages import Language
 from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.logins import refresh
@@ -26,17 +27,22 @@ class Refreshed:
     user_id: str
 
 
-async def refresh_tokens(runtime: Runtime, *, refresh_token: str, operators: bool, ip_address: str) -> Refreshed:
+async def refresh_tokens(
+    runtime: Runtime, *, refresh_token: str, operators: bool, ip_address: str, locale: Language | None = None
+) -> Refreshed:
     """Rotate a refresh token. A reused one revokes its auth session, which is committed before it is refused.
 
     `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
+    `locale`: the language that the device's pushes have from now on; None: it stays as it is.
     Raises RefreshInvalid, and RateLimited after ten rotations in a minute.
     """
     with failed_sign_ins.noted(runtime, way="refresh", address=ip_address) as attempt:
-        return await _refresh(runtime, refresh_token, attempt, operators=operators)
+        return await _refresh(runtime, refresh_token, attempt, operators=operators, locale=locale)
 
 
-async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, operators: bool) -> Refreshed:
+async def _refresh(
+    runtime: Runtime, refresh_token: str, attempt: Attempt, *, operators: bool, locale: Language | None
+) -> Refreshed:
     keys = runtime.keys.refresh
     auth_session_id = attempt.auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
     reused = False
@@ -81,6 +87,7 @@ async def _refresh(runtime: Runtime, refresh_token: str, attempt: Attempt, *, op
                 generation=refresh.generation_of(following),
                 used=held.used_after_rotation(tx.now, by_newer=verdict is Verdict.NEWER),
                 expires_at=tokens.end_after_rotation(runtime, user_type, ends=found.expires_at, now=tx.now),
+                locale=locale,
             )
         newcomer = user_type is UserType.CUSTOMER and await customers.is_newcomer(tx, found.user_id)
     if reused:
@@ -113,13 +120,13 @@ async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str)
             raise NotFound
 
 
-async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | None) -> None:
-    """Register this device for pushes, or (None) take it off. Nobody else's device keeps the token (contract 3).
+async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | None, locale: Language | None) -> None:
+    """Register this device for pushes in a language, or (None) take it off. No other device keeps the token (contract 3).
 
-    Raises Unauthenticated when the device's auth session has ended meanwhile.
+    `locale` None: the language stays as it is. Raises Unauthenticated when the device's auth session has ended.
     """
     async with runtime.transaction() as tx:
-        owners = await logins.move_push_token(tx, actor.auth_session_id, push_token)
+        owners = await logins.move_push_token(tx, actor.auth_session_id, push_token, locale=locale)
         if owners is None:
             raise Unauthenticated
         for owner in owners:

@@ -7,6 +7,7 @@ import attrs
 
 from core.base import ids
 from core.base.actor import Actor
+from core.base.languages import Language
 from core.logins.identity import Use
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -16,6 +17,7 @@ AUTH_COLUMNS = (
     "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, "
     "refresh_generation, expires_at, revoked_at"
 )
+PUSH_DEFAULT = Language.INDONESIAN  # of a device that has named no language
 
 
 @attrs.frozen(kw_only=True)
@@ -41,14 +43,15 @@ async def create_auth_session(
     user_type: str,
     user_id: str,
     refresh_token_hash: str,
-    device_info: dict[str, Any],
+    device: dict[str, Any],
     expires_at: dt.datetime,
 ) -> None:
-    """Insert a device."""
+    """Insert a device. `device` is what the client says of it; the `locale` in it has a column of its own."""
+    device_info = {name: value for name, value in device.items() if name != "locale"}
     await tx.execute(
-        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at)
-           VALUES ($1, $2, $3, $4, 0, $5, $6, $6, $7)""",
-        auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at,
+        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at, locale)
+           VALUES ($1, $2, $3, $4, 0, $5, $6, $6, $7, $8)""",
+        auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at, device.get("locale"),
     )  # fmt: skip
 
 
@@ -78,18 +81,20 @@ async def rotate(
     generation: int,
     used: dict[str, dt.datetime],
     expires_at: dt.datetime,
+    locale: Language | None,
 ) -> bool:
     """Replace the present refresh token's hash `before` by `after`, which is of this generation.
 
     `presented` is the hash of the token that was rotated; `used` are those that were used within the window before.
+    `locale` None: it stays as it is.
     """
     return bool(
         await tx.execute(
             """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $7, rotated_at = $4, last_used_at = $4,
-                 expires_at = $5, used_tokens = $6, refresh_generation = $8
+                 expires_at = $5, used_tokens = $6, refresh_generation = $8, locale = coalesce($9, locale)
                WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
             auth_session_id, before, after, tx.now, expires_at, {digest: at.isoformat() for digest, at in used.items()},
-            presented, generation,
+            presented, generation, locale,
         )
     )  # fmt: skip
 
@@ -157,9 +162,12 @@ async def has_another(tx: Tx, actor: Actor) -> bool:
     )  # fmt: skip
 
 
-async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) -> list[tuple[str, str]] | None:
-    """Give a living device a push token (None: take it away), and take it from whatever device had it.
+async def move_push_token(
+    tx: Tx, auth_session_id: str, push_token: str | None, *, locale: Language | None
+) -> list[tuple[str, str]] | None:
+    """Give a living device a push token (None: take it away), and take it from any other device that had it.
 
+    `locale` is the language of the device's pushes; None: it stays as it is.
     Returns the users (type, id) whose devices were touched; None when the device's auth session has ended.
     """
     if push_token is not None:  # devices that register one token are served one after the other
@@ -176,24 +184,25 @@ async def move_push_token(tx: Tx, auth_session_id: str, push_token: str | None) 
         auth_session_id, push_token,
     )  # fmt: skip
     await tx.execute(
-        "UPDATE auth_sessions SET push_token = $2, push_token_at = $3 WHERE id = $1",
-        auth_session_id, push_token, None if push_token is None else tx.now,
+        "UPDATE auth_sessions SET push_token = $2, push_token_at = $3, locale = coalesce($4, locale) WHERE id = $1",
+        auth_session_id, push_token, None if push_token is None else tx.now, locale,
     )  # fmt: skip
     return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
 
 
 @attrs.frozen(kw_only=True)
 class PushDevice:
-    """A living device that takes pushes."""
+    """A living device that takes pushes, in its language."""
 
     auth_session_id: str
     push_token: str = attrs.field(repr=False)
+    language: Language
 
 
 async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice]]:
-    """Read the devices of users; those of the account that an anonymous customer signed into are hers too."""
+    """Read the devices of users; those of the account that an anonymous customer signed into are theirs too."""
     rows = await tx.fetch(
-        """SELECT r.id::text AS recipient_id, a.id::text AS auth_session_id, a.push_token
+        """SELECT r.id::text AS recipient_id, a.id::text AS auth_session_id, a.push_token, a.locale
            FROM unnest($1::uuid[]) AS r(id) LEFT JOIN customers c ON c.id = r.id
            JOIN auth_sessions a ON a.user_id IN (r.id, c.account_belongs_to)
            WHERE a.push_token IS NOT NULL AND a.revoked_at IS NULL AND a.expires_at > $2 ORDER BY a.id""",
@@ -201,7 +210,11 @@ async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushD
     )  # fmt: skip
     found: dict[str, list[PushDevice]] = {}
     for row in rows:
-        device = PushDevice(auth_session_id=row["auth_session_id"], push_token=row["push_token"])
+        device = PushDevice(
+            auth_session_id=row["auth_session_id"],
+            push_token=row["push_token"],
+            language=Language(row["locale"] or PUSH_DEFAULT),
+        )
         found.setdefault(row["recipient_id"], []).append(device)
     return found
 

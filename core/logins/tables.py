@@ -23,6 +23,8 @@ class AuthSession(Table, tablename="auth_sessions"):
     device_info = columns.json()
     push_token = columns.string(255, null=True)
     push_token_at = columns.moment()
+    # The language of its pushes: id or en. Null: the client has named none.
+    locale = columns.string(2, null=True)
     created_at = columns.created()
     last_used_at = columns.moment()
     expires_at = columns.moment(null=False)

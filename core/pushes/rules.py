@@ -6,6 +6,8 @@ from typing import Any
 
 import attrs
 
+from core.base.languages import Language, Text
+
 KEEP = dt.timedelta(hours=1)  # real: a push about something without an answer time is of use so long
 
 
@@ -22,28 +24,94 @@ class Action(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
+class Words:
+    """What a push says, and what the app opens."""
+
+    action: Action
+    title: Text
+    body: Text
+
+
+@attrs.frozen(kw_only=True)
 class Content:
-    """What a push carries. `urgent`: somebody waits for an answer. `ttl`: real time."""
+    """What a push carries besides its words. `urgent`: a person waits for an answer. `ttl`: real time."""
 
     data: dict[str, str]
+    words: Words
     urgent: bool
     ttl: dt.timedelta
 
+    def said_in(self, language: Language) -> dict[str, str]:
+        """Return the data with title and body in a language."""
+        return {
+            **self.data,
+            "title": self.words.title.said_in(language),
+            "body": self.words.body.said_in(language),
+        }
 
-# Event -> what to open, and the words for the notification, in the users' language.
-WORDS: dict[str, tuple[Action, str, str]] = {
-    "chat_request": (Action.OPEN_ACCEPT, "Permintaan chat baru", "Ada pelanggan yang menunggu. Terima sekarang?"),
-    "session_started": (Action.OPEN_SESSION, "Sesi dimulai", "Sesi chat Anda sudah dimulai."),
-    "session_expired": (Action.OPEN_SESSION, "Waktu sesi habis", "Perpanjang sesi atau ucapkan salam penutup."),
-    "session_resumed": (Action.OPEN_SESSION, "Sesi diperpanjang", "Sesi chat Anda berlanjut."),
-    "session_closing": (Action.OPEN_CLOSURE, "Sesi berakhir", "Ucapkan salam penutup Anda."),
-    "session_completed": (Action.OPEN_CLOSURE, "Sesi selesai", "Sesi chat Anda telah selesai."),
-    "extension_requested": (Action.OPEN_SESSION, "Permintaan perpanjangan", "Pelanggan ingin memperpanjang sesi."),
-    "extension_resolved": (Action.OPEN_SESSION, "Perpanjangan dijawab", "Lihat jawaban permintaan perpanjangan."),
-    "pairing_status": (Action.OPEN_PAIRING, "Status permintaan chat", "Ada kabar tentang permintaan chat Anda."),
-    "payment_updated": (Action.OPEN_PAYMENT, "Status pembayaran", "Ada kabar tentang pembayaran Anda."),
-    "mitra_status_changed": (Action.OPEN_STATUS, "Anda sedang offline", "Buka aplikasi untuk melihat status Anda."),
-    "message": (Action.OPEN_MESSAGE, "Pesan baru", "Anda menerima pesan baru."),
+
+# Event -> its words.
+WORDS: dict[str, Words] = {
+    "chat_request": Words(
+        action=Action.OPEN_ACCEPT,
+        title=Text(id="Permintaan chat baru", en="New chat request"),
+        body=Text(id="Ada pelanggan yang menunggu. Terima sekarang?", en="A customer is waiting. Accept now?"),
+    ),
+    "session_started": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Sesi dimulai", en="Session started"),
+        body=Text(id="Sesi chat Anda sudah dimulai.", en="Your chat session has started."),
+    ),
+    "session_expired": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Waktu sesi habis", en="Session time is up"),
+        body=Text(id="Perpanjang sesi atau ucapkan salam penutup.", en="Extend the session or say goodbye."),
+    ),
+    "session_resumed": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Sesi diperpanjang", en="Session extended"),
+        body=Text(id="Sesi chat Anda berlanjut.", en="Your chat session continues."),
+    ),
+    "session_closing": Words(
+        action=Action.OPEN_CLOSURE,
+        title=Text(id="Sesi berakhir", en="Session ended"),
+        body=Text(id="Ucapkan salam penutup Anda.", en="Say goodbye now."),
+    ),
+    "session_completed": Words(
+        action=Action.OPEN_CLOSURE,
+        title=Text(id="Sesi selesai", en="Session completed"),
+        body=Text(id="Sesi chat Anda telah selesai.", en="Your chat session is completed."),
+    ),
+    "extension_requested": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Permintaan perpanjangan", en="Extension request"),
+        body=Text(id="Pelanggan ingin memperpanjang sesi.", en="The customer wants to extend the session."),
+    ),
+    "extension_resolved": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Perpanjangan dijawab", en="Extension answered"),
+        body=Text(id="Lihat jawaban permintaan perpanjangan.", en="See the answer to the extension request."),
+    ),
+    "pairing_status": Words(
+        action=Action.OPEN_PAIRING,
+        title=Text(id="Status permintaan chat", en="Chat request status"),
+        body=Text(id="Ada kabar tentang permintaan chat Anda.", en="There is news about your chat request."),
+    ),
+    "payment_updated": Words(
+        action=Action.OPEN_PAYMENT,
+        title=Text(id="Status pembayaran", en="Payment status"),
+        body=Text(id="Ada kabar tentang pembayaran Anda.", en="There is news about your payment."),
+    ),
+    "mitra_status_changed": Words(
+        action=Action.OPEN_STATUS,
+        title=Text(id="Anda sedang offline", en="You are offline"),
+        body=Text(id="Buka aplikasi untuk melihat status Anda.", en="Open the app to see your status."),
+    ),
+    "message": Words(
+        action=Action.OPEN_MESSAGE,
+        title=Text(id="Pesan baru", en="New message"),
+        body=Text(id="Anda menerima pesan baru.", en="You have received a new message."),
+    ),
 }
 
 # Events that are never pushed -> why not. Each event is in WORDS or here; docs/events.md shows both.
@@ -69,8 +137,8 @@ def content_of(
     """
     if event not in WORDS or any(name == event and payload.get(field) == value for name, field, value in QUIET):
         return None
-    action, title, body = WORDS[event]
-    data = {"action": action.value, "event": event, "event_id": event_id, "title": title, "body": body}
+    words = WORDS[event]
+    data = {"action": words.action.value, "event": event, "event_id": event_id}
     if session_id is not None:
         data["session_id"] = session_id
     payment_request_id = payload.get("payment_request", payload).get("payment_request_id")
@@ -82,4 +150,4 @@ def content_of(
     if answer_by is not None:
         left = (dt.datetime.fromisoformat(answer_by) - now) / scale
         ttl = max(dt.timedelta(), min(KEEP, left))
-    return Content(data=data, urgent=answer_by is not None, ttl=ttl)
+    return Content(data=data, words=words, urgent=answer_by is not None, ttl=ttl)

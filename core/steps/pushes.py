@@ -49,7 +49,7 @@ async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
             Planned(
                 auth_session_id=device.auth_session_id,
                 push_token=device.push_token,
-                content=one.content.data,
+                content=one.content.said_in(device.language),
                 urgent=one.content.urgent,
                 ttl=one.content.ttl,
                 is_farewell=farewell,

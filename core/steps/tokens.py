@@ -86,7 +86,7 @@ async def issue(
         user_type=user_type.value,
         user_id=user_id,
         refresh_token_hash=refresh.hash_of(token),
-        device_info=device,
+        device=device,
         expires_at=tx.now + lifetime(runtime, user_type),
     )
     log.info("signed in", user_type=user_type.value, user_id=user_id, auth_session_id=auth_session_id)

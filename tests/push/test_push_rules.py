@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.base.clock import UTC, as_text
+from core.base.languages import Language
 from core.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of
 from realtime.server_frames import FRAMES
 from tests.stack import new_id
@@ -49,7 +50,7 @@ def content(event: str, *, session_id: str | None = None, scale: float = 1, **pa
 
 
 def test_each_event_that_is_pushed_has_its_action():
-    assert {event: words[0].value for event, words in WORDS.items()} == ACTIONS
+    assert {event: words.action.value for event, words in WORDS.items()} == ACTIONS
     assert {action.value for action in Action} == set(ACTIONS.values())
 
 
@@ -84,19 +85,29 @@ def test_a_push_says_where_to_go_and_nothing_private(event: str, with_payment: b
     more = {"payment_request_id": payment_id} if with_payment else {}
     found = content(event, session_id=session_id, **more)
     keys = {"action", "event", "event_id", "title", "body", "session_id"} | set(more)
-    assert set(found.data) == keys
-    assert all(type(value) is str and value for value in found.data.values())
-    assert (found.data["action"], found.data["event"]) == (ACTIONS[event], event)
-    assert found.data["session_id"] == session_id
-    text = json.dumps(found.data)
-    for private in ("rahasia", "628123", "dewi", "Dewi"):
-        assert private not in text
-    assert len(text) < 1_000
+    for language in Language:
+        said = found.said_in(language)
+        assert set(said) == keys
+        assert all(type(value) is str and value for value in said.values())
+        assert (said["action"], said["event"]) == (ACTIONS[event], event)
+        assert said["session_id"] == session_id
+        text = json.dumps(said)
+        for private in ("rahasia", "628123", "dewi", "Dewi"):
+            assert private not in text
+        assert len(text) < 1_000
+
+
+@pytest.mark.parametrize("event", ACTIONS)
+def test_push_of_each_event_has_words_of_its_own_in_both_languages(event: str):
+    words = WORDS[event]
+    texts = [text.said_in(language) for text in (words.title, words.body) for language in Language]
+    assert all(texts)
+    assert len(set(texts)) == 4
 
 
 @pytest.mark.parametrize("event", ACTIONS)
 def test_the_providers_own_words_are_no_keys(event: str):
-    for key in content(event, session_id=new_id()).data:
+    for key in content(event, session_id=new_id()).said_in(Language.ENGLISH):
         assert key not in ("from", "message_type", "notification")
         assert not key.startswith(("google", "gcm"))
 

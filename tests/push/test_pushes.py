@@ -648,3 +648,65 @@ def test_a_process_does_not_start_without_its_credentials_and_says_so_in_one_lin
     assert done.returncode == 1
     (line,) = (done.stdout + done.stderr).strip().splitlines()
     assert "FCM_CREDENTIALS_FILE: expected" in line
+
+
+# -- the language of a device
+
+
+async def in_language(phones: Phones, client: Client, locale: str | None) -> str:
+    """Give a device a push token, with an `X-Locale`; return the token."""
+    token = f"device-{new_id()}"
+    headers = {} if locale is None else {"X-Locale": locale}
+    await client.call("PUT", "/api/shared/push-token", {"push_token": token}, headers=headers)
+    return token
+
+
+async def test_push_to_each_device_is_in_the_language_of_that_device(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    other, _ = await the_other_device(phones, mitra)
+    english, silent = await in_language(phones, mitra, "en"), await in_language(phones, other, None)
+    payment = await a_request(phones)
+    said = {}
+    for token in (english, silent):
+        push = await phones.push(token, "chat_request", session_id=payment["session_id"])
+        assert push["notification"]["title"] == push["data"]["title"]
+        said[token] = push["data"]["title"]
+    assert said == {english: "New chat request", silent: "Permintaan chat baru"}
+
+
+@pytest.mark.parametrize("value", ["fr", "", "id,en", "x" * 5_000])
+async def test_locale_that_is_unknown_changes_nothing(phones: Phones, value: str) -> None:
+    client = await phones.world.customer()
+    token = await in_language(phones, client, "en")
+    body = {"push_token": token}
+    assert await client.call("PUT", "/api/shared/push-token", body, headers={"X-Locale": value}) is None
+    (row,) = await phones.stack.sql("SELECT locale FROM auth_sessions WHERE push_token = $1", token)
+    assert row["locale"] == "en"
+
+
+async def test_locale_of_a_sign_in_and_of_a_refresh_is_kept_with_the_device(phones: Phones) -> None:
+    locale = "SELECT locale FROM auth_sessions WHERE user_id = $1::uuid"
+    client = phones.world.client()
+    client._http.headers["X-Locale"] = "en"
+    await client.sign_in_anonymously("Dewi")
+    assert [row["locale"] for row in await phones.stack.sql(locale, client.user["id"])] == ["en"]
+    del client._http.headers["X-Locale"]
+    await client.refresh()
+    assert [row["locale"] for row in await phones.stack.sql(locale, client.user["id"])] == ["en"]
+    client._http.headers["X-Locale"] = "id"
+    await client.refresh()
+    assert [row["locale"] for row in await phones.stack.sql(locale, client.user["id"])] == ["id"]
+    devices = await client.get("/api/shared/auth/sessions")
+    assert "locale" not in devices["items"][0]["device_info"]
+
+
+async def test_push_that_is_tried_again_keeps_its_language(phones: Phones) -> None:
+    mitra = await phones.world.mitra()
+    token = await in_language(phones, mitra, "en")
+    phones.inbox.answer = lambda _: DOWN
+    await a_request(phones)
+    (first,) = await phones.until_pushed(token, 1)
+    phones.inbox.answer = lambda _: None
+    first, second, *_ = await phones.until_pushed(token, 2)
+    assert first["data"] == second["data"]
+    assert second["data"]["title"] == "New chat request"

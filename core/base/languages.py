@@ -1,0 +1,80 @@
+"""The two languages that people are addressed in, texts in both of them, and how a client asks for one."""
+
+import enum
+from functools import lru_cache
+
+import attrs
+
+MAX_HEADER = 200  # characters of an Accept-Language that are read; a browser sends fewer than a hundred
+
+
+class Language(enum.StrEnum):
+    """A language, by its ISO 639-1 code."""
+
+    INDONESIAN = "id"
+    ENGLISH = "en"
+
+
+DEFAULT = Language.ENGLISH  # of error messages
+# Android names Indonesian by the code that it had until 1989.
+CODES = {"id": Language.INDONESIAN, "in": Language.INDONESIAN, "en": Language.ENGLISH}
+
+
+@attrs.frozen(kw_only=True)
+class Text:
+    """One text in both languages. `str` gives the English one, for logs and the command line."""
+
+    en: str
+    id: str
+
+    def __str__(self) -> str:
+        return self.en
+
+    def said_in(self, language: Language) -> str:
+        """Return the text in a language."""
+        return self.id if language is Language.INDONESIAN else self.en
+
+
+def parse_locale(header: str | None) -> Language | None:
+    """Return the language that an `X-Locale` header names; None for a missing header and any other value."""
+    return None if header is None else _known(header)
+
+
+def preferred(accept_language: str | None) -> Language | None:
+    """Return the language that an `Accept-Language` header prefers (RFC 9110, 12.5.4).
+
+    None when the header is missing or names neither language. A part that can't be read is skipped.
+    """
+    return None if not accept_language else _preferred(accept_language[:MAX_HEADER])
+
+
+@lru_cache(maxsize=1_024)
+def _preferred(header: str) -> Language | None:
+    weights: dict[Language, float] = {}
+    others = 0.0
+    for part in header.split(","):
+        range_, _, parameter = part.partition(";")
+        weight = _weight(parameter)
+        if range_.strip() == "*":
+            others = max(others, weight)
+        elif (language := _known(range_)) is not None:
+            weights[language] = max(weights.get(language, 0.0), weight)
+    for language in (DEFAULT, *Language):
+        weights.setdefault(language, others)
+    best = max(weights, key=weights.__getitem__)  # of equal ones the first in the header
+    return best if weights[best] > 0 else None
+
+
+def _known(tag: str) -> Language | None:
+    return CODES.get(tag.strip().partition("-")[0].lower())
+
+
+def _weight(parameter: str) -> float:
+    """Return a part's quality value: 1 when it has none, 0 when it can't be read."""
+    if not parameter.strip():
+        return 1.0
+    name, _, value = parameter.partition("=")
+    value = value.strip()
+    if name.strip().lower() != "q" or not value.replace(".", "", 1).isdecimal() or not value.isascii():
+        return 0.0
+    return min(1.0, float(value))

@@ -1,0 +1,46 @@
+"""Which language a client asks for: plain calls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.languages import MAX_HEADER, Language, Text, parse_locale, preferred
+
+ID, EN = Language.INDONESIAN, Language.ENGLISH
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        (None, None), ("", None), ("id", ID), ("en", EN), ("id-ID,id;q=0.9,en-US;q=0.8,en;q=0.7", ID),
+        ("en-GB,en;q=0.9,id;q=0.8", EN), ("en;q=0.5, id;q=0.6", ID), ("en;q=0.6,id;q=0.6", EN), ("id;q=0.6,en;q=0.6", ID),
+        ("fr, id;q=0.1", ID), ("fr", None), ("fr, *;q=0.5", EN), ("*", EN), ("id;q=0.5, *", EN), ("en;q=0, *", ID),
+        ("id;q=0", None), ("id;q=0, en;q=0, *", None), ("in-ID", ID), ("ID_id", None), ("Id-Latn-ID", ID), ("idx", None),
+        ("id;q=2", ID), ("id;q=-1", None), ("id;q=abc, en;q=0.1", EN), ("id;level=1", None), (" id ; q = 0.9 ", ID),
+        (",,;;,=,id", ID), ("id;q=٣", None), ("id;q=.5", ID), ("id;q=nan,en;q=0.1", EN),
+    ],
+)  # fmt: skip
+def test_accept_language_gives_the_language_with_the_greatest_weight(header: str | None, language: Language | None):
+    assert preferred(header) is language
+
+
+@given(st.text(alphabet=st.sampled_from("iden-*;q=0.19, "), max_size=60) | st.text(max_size=300))
+def test_accept_language_of_any_form_is_read_without_an_error(header: str):
+    assert preferred(header) in (ID, EN, None)
+
+
+def test_accept_language_is_not_read_beyond_its_greatest_length():
+    assert preferred("fr," * (MAX_HEADER // 3) + "xx,id") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [(None, None), ("id", ID), ("en", EN), ("EN", EN), ("id-ID", ID), (" en ", EN), ("fr", None), ("", None), ("id,en", None)],
+)  # fmt: skip
+def test_locale_other_than_ours_is_none(header: str | None, language: Language | None):
+    assert parse_locale(header) is language
+
+
+def test_text_is_said_in_both_languages_and_logged_in_english():
+    text = Text(en="Wait.", id="Tunggu.")
+    assert (text.said_in(EN), text.said_in(ID), str(text)) == ("Wait.", "Tunggu.", "Wait.")
