@@ -11,9 +11,10 @@ from litestar import Request
 
 from api.auth import Access
 from api.signatures import Signature, signature_of
-from core.base import logs, metrics
+from core.base import http_texts, logs, metrics
 from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
+from core.base.languages import Text
 from core.bus.rate_limit import RateLimited
 from core.operators.rules import PasswordChangeRequired
 from core.operators.totp import TotpEnrolmentRequired, TotpRequired
@@ -43,17 +44,16 @@ class Refusal:
 
     status: int
     code: str
-    message: str = attrs.field(eq=False)
+    message: Text = attrs.field(eq=False)
 
 
-INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message="Something went wrong on our side.")
-BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message="The body is over 64 KiB.")
-MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
-REQUEST_TIMEOUT = Refusal(status=408, code="REQUEST_TIMEOUT", message="The request did not arrive in time.")
-HEADERS_TOO_LARGE = Refusal(
-    status=431, code="HEADERS_TOO_LARGE", message="Send at most 100 header fields and 64 KiB of headers."
-)
-UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message="Send JSON.")
+INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message=http_texts.INTERNAL_ERROR)
+BODY_TOO_LARGE = Refusal(status=413, code="BODY_TOO_LARGE", message=http_texts.BODY_TOO_LARGE)
+MALFORMED = Refusal(status=400, code="MALFORMED", message=http_texts.MALFORMED)
+REQUEST_TIMEOUT = Refusal(status=408, code="REQUEST_TIMEOUT", message=http_texts.REQUEST_TIMEOUT)
+HEADERS_TOO_LARGE = Refusal(status=431, code="HEADERS_TOO_LARGE", message=http_texts.HEADERS_TOO_LARGE)
+METHOD_NOT_ALLOWED = Refusal(status=405, code="METHOD_NOT_ALLOWED", message=http_texts.METHOD_NOT_ALLOWED)
+UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message=http_texts.UNSUPPORTED_MEDIA_TYPE)
 # The gateway and whoever watches the process are never slowed down (contract 2).
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 SIGN_IN = frozenset({"/internal/auth/login", "/internal/auth/totp/verify"})

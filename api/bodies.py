@@ -21,25 +21,29 @@ from cattrs.preconf.json import make_converter
 from litestar.dto import AbstractDTO, DTOConfig
 from litestar.typing import FieldDefinition
 
+from core.base import field_messages
 from core.base.errors import NotFound, ValidationFailed
 from core.base.ids import parse_id
+from core.base.languages import Text
 
 T = TypeVar("T")
 MAX_INT = 2**31 - 1
 MAX_VALUES = 4_096  # in all lists and maps of a body together; the longest one that is taken has about 1,500
 MAX_DEPTH = 64  # of lists and maps in each other: deeper than anything that is taken, far from where recursion ends
 MAX_ITEMS = 1_000  # of a list or map whose field has no bound of its own
+LENGTHS = ("min_length", "max_length")  # of the validators of attrs
 MAX_ERRORS = 20  # bad fields that an answer names; after as many, reading a list or map stops
 
+BadField = dict[str, Any]  # `field`, and `message` as a Text
 
 # A UUID, in its canonical form.
 Id = NewType("Id", str)
 
 
-def _exact(kind: type) -> Any:
+def _exact(kind: type[int] | type[bool]) -> Any:
     def hook(value: Any, _: type) -> Any:
         if type(value) is not kind:
-            raise TypeError(f"must be a {kind.__name__}")
+            raise TypeError(field_messages.INTEGER if kind is int else field_messages.FLAG)
         return value
 
     return hook
@@ -47,16 +51,16 @@ def _exact(kind: type) -> Any:
 
 def _text(value: Any, _: type) -> str:
     if type(value) is not str:
-        raise TypeError("must be a string")
+        raise TypeError(field_messages.STRING)
     if "\0" in value:
-        raise ValueError("has no NUL character")
+        raise ValueError(field_messages.NO_NUL)
     return value
 
 
 def _id(value: Any, _: type) -> Id:
     found = parse_id(value)
     if found is None:
-        raise ValueError("must be a UUID")
+        raise ValueError(field_messages.UUID)
     return Id(found)
 
 
@@ -86,7 +90,7 @@ def _list_factory(target: Any, structurer: Any) -> Any:
 
     def hook(value: Any, _: Any) -> list[Any]:
         if type(value) is not list:
-            raise TypeError("must be a list")
+            raise TypeError(field_messages.LIST)
         _check_size(value, MAX_ITEMS)
         return _read_each(((place, item, kind) for place, item in enumerate(value)), target, read)
 
@@ -99,7 +103,7 @@ def _map_factory(target: Any, structurer: Any) -> Any:
 
     def hook(value: Any, _: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise TypeError("must be a JSON object")
+            raise TypeError(field_messages.OBJECT)
         _check_size(value, MAX_ITEMS)
         _read_each(((name, name, str) for name in value), target, _text)
         items = _read_each(((name, item, kind) for name, item in value.items()), target, read)
@@ -109,9 +113,11 @@ def _map_factory(target: Any, structurer: Any) -> Any:
 
 
 def _check_size(value: "list[Any] | dict[str, Any]", most: int) -> None:
-    """Raise ValueError unless a list or map has at most so many elements."""
+    """Raise ValueError when a list or map has more than `most` elements."""
     if len(value) > most:
-        raise ValueError(f"must have at most {most} {'items' if isinstance(value, list) else 'fields'}")
+        raise ValueError(
+            field_messages.most_items(most) if isinstance(value, list) else field_messages.most_fields(most)
+        )
 
 
 converter.register_structure_hook_factory(lambda t: get_origin(t) is list, _list_factory)
@@ -122,15 +128,16 @@ converter.register_structure_hook(bool, _exact(bool))
 converter.register_structure_hook_func(lambda kind: kind is Id, _id)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException) -> Text:
+    """Return what is wrong with a field; the errors of our own hooks and validators carry it."""
     if isinstance(error, KeyError):
-        return "is required"
-    if isinstance(error, ValueError | TypeError):
-        return str(error.args[0] if error.args else error)[:200]
-    return "is not valid"
+        return field_messages.REQUIRED
+    if error.args and isinstance(error.args[0], Text):
+        return error.args[0]
+    return field_messages.INVALID
 
 
-def _fields(error: BaseException, path: str = "") -> Iterator[dict[str, str]]:
+def _fields(error: BaseException, path: str = "") -> Iterator[BadField]:
     """Name each bad field of a body that could not be structured."""
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         yield from _unknown(error.extra_fields)
@@ -147,54 +154,79 @@ def _fields(error: BaseException, path: str = "") -> Iterator[dict[str, str]]:
         yield {"field": path.removeprefix("."), "message": _reason(error)}
 
 
-def _unknown(names: Iterable[str]) -> list[dict[str, str]]:
-    return [{"field": name, "message": "is unknown"} for name in sorted(names)]
+def _unknown(names: Iterable[str]) -> list[BadField]:
+    return [{"field": name, "message": field_messages.UNKNOWN} for name in sorted(names)]
 
 
-def _out_of_bounds(body: Any) -> Iterator[dict[str, str]]:
+def _out_of_bounds(body: Any) -> Iterator[BadField]:
     for field in attrs.fields(type(body)):
         if field.validator is None:
             continue
+        value = getattr(body, field.name)
         try:
-            field.validator(body, field, getattr(body, field.name))
+            field.validator(body, field, value)
+        except (ValueError, TypeError):
+            yield {"field": field.name, "message": _broken_rule(list(_rules_of(field.validator)), body, field, value)}
+
+
+def _broken_rule(rules: list[Any], body: Any, field: Any, value: Any) -> Text:
+    """Return what the value breaks: the validators of attrs say it in English only."""
+    bounds = {name: getattr(rule, name) for rule in rules for name in LENGTHS if hasattr(rule, name)}
+    bounds |= {rule.compare_op: rule.bound for rule in rules if hasattr(rule, "compare_op")}
+    for rule in rules:
+        try:
+            rule(body, field, value)
         except (ValueError, TypeError) as error:
-            yield {"field": field.name, "message": _reason(error)}
+            match type(rule).__name__:
+                case "_MinLengthValidator" | "_MaxLengthValidator" if isinstance(value, str):
+                    return field_messages.length(*(bounds.get(name) for name in LENGTHS))
+                case "_MaxLengthValidator":
+                    return field_messages.most_items(rule.max_length)
+                case "_NumberValidator":
+                    return field_messages.between(bounds.get(">="), bounds.get("<="))
+                case "_InValidator":
+                    return field_messages.one_of(rule.options)
+            return _reason(error)
+    return field_messages.INVALID
+
+
+def _rules_of(validator: Any) -> Iterator[Any]:
+    """Return the validators that a validator is made of."""
+    match type(validator).__name__:
+        case "_AndValidator":
+            for one in validator._validators:
+                yield from _rules_of(one)
+        case "_OptionalValidator":
+            yield from _rules_of(validator.validator)
+        case _:
+            yield validator
 
 
 @cache
 def _bounds_of(cls: Any) -> Mapping[str, int]:
     """Return the greatest length of each field that has one."""
-    found = {field.name: _longest(field.validator) for field in attrs.fields(cls)}
-    return {name: longest for name, longest in found.items() if longest is not None}
+    return {
+        field.name: rule.max_length
+        for field in attrs.fields(cls)
+        for rule in _rules_of(field.validator)
+        if hasattr(rule, "max_length")
+    }
 
 
-def _longest(validator: Any) -> int | None:
-    match type(validator).__name__:
-        case "_MaxLengthValidator":
-            return validator.max_length
-        case "_OptionalValidator":
-            inner = validator.validator
-            return next(filter(None, map(_longest, inner if isinstance(inner, list | tuple) else [inner])), None)
-        case "_AndValidator":
-            return next(filter(None, map(_longest, validator._validators)), None)
-        case _:
-            return None
-
-
-def _too_long(value: dict[str, Any], cls: Any) -> Iterator[dict[str, str]]:
+def _too_long(value: dict[str, Any], cls: Any) -> Iterator[BadField]:
     """Name the lists and maps that have more elements than their fields take."""
     for name, most in _bounds_of(cls).items():
         if isinstance(found := value.get(name), list | dict):
             try:
                 _check_size(found, most)
             except ValueError as error:
-                yield {"field": name, "message": str(error)}
+                yield {"field": name, "message": _reason(error)}
 
 
 def structure(value: Any, cls: type[T]) -> T:
     """Turn decoded JSON into a body. Raises ValidationFailed that names the bad fields."""
     if not isinstance(value, dict):
-        raise ValidationFailed.of("", "must be a JSON object")
+        raise ValidationFailed.of("", field_messages.OBJECT)
     unknown = value.keys() - {field.name for field in attrs.fields(cls)}
     if len(unknown) > MAX_ERRORS:
         raise ValidationFailed(details={"fields": _unknown(unknown)})
@@ -207,7 +239,7 @@ def structure(value: Any, cls: type[T]) -> T:
     except cattrs.BaseValidationError as error:
         raise ValidationFailed(details={"fields": list(_fields(error))}) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValidationFailed.of("", str(error)[:200]) from error
+        raise ValidationFailed.of("", _reason(error)) from error
     if bad := list(_out_of_bounds(body)):
         raise ValidationFailed(details={"fields": bad})
     return body
@@ -254,7 +286,7 @@ class JsonObject(Body[dict[str, Any]]):
     def decode_builtins(self, value: Any) -> Any:
         """An object, of whatever fields."""
         if not isinstance(value, dict):
-            raise ValidationFailed.of("", "must be a JSON object")
+            raise ValidationFailed.of("", field_messages.OBJECT)
         return value
 
 
@@ -263,7 +295,7 @@ def decode(value: bytes) -> Any:
     try:
         read = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise ValidationFailed.of("", "is not JSON") from error
+        raise ValidationFailed.of("", field_messages.JSON) from error
     measure(read)
     return read
 
@@ -279,9 +311,9 @@ def measure(value: Any) -> None:
         part, depth = waiting.pop()
         left -= len(part)
         if left < 0:
-            raise ValidationFailed.of("", f"must have at most {MAX_VALUES} values")
+            raise ValidationFailed.of("", field_messages.most_values(MAX_VALUES))
         if depth > MAX_DEPTH:
-            raise ValidationFailed.of("", f"must be nested at most {MAX_DEPTH} deep")
+            raise ValidationFailed.of("", field_messages.depth(MAX_DEPTH))
         inner = part.values() if isinstance(part, dict) else part
         waiting += [(item, depth + 1) for item in inner if isinstance(item, list | dict)]
 
@@ -316,7 +348,7 @@ def no_nulls(data: dict[str, Any], *, but: tuple[str, ...] = ()) -> None:
     """In a patch absent means as it is; null means nothing, except where a field may be empty. Raises ValidationFailed."""
     for name, value in data.items():
         if value is None and name not in but:
-            raise ValidationFailed.of(name, "can't be null")
+            raise ValidationFailed.of(name, field_messages.NOT_NULL)
 
 
 def path_id(value: str) -> str:
@@ -333,14 +365,14 @@ def query_id(name: str, value: str | None) -> str | None:
         return None
     found = parse_id(value)
     if found is None:
-        raise ValidationFailed.of(name, "must be a UUID")
+        raise ValidationFailed.of(name, field_messages.UUID)
     return found
 
 
 def query_choice(name: str, value: str | None, options: type[enum.StrEnum]) -> str | None:
     """Return a query's word. Raises ValidationFailed unless it is one of the options."""
     if value is not None and value not in set(options):
-        raise ValidationFailed.of(name, f"is one of {', '.join(options)}")
+        raise ValidationFailed.of(name, field_messages.one_of(options))
     return value
 
 
@@ -352,7 +384,7 @@ def query_time(name: str, value: str | None) -> dt.datetime | None:
         # A "+" that was not escaped arrives as a space.
         at = dt.datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", value))
         if at.tzinfo is None:
-            raise ValidationFailed.of(name, "must have a zone")
+            raise ValidationFailed.of(name, field_messages.TIME)
         return at.astimezone(dt.UTC)
     except (ValueError, OverflowError) as error:
-        raise ValidationFailed.of(name, "must be an ISO 8601 time") from error
+        raise ValidationFailed.of(name, field_messages.TIME) from error

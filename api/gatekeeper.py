@@ -14,9 +14,9 @@ from prometheus_client import Counter
 
 from api import errors
 from api.admission import Admission, Place
-from api.answers import REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
+from api.answers import BODY_TOO_LARGE, INTERNAL_ERROR, REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
-from core.base import ids, logs, metrics
+from core.base import http_texts, ids, logs, metrics
 from core.base.addresses import TrustedProxies
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable
@@ -32,6 +32,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Refused = tuple[MutableMapping[str, Any], bytes]  # the start of an answer, and its body
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logs.get("api")
 
 MAX_BODY = 65_536
 # How much is read of the body of a webhook call with a valid token; MAX_BODY and one byte are kept. Without a valid token
@@ -60,7 +62,7 @@ class TooLarge(DomainError):
     """The body passes the limit."""
 
     kind = Kind.TOO_LARGE
-    code, message = errors.FRAMEWORK[413]
+    code, message = BODY_TOO_LARGE.code, BODY_TOO_LARGE.message
 
 
 class Presented(msgspec.Struct):
@@ -121,13 +123,17 @@ class Gatekeeper:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._finish(message, headers, request_id)
+                self._finish(message, headers, state)
             else:
                 sent += len(message.get("body", b""))
             await send(message)
 
         try:
             await self._handle(scope, receive, answer, headers, claims)
+        except Exception as error:
+            if status:
+                raise  # a part of the answer has been sent
+            await _fail(scope, answer, error)
         finally:
             seconds = monotonic() - started
             self._count(scope, status, seconds)
@@ -155,7 +161,7 @@ class Gatekeeper:
             headers = _headers(scope)
             state["request_id"] = ids.request_id(headers.get("x-request-id", ""))
             start, content = _refusal(scope, error)
-            self._finish(start, headers, state["request_id"])
+            self._finish(start, headers, state)
             seconds = monotonic() - started
             self._count(scope, start["status"], seconds)
             self._log(scope, {}, status=start["status"], ms=round(seconds * 1000, 1), bytes_out=len(content))
@@ -223,9 +229,9 @@ class Gatekeeper:
         if self._cors is None or not _is_preflight(scope, headers):
             return
         if not self._cors.is_origin_allowed(headers["origin"]):
-            raise Forbidden("This origin is not allowed.")
+            raise Forbidden(http_texts.ORIGIN_FORBIDDEN)
         if headers.get("access-control-request-method", "GET") not in self._cors.allow_methods:
-            raise Forbidden("This method is not allowed.")
+            raise Forbidden(http_texts.METHOD_FORBIDDEN)
 
     def _most(self, scope: Scope, headers: dict[str, str]) -> int:
         """Return how many bytes of a body are read."""
@@ -263,18 +269,31 @@ class Gatekeeper:
             return own
         return own + charges_of_address(self._address, _host(scope))
 
-    def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], request_id: str) -> None:
-        """Add the headers that every answer has."""
-        given = {name.lower() for name, _ in message.get("headers", [])}
-        more = [(name, value) for name, value in own_headers(request_id, self._runtime.now()) if name not in given]
+    def _finish(
+        self, message: MutableMapping[str, Any], headers: dict[str, str], state: MutableMapping[str, Any]
+    ) -> None:
+        """Add the headers that every answer has, and the language of an error message."""
+        headers_so_far: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+        given = {name.lower() for name, _ in headers_so_far}
+        more = [
+            (name, value) for name, value in own_headers(state["request_id"], self._runtime.now()) if name not in given
+        ]
+        vary = []
+        if (language := state.get("language")) is not None:
+            more.append((b"content-language", language.value.encode()))
+            vary.append(b"Accept-Language")
         origin = headers.get("origin")
         if origin is not None and self._cors is not None and b"access-control-allow-origin" not in given:
             # A refusal of ours: the framework's own answers carry these already.
             if self._cors.is_origin_allowed(origin):
                 more.append((b"access-control-allow-origin", origin.encode("latin-1")))
                 more.append((b"access-control-expose-headers", ", ".join(self._cors.expose_headers).encode()))
-            more.append((b"vary", b"Origin"))
-        message["headers"] = [*message.get("headers", []), *more]
+            vary.append(b"Origin")
+        if vary:
+            known = [value for name, value in headers_so_far if name.lower() == b"vary"]
+            headers_so_far = [header for header in headers_so_far if header[0].lower() != b"vary"]
+            more.append((b"vary", b", ".join([*known, *vary])))
+        message["headers"] = [*headers_so_far, *more]
 
     def _route(self, scope: Scope) -> str:
         """The route's template. A request that is refused before routing has one when its path is all of it."""
@@ -395,6 +414,17 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+async def _fail(scope: Scope, send: Send, error: Exception) -> None:
+    """Answer an error that the application has not answered: logged once, with its traceback."""
+    request_id = scope["state"]["request_id"]
+    log.error("unexpected", exc_info=error, path=scope["path"], request_id=request_id)
+    language = errors.note(scope, INTERNAL_ERROR.code)
+    content = msgspec.json.encode(errors.body(INTERNAL_ERROR, language, details={"request_id": request_id}))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": INTERNAL_ERROR.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
 async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
     start, content = _refusal(scope, error)
     await send(start)
@@ -402,8 +432,7 @@ async def _refuse(scope: Scope, send: Send, error: DomainError) -> None:
 
 
 def _refusal(scope: Scope, error: DomainError) -> Refused:
-    errors.note(scope, error.code)
-    status, content = errors.raw(error)
+    status, content = errors.raw(error, errors.note(scope, error.code))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
     if error.retry_after_seconds is not None:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))

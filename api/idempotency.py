@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 from litestar import Request
 
+from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.idempotency.rules import MAX_KEY, Once, once
@@ -16,5 +17,5 @@ def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: 
     if key is None:
         return None
     if not 1 <= len(key) <= MAX_KEY:
-        raise ValidationFailed.of("Idempotency-Key", f"has 1 to {MAX_KEY} characters")
+        raise ValidationFailed.of("Idempotency-Key", field_messages.length(1, MAX_KEY))
     return once(user_id=actor.user_id, key=key, operation=operation, body=attrs.asdict(data))

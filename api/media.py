@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException
 from api.auth import Access, guard
 from api.bodies import decode
 from api.signatures import signature_of
+from core.base import field_messages
 from core.base.errors import ValidationFailed
 
 UTF_8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
@@ -40,14 +41,14 @@ async def _check_media(request: Request[Any, Any, Any], handler: Any) -> None:
     """Refuse a body that is not JSON, and fields where none are taken: there a body is absent or `{}`."""
     if not request.scope["state"].get("body_size"):
         if signature_of(handler).body is not None:
-            raise ValidationFailed.of("", "must be a JSON object")
+            raise ValidationFailed.of("", field_messages.OBJECT)
         return
     if not is_json(request.headers.get("content-type", "")):
         raise HTTPException(status_code=415)
     if signature_of(handler).body is None:
         body = decode(await request.body())
         if not isinstance(body, dict):
-            raise ValidationFailed.of("", "must be a JSON object")
+            raise ValidationFailed.of("", field_messages.OBJECT)
         if body:
-            fields = [{"field": name, "message": "is unknown"} for name in sorted(body)]
+            fields = [{"field": name, "message": field_messages.UNKNOWN} for name in sorted(body)]
             raise ValidationFailed(details={"fields": fields})

@@ -14,6 +14,7 @@ from api.auth import Access
 from api.examples import example_of
 from api.schemas import Schema, Schemas, first_line
 from api.signatures import PATH, Signature, signature_of
+from core.base import field_messages, languages
 from core.base.actor import UserType
 
 # Addresses that answer as another one does, for clients of old.
@@ -25,10 +26,15 @@ ABOUT = """{who}
 **Access.** `Authorization: Bearer` with the `access_token` of a sign-in; `expires_in` says for how many seconds it is
 good. The `refresh_token` gives new ones; each is used once, and a retry within 30 s gets the same answer. Another
 listener's tokens are refused. What a sign-in sends as `X-Platform` and `X-App-Version` is shown in the list of devices.
+`X-Locale`, `id` or `en`, is the language of the device's pushes; it is kept from a sign-in, a refresh or the registration
+of the push token until another one is sent.
 
 **Errors.** Every refusal has one body, `Error`, with a stable `code` for programs and a `message` for people. With
 `retry_after_seconds` comes the header `Retry-After`. What belongs to somebody else is 404, as if it did not exist.
 Unknown fields in a body are 422. A body has at most 64 KiB.
+
+`message` and the messages of fields are Indonesian or English, as `Accept-Language` asks, and English without it;
+`Content-Language` says which.
 
 **Lists.** `items`, newest first, and `next_cursor`: send it as `cursor` for the next page; null on the last one.
 `limit` is from 1 to 200, and 50 when left out.
@@ -251,7 +257,7 @@ def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], 
     names += ["Content-Language"] if refused else []
     names += ["Retry-After"] if status in WAITS else []
     said = ["No content." if bodies == [] else "The answer."] if bodies is not None else []
-    said += [f"`{one.code}`: {one.message}" for one in refused]
+    said += [f"`{one.code}`: {one.message.en}" for one in refused]
     made: Schema = {
         "description": " ".join(said),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
@@ -268,10 +274,10 @@ def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], 
 
 def _error_example(refusal: Refusal) -> Schema:
     details = {
-        "VALIDATION_ERROR": {"fields": [{"field": "display_name", "message": "is required"}]},
+        "VALIDATION_ERROR": {"fields": [{"field": "display_name", "message": field_messages.REQUIRED}]},
         "INTERNAL_ERROR": {"request_id": vocabulary.UUID},
         "SESSION_IN_PROGRESS": {"session_id": vocabulary.UUID},
         "OTP_INVALID": {"attempts_remaining": 4},
     }.get(refusal.code)
     seconds = 1 if refusal.status in WAITS else None
-    return errors.body(refusal.code, refusal.message, details=details, retry_after_seconds=seconds)
+    return errors.body(refusal, languages.DEFAULT, details=details, retry_after_seconds=seconds)

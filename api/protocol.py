@@ -331,11 +331,15 @@ class Connection(HttpToolsProtocol):
             metrics.LIMITED.labels(limit).inc()
         metrics.REFUSALS.labels(refusal.code).inc()
         request_id = new_id()
-        content = msgspec.json.encode(errors.body(refusal.code, refusal.message, retry_after_seconds=retry_after_s))
+        # Headers that were read before the refusal; the parser begins with None.
+        language = errors.language_of({"headers": self.headers or ()})
+        content = msgspec.json.encode(errors.body(refusal, language, retry_after_seconds=retry_after_s))
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),
             *own_headers(request_id, self.runtime.now()),
+            (b"content-language", language.value.encode()),
+            (b"vary", b"Accept-Language"),
             (b"connection", b"close"),
         ]
         if retry_after_s is not None:

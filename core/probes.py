@@ -1,17 +1,142 @@
-"""healthz, readyz and metrics for the processes that run aiohttp (contract 1)."""
+"""The listeners that aiohttp serves: healthz, readyz and metrics (contract 1), and the one error body with its headers.
 
+How this works: an answer of the application gets its headers when it is prepared. aiohttp answers some requests before
+there is an application: those that its parser refuses. `HttpConnection` answers these in the same form.
+"""
+
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+import attrs
+import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
-from core.base import ids, metrics
+from core.base import http_texts, ids, languages, logs, metrics
 from core.base.clock import as_text
+from core.base.errors import NotFound
+from core.base.languages import Language, Text
 from core.runtime import Runtime
 
-NO_SUCH = {
-    404: ("NOT_FOUND", "There is no such thing here."),
-    405: ("METHOD_NOT_ALLOWED", "This address does not take that method."),
+log = logs.get("http")
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A request is refused: the answer's status, error code and message."""
+
+    status: int
+    code: str
+    message: Text
+    retry_after_seconds: int | None = None
+
+
+MALFORMED = Refusal(status=400, code="MALFORMED", message=http_texts.MALFORMED)
+HEADERS_TOO_LARGE = Refusal(status=431, code="HEADERS_TOO_LARGE", message=http_texts.LINES_TOO_LONG)
+INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message=http_texts.INTERNAL_ERROR)
+KNOWN = {
+    404: Refusal(status=404, code=NotFound.code, message=NotFound.message),
+    405: Refusal(status=405, code="METHOD_NOT_ALLOWED", message=http_texts.METHOD_NOT_ALLOWED),
 }
+
+
+def language_of(headers: Mapping[str, str]) -> Language:
+    """Return the language of a request's error messages."""
+    return languages.preferred(headers.get("Accept-Language")) or languages.DEFAULT
+
+
+def own_headers(runtime: Runtime, request_id: str) -> dict[str, str]:
+    """Return the headers that every answer has. `request_id` is the client's own, or "" for none."""
+    return {"X-Server-Time": as_text(runtime.now()), "X-Request-Id": ids.request_id(request_id)}
+
+
+def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
+    """Return the one error body, and the headers that come with it."""
+    error: dict[str, Any] = {"code": refusal.code, "message": refusal.message.said_in(language)}
+    headers = {"Content-Language": language.value, "Vary": "Accept-Language"}
+    if refusal.retry_after_seconds is not None:
+        error["retry_after_seconds"] = refusal.retry_after_seconds
+        headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return msgspec.json.encode({"error": error}), headers
+
+
+def refuse(request: web.BaseRequest, refusal: Refusal) -> web.Response:
+    """Return the answer to a request that is refused, in the language that it asks for."""
+    content, headers = body_of(refusal, language_of(request.headers))
+    return web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
+
+
+class HttpConnection(web.RequestHandler):
+    """A connection that answers what aiohttp's parser refuses as the application would."""
+
+    __slots__ = ("_host", "_runtime")
+
+    def __init__(self, manager: web.Server, *, runtime: Runtime, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._runtime = runtime
+        self._host = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; remember the peer's address for the log."""
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        self._host = str(peer[0]) if peer else ""
+
+    def answer_to(self, refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
+        """Count and log a refusal; return the body and the headers that are ours."""
+        metrics.REFUSALS.labels(refusal.code).inc()
+        content, headers = body_of(refusal, language)
+        own = own_headers(self._runtime, "")
+        logs.write_line(
+            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
+             "address": self._host, "request_id": own["X-Request-Id"]},
+            at=self._runtime.clock.real_now(),
+        )  # fmt: skip
+        return content, {**own, **headers}
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what the parser refuses with the one error body, and without a traceback in the log."""
+        if status >= 500:
+            log.error("unexpected", exc_info=exc)
+            if request.writer.output_size > 0:
+                raise ConnectionError("a part of the answer has been sent")
+            refusal = INTERNAL_ERROR
+        elif isinstance(exc, LineTooLong) or "Too many headers" in (message or ""):
+            metrics.LIMITED.labels("http_headers").inc()
+            refusal = HEADERS_TOO_LARGE
+        else:
+            refusal = MALFORMED
+        content, headers = self.answer_to(refusal, language_of(request.headers))
+        answer = web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
+        answer.force_close()
+        return answer
+
+
+class HttpServer(web.Server):
+    """Makes connections of a class; `options` are for its constructor."""
+
+    def __init__(self, made: web.Server, kind: type[HttpConnection], **options: Any) -> None:
+        super().__init__(made.request_handler, request_factory=made.request_factory, **made._kwargs)
+        self._kind = kind
+        self._options = options
+
+    def __call__(self) -> HttpConnection:
+        """Return the protocol of a new connection."""
+        return self._kind(self, loop=self._loop, **self._options, **self._kwargs)
+
+
+class Runner(web.AppRunner):
+    """Runs an application over such connections."""
+
+    def __init__(self, app: web.Application, runtime: Runtime, **options: Any) -> None:
+        super().__init__(app, access_log=None, **options)
+        self._runtime = runtime
+
+    async def _make_server(self) -> web.Server:
+        return HttpServer(await super()._make_server(), HttpConnection, runtime=self._runtime)
 
 
 def add_probes(app: web.Application, runtime: Runtime) -> None:
@@ -22,14 +147,17 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
         try:
             return await handler(request)
         except web.HTTPException as refused:
-            code, message = NO_SUCH.get(refused.status, ("ERROR", "The request can't be answered."))
-            return web.json_response({"error": {"code": code, "message": message}}, status=refused.status)
+            unknown = Refusal(status=refused.status, code="ERROR", message=http_texts.UNANSWERABLE)
+            answer = refuse(request, KNOWN.get(refused.status, unknown))
+            if "Allow" in refused.headers:
+                answer.headers["Allow"] = refused.headers["Allow"]
+            return answer
 
     app.middlewares.append(in_our_words)
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-        response.headers.setdefault("X-Server-Time", as_text(runtime.now()))
-        response.headers.setdefault("X-Request-Id", ids.request_id(request.headers.get("X-Request-Id", "")))
+        for name, value in own_headers(runtime, request.headers.get("X-Request-Id", "")).items():
+            response.headers.setdefault(name, value)
 
     app.on_response_prepare.append(add_headers)
 

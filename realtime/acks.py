@@ -11,7 +11,7 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.flows import delivery
 from core.runtime import Runtime
-from realtime.connection import Connection
+from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import Ack
 
 GATHER_S = 0.01  # from one statement to the next
@@ -36,7 +36,12 @@ class Acks:
     def add(self, connection: Connection, frame: Ack) -> None:
         """Take an acknowledgement."""
         if len(self._waiting) >= MOST:
-            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
+            connection.error(
+                "UNAVAILABLE",
+                SEND_AGAIN,
+                frame.ref,
+                retry_after_seconds=1,
+            )
             return
         self._waiting.append((connection, frame.event_id.lower(), frame.ref))
         self._wake.set()
@@ -59,7 +64,11 @@ class Acks:
             if not isinstance(error, Unavailable):
                 log.exception("acknowledgements could not be written")
             for connection, _, ref in batch:
-                connection.error("UNAVAILABLE", "The service can't answer right now. Try again.", ref)
+                connection.error(
+                    "UNAVAILABLE",
+                    Unavailable.message,
+                    ref,
+                )
             return
         now = monotonic()
         for connection, event_id, _ in batch:

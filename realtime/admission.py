@@ -9,13 +9,13 @@ import re
 import resource
 from collections.abc import Callable
 
-import attrs
 from aiohttp import web
 
-from core.base import metrics
+from core.base import http_texts, metrics
 from core.base.addresses import TrustedProxies, who_has
 from core.base.clock import monotonic, real_sleep
 from core.base.settings import Settings
+from core.probes import Refusal
 from realtime import close_codes
 from realtime.connection import Connection
 
@@ -27,17 +27,7 @@ SPARE_FILES = 100  # for the database, Redis, the probes, and connections that a
 RETRY_S = (1, 10)  # random, so that refused clients do not return together
 
 
-@attrs.frozen(kw_only=True)
-class Refusal:
-    """An upgrade is refused before it: the answer's status, error code and message."""
-
-    status: int
-    code: str
-    message: str
-    retry_after_seconds: int | None = None
-
-
-ORIGIN = Refusal(status=403, code="FORBIDDEN", message="This origin is not allowed.")
+ORIGIN = Refusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
 
 
 class Admission:
@@ -95,7 +85,7 @@ class Admission:
         return Refusal(
             status=503,
             code="UNAVAILABLE",
-            message="The service is busy. Connect again later.",
+            message=http_texts.BUSY,
             retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - it only spreads clients
         )
 

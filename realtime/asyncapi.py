@@ -36,6 +36,14 @@ ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] =
     frames.Ping: (server_frames.Pong,),
     frames.Accept: (server_frames.Accepted,),
 }
+# Of the upgrade request.
+HEADERS = {
+    "type": "object",
+    "properties": {
+        "Accept-Language": {"type": "string", "examples": ["id-ID, id;q=0.9, en;q=0.8"]},
+        "X-Locale": {"type": "string", "examples": ["id", "en"]},
+    },
+}
 REREAD_S = 10  # clients spread their reading after a failover over this time
 SOURCES = re.compile(r"\s*\((?:contract|specification)\b[^)]*\)")
 DESCRIPTION = """\
@@ -56,7 +64,8 @@ frame.
 **Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. After a failover to another server or a restore it is another one, and messages that were acknowledged last may be lost: the sockets close with 1012. A client that sees another epoch than before reads its sessions again by `sync` with `after: 0`, after a random 0 to {reread} s. It drops messages that are not among the answers, and sends those of its own again with their old `client_message_id`.
 
 **Answers.** Every client frame may carry a `ref`; its answer echoes it. A frame that is refused is answered by `error`, \
-and the socket stays. `INVALID_FRAME`: it could not be read; `UNKNOWN_TYPE`: there is no such frame here.
+and the socket stays. `INVALID_FRAME`: it could not be read; `UNKNOWN_TYPE`: there is no such frame here. The messages of \
+errors are Indonesian or English, as the upgrade request asks by `Accept-Language`, else by `X-Locale`; else English.
 
 **Change.** Fields, frames and codes are only ever added: ignore what you do not know. What you send is read strictly.
 
@@ -191,7 +200,7 @@ def _channel(path: str) -> dict[str, Any]:
         "description": description,
         "servers": [_ref("servers", "realtime")],
         "messages": messages,
-        "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
+        "bindings": {"ws": {"method": "GET", "headers": HEADERS, "bindingVersion": "0.1.0"}},
     }
 
 

@@ -7,7 +7,7 @@ import msgspec
 from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound
+from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
 from core.events.notices import Envelope, Passing
 from core.flows import pairing_answer
 from core.messages.rules import TooFast
@@ -96,7 +96,11 @@ class Commands:
         except DomainError as error:
             self._refuse(connection, frame, error)
         except AWAY:
-            connection.error("UNAVAILABLE", "The service can't answer right now. Try again.", frame.ref)
+            connection.error(
+                "UNAVAILABLE",
+                Unavailable.message,
+                frame.ref,
+            )
 
     async def _hear(self, actor: Actor, frame: Any) -> None:
         """Any frame of a mitra says that she is here. Raises MitraOffline for her heartbeat alone."""
@@ -106,10 +110,12 @@ class Commands:
             raise MitraOffline
 
     def _refuse(self, connection: Connection, frame: Any, error: DomainError) -> None:
-        more: dict[str, Any] = {} if error.details is None else {"details": error.details}
+        more: dict[str, Any] = {}
+        if error.details is not None:
+            more["details"] = error.details_in(connection.language)
         if error.retry_after_seconds is not None:
             more["retry_after_seconds"] = error.retry_after_seconds
-        connection.error(error.code, str(error), frame.ref, **more)
+        connection.error(error.code, error.text, frame.ref, **more)
 
     async def _chat(self, connection: Connection, frame: Any) -> None:
         feed = await self._hub.feed_of(connection, frame.session_id.lower())

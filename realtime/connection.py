@@ -13,6 +13,7 @@ import msgspec
 from core.base import ids, metrics
 from core.base.actor import Actor
 from core.base.clock import monotonic
+from core.base.languages import DEFAULT, Language, Text
 from realtime import close_codes
 from realtime.budgets import Budget
 from realtime.message_rate import RefusedMessages
@@ -22,6 +23,8 @@ MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
 CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
 
+SEND_AGAIN = Text(en="The service is busy. Send it again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
+
 encode = msgspec.json.encode
 
 
@@ -29,16 +32,19 @@ class Connection:
     """A socket and who is at its other end."""
 
     __slots__ = (
-        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id",
+        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id", "language",
         "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
-    def __init__(self, hub: Any, transport: asyncio.Transport, path: str, address: str) -> None:
+    def __init__(
+        self, hub: Any, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
+    ) -> None:
         self.id = ids.new_id()
         self.hub = hub
         self.transport = transport
         self.path = path
         self.address = address  # of the client, as limits count it
+        self.language = language  # of error messages
         self.budget: Budget | None = None  # from the authentication on
         self.refused_messages: dict[str, RefusedMessages] = {}  # by session; empty unless the user sends too fast
         self.refused_with: int | None = None  # the close code, when the service has cut the client off
@@ -83,9 +89,9 @@ class Connection:
             frame["ref"] = ref
         self.put(encode(frame))
 
-    def error(self, code: str, message: str, ref: str | None = None, **more: Any) -> None:
-        """Send an error that does not close."""
-        self.answer("error", ref, code=code, message=message, **more)
+    def error(self, code: str, message: Text, ref: str | None = None, **more: Any) -> None:
+        """Send an error that does not close, in the client's language."""
+        self.answer("error", ref, code=code, message=message.said_in(self.language), **more)
 
     def flush(self) -> None:
         """Write what is put; cut a reader off who is too far behind."""

@@ -201,5 +201,10 @@ SERVER: tuple[server.ServerFrame, ...] = (
     server.Accepted(session=STARTED, server_time=AT, ref="5"),
     server.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
     server.Pong(server_time=AT, ref="4"),
-    server.Error(code="SESSION_NOT_ACTIVE", message="The message is not stored.", server_time=AT, ref="2"),
+    server.Error(
+        code="SESSION_NOT_ACTIVE",
+        message="The message is not stored.",
+        server_time=AT,
+        ref="2",
+    ),
 )

@@ -4,7 +4,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from core.base import field_messages
+from core.base.languages import Text
+
 MAX_SEQ = 2**31 - 1
+MAX_NAME = 100  # characters of a field's name in an error message
 # The end is a look-ahead, because "$" lets a newline pass behind it.
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
 Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
@@ -109,8 +113,9 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 class Unreadable(Exception):
     """A frame that is none: with the code and, if it could be seen, the frame's own ref."""
 
-    def __init__(self, code: str, message: str, ref: str | None) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, text: Text, ref: str | None) -> None:
+        super().__init__(text.en)
+        self.text = text
         self.code = code
         self.ref = ref
 
@@ -127,7 +132,9 @@ def read(path: str, data: bytes) -> Any:
         try:
             data.decode()
         except UnicodeDecodeError:
-            raise NotText("INVALID_FRAME", "The frame is not UTF-8.", None) from error
+            raise NotText(
+                "INVALID_FRAME", Text(en="The frame is not UTF-8.", id="Frame ini bukan UTF-8."), None
+            ) from error
         raise _explain(path, data, error) from error
 
 
@@ -135,13 +142,22 @@ def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return Unreadable("INVALID_FRAME", "The frame is not JSON.", None)
+        return Unreadable("INVALID_FRAME", Text(en="The frame is not JSON.", id="Frame ini bukan JSON."), None)
     if not isinstance(raw, dict):
-        return Unreadable("INVALID_FRAME", "The frame is not a JSON object.", None)
+        return Unreadable(
+            "INVALID_FRAME", Text(en="The frame is not a JSON object.", id="Frame ini bukan objek JSON."), None
+        )
     ref = raw.get("ref")
     ref = ref if isinstance(ref, str) and len(ref) <= 200 else None
     if not isinstance(raw.get("type"), str):
-        return Unreadable("INVALID_FRAME", "The frame has no type.", ref)
+        return Unreadable("INVALID_FRAME", Text(en="The frame has no type.", id="Frame ini tidak memiliki jenis."), ref)
     if raw["type"] not in TYPES[path]:
-        return Unreadable("UNKNOWN_TYPE", "There is no frame of this type here.", ref)
-    return Unreadable("INVALID_FRAME", str(error)[:200], ref)
+        return Unreadable(
+            "UNKNOWN_TYPE",
+            Text(en="There is no frame of this type here.", id="Tidak ada frame berjenis ini di sini."),
+            ref,
+        )
+    field, rule = field_messages.of_decoder(str(error))
+    name = f" `{field[:MAX_NAME]}`" if field else ""
+    text = Text(en=f"The field{name} {rule.en}.", id=f"Isian{name} {rule.id}.")
+    return Unreadable("INVALID_FRAME", text, ref)

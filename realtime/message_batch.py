@@ -15,10 +15,11 @@ from core.base import ids, logs, metrics
 from core.base.actor import UserType
 from core.base.clock import as_text, real_sleep
 from core.base.errors import Unavailable
+from core.base.languages import Text
 from core.events.notices import Envelope, Passing, StoredMessage
 from core.flows import message_send
 from core.messages.rules import Draft, Mark, Placed, check_message
-from realtime.connection import Connection
+from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
@@ -88,7 +89,12 @@ class MessageBatch:
         if self._queue.add(item):
             self._wake.set()
         else:
-            connection.error("UNAVAILABLE", "The service is busy. Send it again.", frame.ref, retry_after_seconds=1)
+            connection.error(
+                "UNAVAILABLE",
+                SEND_AGAIN,
+                frame.ref,
+                retry_after_seconds=1,
+            )
 
     def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
         """Hand in a mark; what is read has been delivered. One absurd mark must not block later ones."""
@@ -189,7 +195,13 @@ class MessageBatch:
             self._queue.mark(feed, moved, self._loop.time())
         for item in batch.items:
             item.connection.error(
-                code, "The message may not be stored. Send it again.", item.ref, retry_after_seconds=1
+                code,
+                Text(
+                    en="The message may not be stored. Send it again.",
+                    id="Pesan ini mungkin belum tersimpan. Silakan kirim lagi.",
+                ),
+                item.ref,
+                retry_after_seconds=1,
             )
 
     def _announce(self, items: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
@@ -199,7 +211,7 @@ class MessageBatch:
             connection = item.connection
             if not isinstance(placed, Placed):
                 code = "SESSION_NOT_ACTIVE" if placed else "NOT_FOUND"
-                connection.error(code, "The message is not stored.", item.ref)
+                connection.error(code, Text(en="The message is not stored.", id="Pesan ini tidak tersimpan."), item.ref)
                 continue
             draft = item.draft
             if placed.created_at is not moment:  # a batch has one time, repeated messages have their own

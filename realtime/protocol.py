@@ -10,14 +10,12 @@ import resource
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from aiohttp import web
 from aiohttp.http import WebSocketReader
-from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import StreamReader
 
-from core.base import ids, logs, metrics
-from core.base.clock import as_text
+from core import probes
+from core.base import http_texts, logs, metrics
 from core.base.connections import (
     ALL,
     HEADERS_S,
@@ -30,9 +28,10 @@ from core.base.connections import (
     Connections,
 )
 from core.base.errors import Unavailable
+from core.base.languages import DEFAULT
 from core.bus.rate_limit import RateLimited
+from core.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
 from core.runtime import Runtime
-from realtime.admission import Refusal
 
 # Descriptors for the database, Redis and files. Sockets and connections share the others, and sockets leave some to the probes.
 LAST_FILES = 50
@@ -41,27 +40,19 @@ TOO_MANY = {
     ALL: Refusal(status=503, code=Unavailable.code, message=Unavailable.message, retry_after_seconds=1),
     ONE_ADDRESS: Refusal(status=429, code=RateLimited.code, message=RateLimited.message, retry_after_seconds=1),
 }
-LATE = Refusal(status=408, code="REQUEST_TIMEOUT", message="The request did not arrive in time.")
-TOO_LARGE = Refusal(
-    status=431,
-    code="HEADERS_TOO_LARGE",
-    message="Send at most 100 header fields, 64 KiB of headers, and lines of 8,190 bytes.",
-)
-MALFORMED = Refusal(status=400, code="MALFORMED", message="The request can't be read.")
+LATE = Refusal(status=408, code="REQUEST_TIMEOUT", message=http_texts.REQUEST_TIMEOUT)
 
 log = logs.get("realtime")
 
 
-class HttpConnection(web.RequestHandler):
+class Connection(HttpConnection):
     """One connection of the listener, counted from its beginning until it closes or becomes a WebSocket."""
 
-    __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_host", "_refused", "_runtime", "_unread")
+    __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_refused", "_unread")
 
     def __init__(self, manager: web.Server, *, runtime: Runtime, counts: Connections, **options: Any) -> None:
-        super().__init__(manager, **options)
-        self._runtime = runtime
+        super().__init__(manager, runtime=runtime, **options)
         self._counts = counts
-        self._host = ""
         self._counted = self._refused = False
         self._head_size = 0  # bytes that came since the last request's headers were complete, without its body
         self._body: StreamReader | None = None  # of the last request
@@ -72,8 +63,6 @@ class HttpConnection(web.RequestHandler):
         """Begin; the first headers are due."""
         super().connection_made(transport)
         assert self.transport is not None
-        peer = transport.get_extra_info("peername")
-        self._host = str(peer[0]) if peer else ""
         self._counted = True
         too_many = self._counts.add(self._host)
         if transport.get_extra_info("socket").fileno() >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - LAST_FILES:
@@ -131,7 +120,7 @@ class HttpConnection(web.RequestHandler):
             return
         if self._head_size > MAX_HEAD:
             metrics.LIMITED.labels("http_headers").inc()
-            self._refuse(TOO_LARGE, transport)
+            self._refuse(HEADERS_TOO_LARGE, transport)
         elif self._due is None and self._head_size and not self._request_in_progress:
             self._due = self._loop.call_later(HEADERS_S, self._headers_are_late, transport)
 
@@ -173,7 +162,7 @@ class HttpConnection(web.RequestHandler):
         """Answer with a refusal, discard what still comes for a moment, and close."""
         self._refused = True
         self._not_due()
-        content, headers = self._answer_to(refusal)
+        content, headers = self.answer_to(refusal, DEFAULT)  # its headers are not known yet
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         transport.write(
             f"HTTP/1.1 {refusal.status} \r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
@@ -183,59 +172,14 @@ class HttpConnection(web.RequestHandler):
         transport.write_eof()
         self._due = self._loop.call_later(LINGER_S, transport.close)
 
-    def _answer_to(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:
-        """Count and log a refusal; return the body and the headers that are ours."""
-        metrics.REFUSALS.labels(refusal.code).inc()
-        error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
-        headers = {"X-Server-Time": as_text(self._runtime.now()), "X-Request-Id": ids.new_id()}
-        if refusal.retry_after_seconds is not None:
-            error["retry_after_seconds"] = refusal.retry_after_seconds
-            headers["Retry-After"] = str(refusal.retry_after_seconds)
-        logs.write_line(
-            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
-             "address": self._host, "request_id": headers["X-Request-Id"]},
-            at=self._runtime.clock.real_now(),
-        )  # fmt: skip
-        return msgspec.json.encode({"error": error}), headers
 
-    def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
-        """Answer what the parser refuses with the one error body, and without a traceback in the log."""
-        if status >= 500:
-            return super().handle_error(request, status, exc, message)
-        large = isinstance(exc, LineTooLong) or "Too many headers" in (message or "")
-        if large:
-            metrics.LIMITED.labels("http_headers").inc()
-        refusal = TOO_LARGE if large else MALFORMED
-        content, headers = self._answer_to(refusal)
-        answer = web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
-        answer.force_close()
-        return answer
-
-
-class HttpServer(web.Server):
-    """Makes an HttpConnection of each connection."""
-
-    def __init__(self, made: web.Server, runtime: Runtime, counts: Connections) -> None:
-        super().__init__(made.request_handler, request_factory=made.request_factory, **made._kwargs)
-        self._runtime = runtime
-        self._counts = counts
-
-    def __call__(self) -> HttpConnection:
-        """Return the protocol of a new connection."""
-        return HttpConnection(self, loop=self._loop, runtime=self._runtime, counts=self._counts, **self._kwargs)
-
-
-class Runner(web.AppRunner):
+class Runner(probes.Runner):
     """Runs an application over such connections."""
 
     def __init__(self, app: web.Application, runtime: Runtime) -> None:
-        super().__init__(
-            app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS
-        )
-        self._runtime = runtime
+        super().__init__(app, runtime, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS)
         self._counts = Connections(runtime.settings)
 
     async def _make_server(self) -> web.Server:
-        return HttpServer(await super()._make_server(), self._runtime, self._counts)
+        made = await web.AppRunner._make_server(self)
+        return HttpServer(made, Connection, runtime=self._runtime, counts=self._counts)

@@ -214,7 +214,9 @@ class Pong(Answer, kw_only=True, tag="pong"):
 
 class Error(Answer, kw_only=True, tag="error"):
     """A frame was refused; the socket stays. The codes are those of the REST interface, and two of the sockets' own:
-    `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait `retry_after_seconds`, then send again in the same order."""
+    `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait `retry_after_seconds`, then send again in the same order.
+
+    The messages are in the language of the upgrade request."""
 
     code: Annotated[str, msgspec.Meta(pattern="^[A-Z][A-Z0-9_]*$")]
     message: str

@@ -8,14 +8,16 @@ from typing import Any
 from aiohttp import EofStream, WSMsgType, web
 from aiohttp.http import WebSocketError
 
-from core.base import logs, metrics
+from core.base import http_texts, languages, logs, metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
+from core.base.languages import Language, Text
 from core.messages.rules import TooFast
+from core.probes import Refusal, own_headers, refuse
 from core.reads import chats, people
 from core.runtime import AWAY
-from realtime import admission, close_codes, frames, wire
+from realtime import close_codes, frames, wire
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
@@ -32,12 +34,17 @@ CLOSED = object()
 # What frames that read the database cost the user; all others cost 1, and more later when they turn out to name what is not theirs.
 SYNC_COST = AUTH_COST = 5
 
-STOPPING = admission.Refusal(
-    status=503, code="UNAVAILABLE", message="The process is stopping. Connect again.", retry_after_seconds=1
-)
-NO_UPGRADE = admission.Refusal(status=400, code="MALFORMED", message="This address speaks WebSocket.")
+STOPPING = Refusal(status=503, code="UNAVAILABLE", message=http_texts.STOPPING, retry_after_seconds=1)
+NO_UPGRADE = Refusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
 
 log = logs.get("socket")
+
+
+def language_of(request: web.Request) -> Language:
+    """Return the language of a socket's error frames: an app that sends no `Accept-Language` has named one by `X-Locale`."""
+    headers = request.headers
+    accepted = languages.preferred(headers.get("Accept-Language"))
+    return accepted or languages.parse_locale(headers.get("X-Locale")) or languages.DEFAULT
 
 
 class Sockets:
@@ -61,11 +68,11 @@ class Sockets:
         accept = wire.accept_key(request)
         refusal = self._refusal_of(request, transport, accept)
         if accept is None or refusal is not None:
-            return self._refused(refusal or NO_UPGRADE, address)
-        connection = Connection(self._hub, transport, self._path, address)
+            return self._refused(request, refusal or NO_UPGRADE, address)
+        connection = Connection(self._hub, transport, self._path, address, language_of(request))
         self._admission.begin(connection)
         overrun = functools.partial(connection.close, close_codes.TOO_FAST)
-        inbox, _parser = wire.upgrade(request, transport, accept, overrun)
+        inbox, _parser = wire.upgrade(request, transport, accept, self._own_headers(request), overrun)
         try:
             if await self._handshake(connection, inbox):
                 await self._read(connection, inbox)
@@ -88,23 +95,22 @@ class Sockets:
             asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
         return wire.Upgraded()
 
-    def _refusal_of(
-        self, request: web.Request, transport: asyncio.Transport, accept: str | None
-    ) -> admission.Refusal | None:
+    def _own_headers(self, request: web.Request) -> dict[str, str]:
+        return own_headers(self._hub.runtime, request.headers.get("X-Request-Id", ""))
+
+    def _refusal_of(self, request: web.Request, transport: asyncio.Transport, accept: str | None) -> Refusal | None:
         if not self.accepting:
             return STOPPING
         if accept is None:
             return NO_UPGRADE
         return self._admission.refusal_of(request, transport.get_extra_info("socket").fileno())
 
-    def _refused(self, refusal: admission.Refusal, address: str) -> web.Response:
+    def _refused(self, request: web.Request, refusal: Refusal, address: str) -> web.Response:
         """Answer an upgrade that is refused."""
         log.info("socket refused", path=self._path, status=refusal.status, address=address)
-        headers = {"Sec-WebSocket-Version": "13"} if refusal is NO_UPGRADE else {}
-        if refusal.retry_after_seconds is not None:
-            headers["Retry-After"] = str(refusal.retry_after_seconds)
-        error = {"error": {"code": refusal.code, "message": refusal.message}}
-        answer = web.json_response(error, status=refusal.status, headers=headers)
+        answer = refuse(request, refusal)
+        if refusal is NO_UPGRADE:
+            answer.headers["Sec-WebSocket-Version"] = "13"
         if refusal.status == 503:  # its file is given back, and the next attempt may come on a lower one
             answer.force_close()
         return answer
@@ -292,7 +298,7 @@ class Sockets:
                 if kind is WSMsgType.PING:
                     connection.pong(message.data)
                 elif kind is WSMsgType.BINARY:
-                    connection.error("INVALID_FRAME", "Frames are text.")
+                    connection.error("INVALID_FRAME", Text(en="Frames are text.", id="Frame harus berupa teks."))
         except Exception:
             log.exception("a frame could not be carried out")
             connection.transport.abort()
@@ -307,7 +313,7 @@ class Sockets:
             if isinstance(error, frames.NotText):
                 connection.close(close_codes.NOT_TEXT)
             elif connection.pay(1, now):
-                connection.error(error.code, str(error), error.ref)
+                connection.error(error.code, error.text, error.ref)
             return None
         kind = type(frame)
         if kind is frames.Sync:

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -25,9 +25,7 @@ NORMAL, PROTOCOL_ERROR = 1000, 1002
 SENDABLE = frozenset({NORMAL, 1001, PROTOCOL_ERROR, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
 OURS, BEYOND = 3000, 5000  # codes for libraries and applications
 PING = b"\x89\x00"
-ANSWER = (
-    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n"
-)
+ANSWER = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: {}\r\n"
 
 
 def text_frame(payload: bytes) -> bytes:
@@ -143,13 +141,18 @@ def accept_key(request: web.Request) -> str | None:
 
 
 def upgrade(
-    request: web.Request, transport: asyncio.Transport, accept: str, overrun: Callable[[], None]
+    request: web.Request,
+    transport: asyncio.Transport,
+    accept: str,
+    headers: Mapping[str, str],
+    overrun: Callable[[], None],
 ) -> tuple[Inbox, Parser]:
-    """Answer the upgrade. From now on the parser hands in frames; keep it as long as the inbox is read.
+    """Answer the upgrade, with these headers besides its own. From now on the parser hands in frames; keep it as long as the inbox is read.
 
     `overrun` is called when too many bytes come that complete no message.
     """
-    transport.write(ANSWER.format(accept).encode())
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    transport.write(f"{ANSWER.format(accept)}{head}\r\n".encode())
     inbox = Inbox(request)
     parser = Parser(inbox, overrun)
     request.protocol.keep_alive(False)

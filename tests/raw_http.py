@@ -36,4 +36,6 @@ def code_of(raw: bytes) -> tuple[int, str]:
     head, _, body = raw.partition(b"\r\n\r\n")
     assert b"x-request-id: " in head.lower()
     assert b"x-server-time: " in head.lower()
+    assert b"content-language: " in head.lower()
+    assert b"vary: accept-language" in head.lower()
     return int(head.split()[1]), json.loads(body)["error"]["code"]

@@ -20,6 +20,7 @@ from rich.table import Table
 from core.base import logs
 from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.ids import parse_id
+from core.base.languages import DEFAULT
 from core.base.process import end_as_by_hand
 from core.base.settings import SettingsError, shown
 from core.flows import setup
@@ -386,7 +387,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return args.run(args)
     except ValidationFailed as error:
-        for field in (error.details or {}).get("fields", []):
+        for field in (error.details_in(DEFAULT) or {}).get("fields", []):
             print(f"sesi: {field['field']} {field['message']}", file=sys.stderr)
         return 1
     except asyncpg.UndefinedTableError:

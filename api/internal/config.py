@@ -7,8 +7,10 @@ from litestar import get, patch, put
 
 from api.auth import operators
 from api.bodies import JsonObject, optional_integer
+from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.base.pages import Items
 from core.config.keys import KEYS
 from core.flows import operator_work
@@ -69,13 +71,17 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
     cadence = runtime.settings.mitra_heartbeat_cadence_seconds
     for name, value in data.items():
         if name not in names:
-            raise ValidationFailed.of(name, "is unknown")
+            raise ValidationFailed.of(name, field_messages.UNKNOWN)
         if name == "require_ping" and not isinstance(value, bool):
-            raise ValidationFailed.of(name, "must be true or false")
+            raise ValidationFailed.of(name, field_messages.FLAG)
         if name == "stale_after_seconds" and not (type(value) is int and cadence <= value <= 3600):
-            message = f"must be a whole number from {cadence} (the heartbeat cadence in seconds) to 3600"
+            rule = Text(
+                en=f"must be a whole number from {cadence} (the heartbeat cadence in seconds) to 3600",
+                id=f"harus berupa bilangan bulat dari {cadence} (jeda heartbeat dalam detik) sampai 3600",
+            )
             raise ValidationFailed(
-                f"stale_after_seconds {message}", details={"fields": [{"field": name, "message": message}]}
+                Text(en=f"{name} {rule.en}", id=f"{name} {rule.id}"),
+                details={"fields": [{"field": name, "message": rule}]},
             )
     await operator_work.set_config(runtime, actor, {names[name]: value for name, value in data.items()})
     return await mitra_ping.fn(runtime)
@@ -103,7 +109,7 @@ async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, 
     if key not in KEYS:
         raise NotFound
     if set(data) != {"value"}:
-        raise ValidationFailed.of("value", "is required, and nothing else")
+        raise ValidationFailed.of("value", Text(en="is required, and nothing else", id="wajib diisi, tanpa yang lain"))
     await operator_work.set_config(runtime, actor, {key: data["value"]})
     return await configuration.row(runtime, key)
 

@@ -5,6 +5,7 @@ from litestar import get, patch
 
 from api.auth import operators
 from api.bodies import Body, choice, path_id
+from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
@@ -36,11 +37,14 @@ async def failed_pairings(
 ) -> Items[payments.FailedPairing]:
     """List failed pairings, newest first; `order=oldest` begins with who has waited longest."""
     if cause_tag is not None and cause_tag not in set(CauseTag):
-        raise ValidationFailed.of("cause_tag", f"is one of {', '.join(CauseTag)}")
+        raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
     if operator_action is not None and operator_action not in {"none", *OperatorAction}:
-        raise ValidationFailed.of("operator_action", f"is one of none, {', '.join(OperatorAction)}")
+        raise ValidationFailed.of(
+            "operator_action",
+            field_messages.one_of(("none", *OperatorAction)),
+        )
     if order not in {None, "newest", "oldest"}:
-        raise ValidationFailed.of("order", "is one of newest, oldest")
+        raise ValidationFailed.of("order", field_messages.one_of(("newest", "oldest")))
     which = FailureFilter(
         cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
     )

@@ -20,6 +20,7 @@ from api.bodies import (
     structure,
     text,
 )
+from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
@@ -80,7 +81,7 @@ class OrderBody:
 
 def _check_modes(_: object, __: object, value: list[str]) -> None:
     if len(set(value)) < len(value) or not set(value) <= set(MODES):
-        raise ValueError("has chat and call, each once at most")
+        raise ValueError(field_messages.MODES)
 
 
 @attrs.frozen(kw_only=True)
@@ -109,7 +110,7 @@ def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ())
 async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierRow]:
     """List all tiers, deleted ones too, by mode and in their order."""
     if mode is not None and mode not in MODES:
-        raise ValidationFailed.of("mode", "is one of chat, call")
+        raise ValidationFailed.of("mode", field_messages.one_of(MODES))
     return await prices.tiers(runtime, mode=mode)
 
 
@@ -155,7 +156,7 @@ async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: 
     """Take a tier from the price list; it can come back. `updated_at` is the one that was read."""
     found = path_id(tier_id)
     if updated_at is None:
-        raise ValidationFailed.of("updated_at", "is missing")
+        raise ValidationFailed.of("updated_at", field_messages.REQUIRED)
     await pricing_edit.delete_tier(runtime, actor, tier_id=found, token=updated_at)
     return await prices.tier(runtime, found)
 

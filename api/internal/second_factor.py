@@ -10,6 +10,7 @@ from api.bodies import Body, optional_text, path_id, text
 from api.wire import OperatorTokens, operator_tokens
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
+from core.base.languages import Text
 from core.flows import login_operator, operator_second_factor
 from core.operators.login_token import LoginTokenInvalid
 from core.operators.rules import AccountLocked, LoginInvalid
@@ -143,7 +144,9 @@ async def remove(
 async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
     """Complete a sign-in."""
     if (data.code is None) == (data.recovery_code is None):
-        raise ValidationFailed.of("code", "either code or recovery_code is required")
+        raise ValidationFailed.of(
+            "code", Text(en="either code or recovery_code is required", id="code atau recovery_code wajib diisi")
+        )
     tokens, operator = await login_operator.verify_second_factor(
         runtime,
         token=data.login_token,

@@ -9,7 +9,7 @@ from api.auth import customers, mitras, parties
 from api.bodies import Body, Id, choice, integer, path_id, query_choice, query_id, text
 from api.idempotency import key_of
 from api.wire import List
-from core.base import ids
+from core.base import field_messages, ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
@@ -101,7 +101,7 @@ async def messages(
     """A part of the session's messages, ascending; neither bound: the last ones."""
     for name, value in (("after", after), ("before", before)):
         if value is not None and not 0 <= value <= MAX_SEQ:
-            raise ValidationFailed.of(name, f"must be from 0 to {MAX_SEQ}")
+            raise ValidationFailed.of(name, field_messages.between(0, MAX_SEQ))
     size = read_page(None, limit).limit
     found = await chats.messages(runtime, actor, path_id(session_id), after=after, before=before, limit=size)
     return List(items=found)

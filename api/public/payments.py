@@ -10,6 +10,7 @@ from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
+from core.base.languages import Text
 from core.base.pages import Items, read_page
 from core.customers.rules import DisplayNameRequired
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
@@ -31,7 +32,7 @@ PAYING = (
 
 def _check_topics(_: object, __: object, value: list[str]) -> None:
     if any(not 1 <= len(topic) <= 64 for topic in value):
-        raise ValueError("has topics of 1 to 64 characters")
+        raise ValueError(Text(en="has topics of 1 to 64 characters", id="berisi topik sepanjang 1 sampai 64 karakter"))
 
 
 def topics_field() -> Any:
@@ -59,14 +60,26 @@ class PaymentBody:
 def _extension(data: PaymentBody) -> tuple[str, int]:
     """Return the session and minutes of an extension. Raises ValidationFailed for what fits no extension."""
     if not data.is_extension:
-        raise ValidationFailed.of("session_id", "belongs to an extension: is_extension is true")
+        raise ValidationFailed.of(
+            "session_id",
+            Text(
+                en="belongs to an extension: `is_extension` must be true",
+                id="hanya untuk perpanjangan: `is_extension` harus true",
+            ),
+        )
     if data.session_id is None:
-        raise ValidationFailed.of("session_id", "is required for an extension")
+        raise ValidationFailed.of(
+            "session_id", Text(en="is required for an extension", id="wajib diisi untuk perpanjangan")
+        )
     if data.duration_minutes is None:
-        raise ValidationFailed.of("duration_minutes", "is required for an extension")
+        raise ValidationFailed.of(
+            "duration_minutes", Text(en="is required for an extension", id="wajib diisi untuk perpanjangan")
+        )
     for name in ("first_session_discount", "targeted_mitra_id", "topics"):
         if getattr(data, name):
-            raise ValidationFailed.of(name, "does not go with an extension")
+            raise ValidationFailed.of(
+                name, Text(en="does not go with an extension", id="tidak berlaku untuk perpanjangan")
+            )
     return data.session_id, data.duration_minutes
 
 

@@ -1,4 +1,4 @@
-"""Refusals: what the service says no to, with a stable code and a message for people.
+"""Refusals: what the service says no to, with a stable code and a message for people in both languages.
 
 A refusal has a kind, never an HTTP number, because there are two transports: `api/errors.py` turns kinds into
 statuses, `realtime/commands.py` into error frames. Each refusal is a class beside the rule that raises it.
@@ -6,6 +6,8 @@ statuses, `realtime/commands.py` into error frames. Each refusal is a class besi
 
 import enum
 from typing import Any, ClassVar
+
+from core.base.languages import Language, Text
 
 
 class Kind(enum.Enum):
@@ -27,22 +29,35 @@ class Kind(enum.Enum):
 
 
 class DomainError(Exception):
-    """A refusal. `details` is JSON; `retry_after_seconds` says when to try again."""
+    """A refusal. `details` is JSON, but for the messages in `fields`; `retry_after_seconds` says when to try again.
+
+    `str` gives the English message.
+    """
 
     kind: ClassVar[Kind] = Kind.CONFLICT
     code: ClassVar[str] = "CONFLICT"
-    message: ClassVar[str] = "The request conflicts with the present state."
+    message: ClassVar[Text] = Text(
+        en="The request conflicts with the present state.", id="Permintaan ini tidak sesuai dengan keadaan saat ini."
+    )
 
     def __init__(
         self,
-        message: str | None = None,
+        message: Text | None = None,
         *,
         details: dict[str, Any] | None = None,
         retry_after_seconds: int | None = None,
     ) -> None:
-        super().__init__(message or self.message)
+        self.text = message or self.message
+        super().__init__(self.text.en)
         self.details = details
         self.retry_after_seconds = retry_after_seconds
+
+    def details_in(self, language: Language) -> dict[str, Any] | None:
+        """Return the details as JSON, with the messages of fields in a language."""
+        if self.details is None or "fields" not in self.details:
+            return self.details
+        fields = [{**field, "message": field["message"].said_in(language)} for field in self.details["fields"]]
+        return {**self.details, "fields": fields}
 
 
 class ValidationFailed(DomainError):
@@ -50,20 +65,20 @@ class ValidationFailed(DomainError):
 
     kind = Kind.INVALID
     code = "VALIDATION_ERROR"
-    message = "Some fields are not valid."
+    message = Text(en="Some fields are not valid.", id="Beberapa isian tidak sah.")
 
     @classmethod
-    def of(cls, field: str, message: str) -> "ValidationFailed":
+    def of(cls, field: str, message: Text) -> "ValidationFailed":
         """One field, one reason."""
         return cls(details={"fields": [{"field": field, "message": message}]})
 
 
 class NotFound(DomainError):
-    """No such thing, or it belongs to somebody else: nobody learns which (contract 2)."""
+    """No such thing, or it belongs to another user: the caller does not learn which (contract 2)."""
 
     kind = Kind.NOT_FOUND
     code = "NOT_FOUND"
-    message = "There is no such thing here."
+    message = Text(en="There is no such thing here.", id="Yang Anda cari tidak ada di sini.")
 
 
 class Forbidden(DomainError):
@@ -71,7 +86,7 @@ class Forbidden(DomainError):
 
     kind = Kind.FORBIDDEN
     code = "FORBIDDEN"
-    message = "This is not for you."
+    message = Text(en="This is not for you.", id="Ini bukan untuk Anda.")
 
 
 class Unauthenticated(DomainError):
@@ -79,7 +94,7 @@ class Unauthenticated(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "UNAUTHENTICATED"
-    message = "Sign in first."
+    message = Text(en="Sign in first.", id="Silakan masuk dahulu.")
 
 
 class OtpDeliveryFailed(DomainError):
@@ -87,7 +102,7 @@ class OtpDeliveryFailed(DomainError):
 
     kind = Kind.OUTSIDE_FAILED
     code = "OTP_DELIVERY_FAILED"
-    message = "The code could not be sent. Try again."
+    message = Text(en="The code could not be sent. Try again.", id="Kode tidak dapat dikirim. Silakan coba lagi.")
 
 
 class GatewayUnavailable(DomainError):
@@ -95,7 +110,9 @@ class GatewayUnavailable(DomainError):
 
     kind = Kind.OUTSIDE_FAILED
     code = "GATEWAY_UNAVAILABLE"
-    message = "The payment could not be prepared. Try again."
+    message = Text(
+        en="The payment could not be prepared. Try again.", id="Pembayaran tidak dapat disiapkan. Silakan coba lagi."
+    )
 
 
 class Unavailable(DomainError):
@@ -103,7 +120,10 @@ class Unavailable(DomainError):
 
     kind = Kind.UNAVAILABLE
     code = "UNAVAILABLE"
-    message = "The service can't answer right now. Try again."
+    message = Text(
+        en="The service can't answer right now. Try again.",
+        id="Layanan tidak dapat menjawab sekarang. Silakan coba lagi.",
+    )
 
-    def __init__(self, message: str | None = None, *, retry_after_seconds: int = 1) -> None:
+    def __init__(self, message: Text | None = None, *, retry_after_seconds: int = 1) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)

@@ -6,8 +6,10 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from core.base import field_messages
 from core.base.errors import ValidationFailed
 from core.base.ids import parse_id
+from core.base.languages import Text
 
 T = TypeVar("T")
 
@@ -36,7 +38,7 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
     """
     size = 50 if limit is None else limit
     if not 1 <= size <= 200:
-        raise ValidationFailed.of("limit", "must be between 1 and 200")
+        raise ValidationFailed.of("limit", field_messages.between(1, 200))
     if cursor is None:
         return Page(limit=size)
     try:
@@ -47,7 +49,9 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
             raise ValueError(cursor)
         at = at.astimezone(dt.UTC)
     except (ValueError, UnicodeError, OverflowError) as error:
-        raise ValidationFailed.of("cursor", "is not a cursor of this list") from error
+        raise ValidationFailed.of(
+            "cursor", Text(en="is not a cursor of this list", id="bukan kursor daftar ini")
+        ) from error
     return Page(limit=size, before_at=at, before_id=place)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 import phonenumbers
 
 from core.base.errors import ValidationFailed
+from core.base.languages import Text
 
 MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
 
@@ -19,13 +20,23 @@ def normalise(text: str, *, countries: Collection[str]) -> str:
     try:
         number = phonenumbers.parse(text, "ID")
     except phonenumbers.NumberParseException as error:
-        raise ValidationFailed.of("phone", "must be a phone number") from error
+        raise ValidationFailed.of(
+            "phone", Text(en="must be a phone number", id="harus berupa nomor telepon")
+        ) from error
     if not phonenumbers.is_valid_number(number) or number.extension:
-        raise ValidationFailed.of("phone", "must be a valid phone number")
+        raise ValidationFailed.of(
+            "phone", Text(en="must be a valid phone number", id="harus berupa nomor telepon yang sah")
+        )
     if phonenumbers.region_code_for_number(number) not in countries:
-        raise ValidationFailed.of("phone", f"must be a number of one of these countries: {', '.join(countries)}")
+        raise ValidationFailed.of(
+            "phone",
+            Text(
+                en=f"must be a number of one of these countries: {', '.join(countries)}",
+                id=f"harus berupa nomor dari salah satu negara ini: {', '.join(countries)}",
+            ),
+        )
     if phonenumbers.number_type(number) not in MOBILE:
-        raise ValidationFailed.of("phone", "must be a mobile number")
+        raise ValidationFailed.of("phone", Text(en="must be a mobile number", id="harus berupa nomor ponsel"))
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 

@@ -26,6 +26,7 @@ from core.base import logs, metrics
 from core.base.addresses import networks_of
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Kind
+from core.base.languages import Text
 from core.base.settings import Settings
 
 DEADLINE_S = 0.25  # real; a question that takes longer is answered by this process alone
@@ -89,7 +90,7 @@ class RateLimited(DomainError):
 
     kind = Kind.TOO_SOON
     code = "RATE_LIMITED"
-    message = "Too many requests. Wait a moment."
+    message = Text(en="Too many requests. Wait a moment.", id="Terlalu banyak permintaan. Mohon tunggu sebentar.")
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 import attrs
 
+from core.base import field_messages
 from core.base.errors import ValidationFailed
+from core.base.languages import Text
 from core.base.plain_json import has_nul
 
 # Any scheme that an app may open, but none that would run something.
@@ -201,13 +203,17 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
     Raises ValidationFailed that names the rule (contract 8).
     """
     if key.shape is Shape.FLAG and not isinstance(value, bool):
-        raise ValidationFailed.of("value", f"{key.name} is true or false")
+        raise _refusal(key, field_messages.FLAG)
     if key.shape is Shape.CHOICE and value not in key.choices:
-        raise ValidationFailed.of("value", f"{key.name} is one of {', '.join(key.choices)}")
+        raise _refusal(key, field_messages.one_of(key.choices))
     if key.shape is Shape.NUMBER:
         _check_number(key, value, cadence_seconds)
     if key.shape is Shape.DOCUMENT:
         _check_document(key, value)
+
+
+def _refusal(key: Key, rule: Text) -> ValidationFailed:
+    return ValidationFailed.of("value", Text(en=f"{key.name} {rule.en}", id=f"{key.name} {rule.id}"))
 
 
 def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
@@ -216,12 +222,12 @@ def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
     if key.name == "mitra_stale_after_seconds":
         low = cadence_seconds
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValidationFailed.of("value", f"{key.name} is a whole number from {low} to {high} {key.unit}")
+        raise _refusal(key, field_messages.between(low, high, key.unit))
 
 
 def _check_document(key: Key, value: Any) -> None:
     if has_nul(value):
-        raise ValidationFailed.of("value", "has no NUL character")
+        raise ValidationFailed.of("value", field_messages.NO_NUL)
     if key.name == "support_handles":
         handles = value if isinstance(value, dict) else {}
         good = set(handles) == {"primary", "secondary"} and all(
@@ -232,11 +238,10 @@ def _check_document(key: Key, value: Any) -> None:
             for handle in handles.values()
         )
         if not good:
-            raise ValidationFailed.of(
-                "value", "support_handles is {primary: {label, deeplink}, secondary: {label, deeplink}}"
-            )
+            form = "{primary: {label, deeplink}, secondary: {label, deeplink}}"
+            raise _refusal(key, Text(en=f"must be {form}", id=f"harus berbentuk {form}"))
     elif key.name == "anonymity":
         if not (isinstance(value, dict) and set(value) == {"enabled"} and isinstance(value["enabled"], bool)):
-            raise ValidationFailed.of("value", "anonymity is {enabled: true or false}")
+            raise _refusal(key, Text(en="must be {enabled: true or false}", id="harus {enabled: true atau false}"))
     elif not isinstance(value, list):
-        raise ValidationFailed.of("value", f"{key.name} is a list")
+        raise _refusal(key, field_messages.LIST)

@@ -5,13 +5,14 @@ import enum
 import attrs
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 
 
 class DisplayNameRequired(DomainError):
     """The customer has no name yet: mitras must know how to call the person they talk to."""
 
     code = "DISPLAY_NAME_REQUIRED"
-    message = "Tell us your name first."
+    message = Text(en="Tell us your name first.", id="Isi nama Anda dahulu.")
 
 
 class IdentityKind(enum.StrEnum):

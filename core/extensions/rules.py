@@ -4,6 +4,7 @@ import datetime as dt
 import enum
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 from core.extensions.states import ExtensionStatus
 
 
@@ -11,14 +12,14 @@ class SessionNotExtendable(DomainError):
     """The session is neither running nor just run out, or its mitra is not active."""
 
     code = "SESSION_NOT_EXTENDABLE"
-    message = "This session can't be extended."
+    message = Text(en="This session can't be extended.", id="Sesi ini tidak dapat diperpanjang.")
 
 
 class ExtensionPending(DomainError):
     """An extension of this session is being paid or asked; `details.payment_request_id` names its payment request."""
 
     code = "EXTENSION_PENDING"
-    message = "An extension is under way."
+    message = Text(en="An extension is under way.", id="Perpanjangan sedang diproses.")
 
 
 class ExtensionLimit(DomainError):
@@ -32,7 +33,7 @@ class ExtensionResolved(DomainError):
     """The extension has its answer."""
 
     code = "EXTENSION_RESOLVED"
-    message = "This extension is resolved."
+    message = Text(en="This extension is resolved.", id="Perpanjangan ini sudah dijawab.")
 
 
 class DefaultAction(enum.StrEnum):

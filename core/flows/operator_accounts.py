@@ -8,9 +8,10 @@ from typing import Any
 
 import attrs
 
-from core.base import names
+from core.base import field_messages, names
 from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, ValidationFailed
+from core.base.languages import Text
 from core.logins import passwords
 from core.logins import store as logins
 from core.operators import attempts, rules, totp
@@ -46,7 +47,10 @@ class RoleChange:
 def _email(text: str) -> str:
     email = text.strip().lower()
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email or any(map(str.isspace, email)):
-        raise ValidationFailed.of("email", "is an address of at most 255 characters")
+        raise ValidationFailed.of(
+            "email",
+            field_messages.EMAIL,
+        )
     return email
 
 
@@ -67,7 +71,7 @@ async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
     """Return a role that somebody with these rights may give. Raises ValidationFailed, Forbidden."""
     role = await operators.role(tx, role_id)
     if role is None:
-        raise ValidationFailed.of("role_id", "is no role")
+        raise ValidationFailed.of("role_id", Text(en="is no role", id="bukan peran yang ada"))
     rules.may_grant(rights, role.permissions)
     return role
 
@@ -92,7 +96,9 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
     Raises ValidationFailed, Forbidden, EmailTaken.
     """
     if wanted.email is None or wanted.display_name is None or wanted.role_id is None:
-        raise ValidationFailed.of("email", "e-mail, name and role are required")
+        raise ValidationFailed.of(
+            "email", Text(en="e-mail, name and role are required", id="e-mail, nama dan peran wajib diisi")
+        )
     email, name = _email(wanted.email), names.checked(wanted.display_name)
     if wanted.password is not None:
         passwords.check_new(wanted.password)
@@ -248,7 +254,10 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
     passwords.check_new(new, field="new_password")
     before = await lockout.check_password(runtime, actor, password=current, ip_address=ip_address)
     if before.password_change_due and await runtime.passwords.verify(new, before.password_hash):
-        raise ValidationFailed.of("new_password", "must differ from the present password")
+        raise ValidationFailed.of(
+            "new_password",
+            Text(en="must differ from the present password", id="harus berbeda dari kata sandi sekarang"),
+        )
     hashed = await runtime.passwords.make(new)
     async with runtime.transaction() as tx:
         await logins.lock_all(tx, actor.user_id)

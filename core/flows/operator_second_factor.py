@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
+from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, Unauthenticated, ValidationFailed
+from core.base.languages import Text
 from core.logins import store as logins
 from core.operators import rules, totp
 from core.operators import second_factor as store
@@ -57,7 +59,7 @@ async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | N
     if not operator.has_totp and not operator.require_totp:
         return True
     if code is None:
-        raise ValidationFailed.of("code", "is required")
+        raise ValidationFailed.of("code", field_messages.REQUIRED)
     if operator.has_totp:
         return await second_factor.use(runtime, tx, operator.id, code)
     return second_factor.is_enrolment_code(runtime, await store.lock(tx, operator.id), operator.id, code)
@@ -135,7 +137,11 @@ async def reset(runtime: Runtime, actor: Actor, *, operator_id: str) -> str | No
     The caller has a second factor and no fewer rights. Raises NotFound, Forbidden, TotpRequired.
     """
     if operator_id == actor.user_id:
-        raise Forbidden("Replace your own second factor in your account.")
+        raise Forbidden(
+            Text(
+                en="Replace your own second factor in your account.", id="Ganti faktor kedua Anda sendiri di akun Anda."
+            )
+        )
     async with runtime.transaction() as tx:
         await operators.hold_rights(tx)
         caller = await operators.get(tx, actor.user_id)

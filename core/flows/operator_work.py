@@ -7,6 +7,7 @@ import attrs
 from core.base import names, phones
 from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound
+from core.base.languages import Text
 from core.config import store as config_store
 from core.config.keys import KEYS, check
 from core.events.signals import ConfigChanged
@@ -28,7 +29,7 @@ class PhoneTaken(DomainError):
     """Another mitra has this phone number."""
 
     code = "PHONE_TAKEN"
-    message = "Another mitra has this phone number."
+    message = Text(en="Another mitra has this phone number.", id="Mitra lain memakai nomor telepon ini.")
 
 
 async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:

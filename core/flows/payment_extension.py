@@ -2,6 +2,7 @@
 
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.customers import store as customers
 from core.extensions import store as extensions
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
@@ -52,7 +53,9 @@ async def _create(
     if session is None or session.customer_id not in account:
         raise NotFound
     if mode is not None and mode != session.mode:
-        raise ValidationFailed.of("mode", f"is {session.mode}, as the session's")
+        raise ValidationFailed.of(
+            "mode", Text(en=f"is {session.mode}, as the session's", id=f"harus {session.mode}, seperti sesinya")
+        )
     if not extend.extendable(session, now=tx.now) or not await extend.mitra_can_answer(tx, session):
         raise SessionNotExtendable
     under_way = await payments.extension_under_way(tx, session_id)

@@ -9,6 +9,7 @@ import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.operators import store as operators
 from core.pricing import desk
 from core.pricing.desk import TierRow
@@ -99,14 +100,17 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
     """Set the order of a mode's tiers, all or none. Raises ValidationFailed, NotFound, StaleWrite."""
     wanted = [place.id for place in items]
     if len(set(wanted)) < len(wanted):
-        raise ValidationFailed.of("items", "names a tier twice")
+        raise ValidationFailed.of("items", Text(en="names a tier twice", id="menyebut satu harga dua kali"))
     async with runtime.transaction() as tx:
         known = {tier.id: tier for tier in await desk.tiers(tx, mode=mode)}
         if any(tier_id not in known for tier_id in wanted):
             raise NotFound
         missing = [tier.id for tier in known.values() if tier.is_active and tier.id not in wanted]
         if missing:
-            raise ValidationFailed.of("items", "must name every active tier of the mode")
+            raise ValidationFailed.of(
+                "items",
+                Text(en="must name every active tier of the mode", id="harus menyebut setiap harga aktif jenis ini"),
+            )
         locked = await desk.lock_tiers(tx, wanted)
         for place in items:
             if locked[place.id].updated_at != place.updated_at:

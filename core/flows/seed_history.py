@@ -5,6 +5,7 @@ import datetime as dt
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.customers import store as customers
 from core.mitras import store as mitras
 from core.operators import store as operators
@@ -30,7 +31,12 @@ async def seed_history_session(
             raise NotFound
         end = ended_at or tx.now
         if not EARLIEST <= end <= tx.now:
-            raise ValidationFailed.of("ended_at", "can't be in the future, nor before 2000")
+            raise ValidationFailed.of(
+                "ended_at",
+                Text(
+                    en="can't be in the future, nor before 2000", id="tidak boleh di masa depan atau sebelum tahun 2000"
+                ),
+            )
         session_id = ids.new_id()
         await sessions.create_completed(
             tx,

@@ -1,5 +1,6 @@
 """A party ends a session or says goodbye (contract 5 and 6)."""
 
+from core.base import field_messages
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import NotFound, Unavailable, ValidationFailed
@@ -81,7 +82,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists, Unavailable.
     """
     if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
-        raise ValidationFailed.of("message", f"has 1 to {MAX_CLOSURE} characters")
+        raise ValidationFailed.of("message", field_messages.length(1, MAX_CLOSURE))
     await _bring_up(runtime, actor, session_id)
     runtime.brought_up.pop(session_id, None)
     async with runtime.transaction() as tx:

@@ -2,7 +2,7 @@
 
 import attrs
 
-from core.base import ids, names
+from core.base import field_messages, ids, names
 from core.base.errors import ValidationFailed
 from core.config import store as config_store
 from core.customers import store as customers
@@ -106,7 +106,10 @@ async def create_operator(
     Raises ValidationFailed for a bad e-mail, name or password, LookupError for an unknown role.
     """
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email:
-        raise ValidationFailed.of("email", "is an address of at most 255 characters")
+        raise ValidationFailed.of(
+            "email",
+            field_messages.EMAIL,
+        )
     display_name = names.checked(display_name)
     passwords.check_new(password)
     hashed = await runtime.passwords.make(password)

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 
 KEEP = dt.timedelta(hours=24)  # service time: how long a first answer is repeated
 WAIT_S = 5.0  # real: how long a repeat waits for the first one to end
@@ -20,14 +21,20 @@ class IdempotencyMismatch(DomainError):
     """The key was used for another body."""
 
     code = "IDEMPOTENCY_MISMATCH"
-    message = "This Idempotency-Key was used with another body."
+    message = Text(
+        en="This Idempotency-Key was used with another body.",
+        id="Idempotency-Key ini sudah dipakai dengan isi yang lain.",
+    )
 
 
 class IdempotencyInFlight(DomainError):
     """The first request with this key is still running."""
 
     code = "IDEMPOTENCY_IN_FLIGHT"
-    message = "The first request with this Idempotency-Key is still running."
+    message = Text(
+        en="The first request with this Idempotency-Key is still running.",
+        id="Permintaan pertama dengan Idempotency-Key ini masih diproses.",
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,7 @@ import attrs
 import jwt
 
 from core.base.errors import DomainError, Kind, NotFound
+from core.base.languages import Text
 
 LEEWAY_S = 60  # the provider's clock may be ahead of ours by so much
 REPEAT = dt.timedelta(seconds=60)  # the same token again, because the answer was lost
@@ -23,14 +24,14 @@ class IdentityTokenInvalid(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "IDENTITY_TOKEN_INVALID"
-    message = "This sign-in could not be verified."
+    message = Text(en="This sign-in could not be verified.", id="Proses masuk ini tidak dapat diverifikasi.")
 
 
 class ProviderDisabled(NotFound):
     """This identity provider is not configured."""
 
     code = "PROVIDER_DISABLED"
-    message = "This way of signing in is not offered."
+    message = Text(en="This way of signing in is not offered.", id="Cara masuk ini tidak tersedia.")
 
 
 @attrs.frozen(kw_only=True)

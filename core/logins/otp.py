@@ -7,6 +7,7 @@ import hmac
 import attrs
 
 from core.base.errors import DomainError, Kind
+from core.base.languages import Text
 
 LIFETIME = dt.timedelta(minutes=5)  # contract 3
 WINDOW = dt.timedelta(hours=1)
@@ -19,7 +20,7 @@ class OtpRateLimitPhone(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_PHONE"
-    message = "Too many codes were asked for this number."
+    message = Text(en="Too many codes were asked for this number.", id="Terlalu banyak kode diminta untuk nomor ini.")
 
 
 class OtpRateLimitIp(DomainError):
@@ -27,7 +28,7 @@ class OtpRateLimitIp(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_IP"
-    message = "Too many codes were asked from this address."
+    message = Text(en="Too many codes were asked from this address.", id="Terlalu banyak kode diminta dari alamat ini.")
 
 
 class OtpCooldown(DomainError):
@@ -35,7 +36,7 @@ class OtpCooldown(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_COOLDOWN"
-    message = "Wait before asking for another code."
+    message = Text(en="Wait before asking for another code.", id="Mohon tunggu sebelum meminta kode lagi.")
 
 
 class OtpBudgetExceeded(DomainError):
@@ -43,7 +44,10 @@ class OtpBudgetExceeded(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_BUDGET_EXCEEDED"
-    message = "No more codes can be sent right now. Try again later."
+    message = Text(
+        en="No more codes can be sent right now. Try again later.",
+        id="Kode tidak dapat dikirim sekarang. Silakan coba lagi nanti.",
+    )
 
 
 class OtpInvalid(DomainError):
@@ -51,7 +55,7 @@ class OtpInvalid(DomainError):
 
     kind = Kind.WRONG
     code = "OTP_INVALID"
-    message = "This code is not right."
+    message = Text(en="This code is not right.", id="Kode ini salah.")
 
 
 class OtpExpired(DomainError):
@@ -59,7 +63,10 @@ class OtpExpired(DomainError):
 
     kind = Kind.WRONG
     code = "OTP_EXPIRED"
-    message = "This code is no longer valid. Ask for a new one."
+    message = Text(
+        en="This code is no longer valid. Ask for a new one.",
+        id="Kode ini tidak berlaku lagi. Silakan minta kode baru.",
+    )
 
 
 class OtpAttemptsExceeded(DomainError):
@@ -67,7 +74,7 @@ class OtpAttemptsExceeded(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_ATTEMPTS_EXCEEDED"
-    message = "Too many tries. Ask for a new code."
+    message = Text(en="Too many tries. Ask for a new code.", id="Terlalu banyak percobaan. Silakan minta kode baru.")
 
 
 @attrs.frozen(kw_only=True)

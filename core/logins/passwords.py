@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from passlib.handlers.bcrypt import bcrypt
 
-from core.base import metrics
+from core.base import field_messages, metrics
 from core.base.errors import Unavailable, ValidationFailed
+from core.base.languages import Text
 
 T = TypeVar("T")
 # A hash keeps a core busy for 0.1 s. With two at once, callers of this process still get the rest of the machine.
@@ -60,13 +61,13 @@ def check_new(password: str, *, field: str = "password") -> None:
     Raises ValidationFailed that names the field.
     """
     if len(password) < 12:
-        raise ValidationFailed.of(field, "has at least 12 characters")
+        raise ValidationFailed.of(field, field_messages.length(12, None))
     if len(password.encode()) > 72:
-        raise ValidationFailed.of(field, "has at most 72 bytes")
+        raise ValidationFailed.of(field, Text(en="has at most 72 bytes", id="paling banyak 72 bita"))
     if "\0" in password:
-        raise ValidationFailed.of(field, "has no NUL character")
+        raise ValidationFailed.of(field, field_messages.NO_NUL)
     if _is_common(password):
-        raise ValidationFailed.of(field, "is too common")
+        raise ValidationFailed.of(field, Text(en="is too common", id="terlalu umum"))
 
 
 class PasswordHasher:

@@ -17,6 +17,7 @@ import uuid
 import attrs
 
 from core.base.errors import DomainError, Kind
+from core.base.languages import Text
 
 SECRET_BYTES = 32
 SEAL_BYTES = 16
@@ -31,7 +32,9 @@ class RefreshInvalid(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "REFRESH_INVALID"
-    message = "This refresh token is not valid. Sign in again."
+    message = Text(
+        en="This refresh token is not valid. Sign in again.", id="Token penyegar ini tidak sah. Silakan masuk lagi."
+    )
 
 
 class Verdict(enum.Enum):

@@ -7,7 +7,7 @@ import attrs
 
 from core.base import ids
 from core.base.actor import Actor
-from core.base.languages import Language
+from core.base.languages import Language, parse_locale
 from core.logins.identity import Use
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -213,7 +213,7 @@ async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushD
         device = PushDevice(
             auth_session_id=row["auth_session_id"],
             push_token=row["push_token"],
-            language=Language(row["locale"] or PUSH_DEFAULT),
+            language=parse_locale(row["locale"]) or PUSH_DEFAULT,
         )
         found.setdefault(row["recipient_id"], []).append(device)
     return found

@@ -6,7 +6,9 @@ from typing import Any
 import attrs
 import msgspec
 
+from core.base import field_messages
 from core.base.errors import DomainError, Kind, ValidationFailed
+from core.base.languages import Text
 from core.base.plain_json import depth_of, has_nul
 
 MAX_CONTENT = 4000  # characters
@@ -20,7 +22,10 @@ class TooFast(DomainError):
 
     kind = Kind.TOO_SOON
     code = "TOO_FAST"
-    message = "Too fast. Wait, then send again in the same order."
+    message = Text(
+        en="Too fast. Wait, then send again in the same order.",
+        id="Terlalu cepat. Mohon tunggu, lalu kirim lagi dengan urutan yang sama.",
+    )
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,21 +65,29 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
     Raises ValidationFailed.
     """
     if message_type not in TYPES:
-        raise ValidationFailed.of("type", "must be text")
+        raise ValidationFailed.of("type", field_messages.one_of(TYPES))
     if not 1 <= len(content) <= MAX_CONTENT:
-        raise ValidationFailed.of("content", f"has 1 to {MAX_CONTENT} characters")
+        raise ValidationFailed.of("content", field_messages.length(1, MAX_CONTENT))
     if "\0" in content:
-        raise ValidationFailed.of("content", "has no NUL character")
+        raise ValidationFailed.of("content", field_messages.NO_NUL)
     if metadata is None:
         return None
     if depth_of(metadata) > MAX_DEPTH:
-        raise ValidationFailed.of("metadata", f"is nested at most {MAX_DEPTH} deep")
+        raise ValidationFailed.of(
+            "metadata",
+            field_messages.depth(MAX_DEPTH),
+        )
     try:
         text = msgspec.json.encode(metadata).decode()
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValidationFailed.of("metadata", "can't be stored as JSON") from error
+        raise ValidationFailed.of(
+            "metadata", Text(en="can't be stored as JSON", id="tidak dapat disimpan sebagai JSON")
+        ) from error
     if len(text.encode()) > MAX_METADATA:
-        raise ValidationFailed.of("metadata", f"has at most {MAX_METADATA} bytes of JSON")
+        raise ValidationFailed.of(
+            "metadata",
+            Text(en=f"has at most {MAX_METADATA} bytes of JSON", id=f"paling banyak {MAX_METADATA} bita JSON"),
+        )
     if has_nul(metadata):
-        raise ValidationFailed.of("metadata", "has no NUL character")
+        raise ValidationFailed.of("metadata", field_messages.NO_NUL)
     return text

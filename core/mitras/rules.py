@@ -8,6 +8,7 @@ import attrs
 
 from core.base.errors import DomainError
 from core.base.freedom import Freedom
+from core.base.languages import Text
 
 
 class Channel(enum.StrEnum):
@@ -31,14 +32,16 @@ class MitraOffline(DomainError):
     """The mitra is not online, not active, or was silent for too long."""
 
     code = "MITRA_OFFLINE"
-    message = "The mitra is offline."
+    message = Text(en="The mitra is offline.", id="Mitra sedang offline.")
 
 
 class MitraAtCapacity(DomainError):
     """The mitra has as many sessions as allowed."""
 
     code = "MITRA_AT_CAPACITY"
-    message = "The mitra has as many sessions as allowed."
+    message = Text(
+        en="The mitra has as many sessions as allowed.", id="Mitra sudah melayani sesi sebanyak yang diizinkan."
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -13,6 +13,7 @@ import jwt
 
 from core.base import ids
 from core.base.errors import DomainError, Kind
+from core.base.languages import Text
 
 ALGORITHM = "HS256"
 AUDIENCE = "internal-second-factor"
@@ -25,7 +26,10 @@ class LoginTokenInvalid(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_TOKEN_INVALID"
-    message = "This sign-in has expired. Begin again with e-mail and password."
+    message = Text(
+        en="This sign-in has expired. Begin again with e-mail and password.",
+        id="Proses masuk ini sudah kedaluwarsa. Mulai lagi dengan e-mail dan kata sandi.",
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,9 @@
 import datetime as dt
 from collections.abc import Mapping
 
+from core.base import field_messages
 from core.base.errors import DomainError, Forbidden, Kind, ValidationFailed
+from core.base.languages import Text
 
 AREAS = (
     "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
@@ -17,14 +19,14 @@ class LoginInvalid(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_INVALID"
-    message = "E-mail or password is not right."
+    message = Text(en="E-mail or password is not right.", id="E-mail atau kata sandi salah.")
 
 
 class PasswordChangeRequired(Forbidden):
     """Another person chose the caller's password: until the caller replaces it, they can do nothing else."""
 
     code = "PASSWORD_CHANGE_REQUIRED"
-    message = "Choose a password of your own first."
+    message = Text(en="Choose a password of your own first.", id="Pilih kata sandi Anda sendiri dahulu.")
 
 
 class AccountLocked(DomainError):
@@ -32,39 +34,45 @@ class AccountLocked(DomainError):
 
     kind = Kind.LOCKED
     code = "ACCOUNT_LOCKED"
-    message = "Too many failed logins. Try again later."
+    message = Text(
+        en="Too many failed logins. Try again later.",
+        id="Terlalu banyak percobaan masuk yang gagal. Silakan coba lagi nanti.",
+    )
 
 
 class EmailTaken(DomainError):
     """Another operator has this e-mail."""
 
     code = "EMAIL_TAKEN"
-    message = "Another operator has this e-mail."
+    message = Text(en="Another operator has this e-mail.", id="Operator lain memakai e-mail ini.")
 
 
 class RoleNameTaken(DomainError):
     """Another role has this name."""
 
     code = "ROLE_NAME_TAKEN"
-    message = "Another role has this name."
+    message = Text(en="Another role has this name.", id="Peran lain memakai nama ini.")
 
 
 class LastAdministrator(DomainError):
     """Without this operator nobody could let anybody in any more."""
 
     code = "LAST_ADMINISTRATOR"
-    message = "The last administrator stays."
+    message = Text(en="The last administrator stays.", id="Administrator terakhir harus tetap ada.")
 
 
 def check_permissions(permissions: object) -> dict[str, str]:
     """Return a role's permissions. Raises ValidationFailed for unknown areas and levels."""
     if not isinstance(permissions, dict):
-        raise ValidationFailed.of("permissions", "is an object: area to read or write")
+        raise ValidationFailed.of(
+            "permissions",
+            Text(en="is an object: area to read or write", id="harus berupa objek: area dengan read atau write"),
+        )
     for area, level in permissions.items():
         if area not in AREAS and area != "*":
-            raise ValidationFailed.of(f"permissions.{area}"[:200], "is no area")
+            raise ValidationFailed.of(f"permissions.{area}"[:200], Text(en="is no area", id="bukan area yang ada"))
         if level not in ("read", "write"):
-            raise ValidationFailed.of(f"permissions.{area}", "is read or write")
+            raise ValidationFailed.of(f"permissions.{area}", field_messages.one_of(("read", "write")))
     return permissions
 
 
@@ -83,7 +91,12 @@ def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
         if (area == "*" and own.get("*") != "write" and not (level == "read" and own.get("*") == "read")) or not all(
             allows(own, one, level) for one in areas
         ):
-            raise Forbidden("You can't give rights that you don't have.")
+            raise Forbidden(
+                Text(
+                    en="You can't give rights that you don't have.",
+                    id="Anda tidak dapat memberikan hak yang tidak Anda miliki.",
+                )
+            )
 
 
 def allows(permissions: Mapping[str, str], area: str, level: str) -> bool:

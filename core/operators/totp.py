@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.base.errors import DomainError, Forbidden, Kind
+from core.base.languages import Text
 
 STEP_S = 30
 DIGITS = 6
@@ -33,42 +34,57 @@ class TotpInvalid(DomainError):
 
     kind = Kind.WRONG
     code = "TOTP_INVALID"
-    message = "This code is not right, or was used already. Enter the next one."
+    message = Text(
+        en="This code is not right, or was used already. Enter the next one.",
+        id="Kode ini salah atau sudah dipakai. Masukkan kode berikutnya.",
+    )
 
 
 class TotpRequired(Forbidden):
     """The caller has a second factor and must have entered a code within 5 minutes."""
 
     code = "TOTP_REQUIRED"
-    message = "Confirm this with a code of your second factor first."
+    message = Text(
+        en="Confirm this with a code of your second factor first.",
+        id="Konfirmasi dahulu dengan kode faktor kedua Anda.",
+    )
 
 
 class TotpEnrolmentRequired(Forbidden):
     """The caller's role requires a second factor, and the caller has none: they can only set one up."""
 
     code = "TOTP_ENROLMENT_REQUIRED"
-    message = "Your role requires a second factor. Set it up first."
+    message = Text(
+        en="Your role requires a second factor. Set it up first.",
+        id="Peran Anda mewajibkan faktor kedua. Siapkan dahulu.",
+    )
 
 
 class TotpNotBegun(DomainError):
     """No secret waits for its first code, or it has waited for more than 10 minutes."""
 
     code = "TOTP_NOT_BEGUN"
-    message = "Begin the second factor again: there is no secret to confirm, or it has expired."
+    message = Text(
+        en="Begin the second factor again: there is no secret to confirm, or it has expired.",
+        id="Mulai lagi faktor kedua: tidak ada rahasia untuk dikonfirmasi, atau sudah kedaluwarsa.",
+    )
 
 
 class TotpNotEnrolled(DomainError):
     """There is no second factor."""
 
     code = "TOTP_NOT_ENROLLED"
-    message = "Set up your own second factor first."
+    message = Text(en="Set up your own second factor first.", id="Siapkan dahulu faktor kedua Anda sendiri.")
 
 
 class TotpRequiredByRole(DomainError):
     """The role requires the second factor, so it can be replaced but not removed."""
 
     code = "TOTP_REQUIRED_BY_ROLE"
-    message = "Your role requires a second factor. Replace it instead of removing it."
+    message = Text(
+        en="Your role requires a second factor. Replace it instead of removing it.",
+        id="Peran Anda mewajibkan faktor kedua. Ganti, jangan dihapus.",
+    )
 
 
 def new_secret() -> bytes:

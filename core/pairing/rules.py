@@ -6,6 +6,7 @@ import enum
 import attrs
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 
 
 class CauseTag(enum.StrEnum):
@@ -36,21 +37,21 @@ class RequestTaken(DomainError):
     """Another mitra accepted first."""
 
     code = "REQUEST_TAKEN"
-    message = "Another mitra was first."
+    message = Text(en="Another mitra was first.", id="Mitra lain sudah lebih dahulu.")
 
 
 class RequestClosed(DomainError):
     """The request is not open to this mitra any more."""
 
     code = "REQUEST_CLOSED"
-    message = "This request is closed."
+    message = Text(en="This request is closed.", id="Permintaan ini sudah ditutup.")
 
 
 class SessionNotSearching(DomainError):
     """There is nothing to cancel: a mitra has accepted, or it is an extension."""
 
     code = "SESSION_NOT_SEARCHING"
-    message = "There is no search to cancel."
+    message = Text(en="There is no search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")
 
 
 # From a search's first new invitation to the message that gives the customer the larger number. Invitations in between are in

@@ -3,6 +3,7 @@
 import enum
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 
 
 class OperatorAction(enum.StrEnum):
@@ -17,25 +18,30 @@ class AlreadyActioned(DomainError):
     """Somebody acted on this failure before."""
 
     code = "ALREADY_ACTIONED"
-    message = "Somebody has acted on this failure already."
+    message = Text(en="Somebody has acted on this failure already.", id="Kegagalan ini sudah ditangani.")
 
 
 class FailureActioned(DomainError):
     """An operator has given the money back, or decided not to: the customer can't try again with it."""
 
     code = "FAILURE_ACTIONED"
-    message = "An operator has acted on this request already."
+    message = Text(en="An operator has acted on this request already.", id="Permintaan ini sudah ditangani operator.")
 
 
 class NotTargeted(DomainError):
     """There is no targeted request that could fall back to a blast."""
 
     code = "NOT_TARGETED"
-    message = "This request can't be put to all mitras."
+    message = Text(
+        en="This request can't be put to all mitras.", id="Permintaan ini tidak dapat diajukan ke semua mitra."
+    )
 
 
 class FailureSuperseded(DomainError):
     """The customer tried again: this failure is history."""
 
     code = "FAILURE_SUPERSEDED"
-    message = "The customer has tried again; this failure is superseded."
+    message = Text(
+        en="The customer has tried again; this failure is superseded.",
+        id="Pelanggan sudah mencoba lagi; kegagalan ini tergantikan.",
+    )

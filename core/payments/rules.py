@@ -9,6 +9,7 @@ import attrs
 
 from core.base.errors import DomainError, Kind
 from core.base.ids import parse_id
+from core.base.languages import Text
 from core.base.plain_json import storable
 from core.payments.states import PaymentStatus
 
@@ -27,7 +28,7 @@ class SessionInProgress(DomainError):
     """
 
     code = "SESSION_IN_PROGRESS"
-    message = "You have a session in progress."
+    message = Text(en="You have a session in progress.", id="Anda masih memiliki sesi yang berjalan.")
 
 
 class FreeRequestOpen(DomainError):
@@ -37,21 +38,25 @@ class FreeRequestOpen(DomainError):
     """
 
     code = "FREE_REQUEST_OPEN"
-    message = "Your last free request is still being looked at."
+    message = Text(
+        en="Your last free request is still being looked at.", id="Permintaan gratis Anda yang terakhir masih diproses."
+    )
 
 
 class PaymentNotPending(DomainError):
     """The request is not waiting for money any more."""
 
     code = "PAYMENT_NOT_PENDING"
-    message = "This payment request is not pending."
+    message = Text(
+        en="This payment request is not pending.", id="Permintaan pembayaran ini tidak lagi menunggu pembayaran."
+    )
 
 
 class PaymentNotConfirmed(DomainError):
     """The request is not paid."""
 
     code = "PAYMENT_NOT_CONFIRMED"
-    message = "This payment request is not confirmed."
+    message = Text(en="This payment request is not confirmed.", id="Permintaan pembayaran ini belum dikonfirmasi.")
 
 
 class NotPreviousMitra(DomainError):
@@ -59,14 +64,17 @@ class NotPreviousMitra(DomainError):
 
     kind = Kind.FORBIDDEN
     code = "NOT_PREVIOUS_MITRA"
-    message = "You can only return to a mitra you have chatted with."
+    message = Text(
+        en="You can only return to a mitra you have chatted with.",
+        id="Anda hanya dapat kembali ke mitra yang pernah chat dengan Anda.",
+    )
 
 
 class NotReplayable(DomainError):
     """The call came without a valid token: nobody knows who sent it."""
 
     code = "NOT_REPLAYABLE"
-    message = "This call came without a valid token."
+    message = Text(en="This call came without a valid token.", id="Panggilan ini datang tanpa token yang sah.")
 
 
 class Case(enum.Enum):

@@ -5,7 +5,9 @@ from typing import Any
 
 import attrs
 
+from core.base import field_messages
 from core.base.errors import DomainError, ValidationFailed
+from core.base.languages import Text
 
 MODES = ("chat", "call")
 MAX_MINUTES = 1440
@@ -17,28 +19,35 @@ class TierNotFound(DomainError):
     """There is no active tier for this mode and these minutes."""
 
     code = "TIER_NOT_FOUND"
-    message = "There is no such price."
+    message = Text(en="There is no such price.", id="Harga ini tidak ada.")
 
 
 class DiscountNotEligible(DomainError):
     """The customer can't have the first-session discount."""
 
     code = "DISCOUNT_NOT_ELIGIBLE"
-    message = "The first-session discount is not available to you."
+    message = Text(
+        en="The first-session discount is not available to you.", id="Diskon sesi pertama tidak tersedia untuk Anda."
+    )
 
 
 class StaleWrite(DomainError):
     """Somebody else changed it since; `details.current` is how it is now."""
 
     code = "STALE_WRITE"
-    message = "Somebody else has changed this. Look at it again."
+    message = Text(
+        en="Somebody else has changed this. Look at it again.",
+        id="Operator lain sudah mengubah ini. Silakan lihat lagi.",
+    )
 
 
 class TierExists(DomainError):
     """There is a tier for this mode and these minutes, perhaps a deleted one; `details.id` names it."""
 
     code = "TIER_EXISTS"
-    message = "There is a price for this mode and these minutes already."
+    message = Text(
+        en="There is a price for this mode and these minutes already.", id="Sudah ada harga untuk jenis dan menit ini."
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -56,29 +65,35 @@ def _check_numbers(where: str, values: Mapping[str, Any], bounds: Mapping[str, t
     for name, (low, high) in bounds.items():
         value = values[name]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValidationFailed.of(where + name, f"is a whole number from {low} to {high}")
+            raise ValidationFailed.of(
+                where + name,
+                field_messages.between(low, high),
+            )
 
 
 def check_tier(*, mode: Any, minutes: Any, price_idr: Any, tag: Any, where: str = "") -> None:
     """Check a tier that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
     if mode not in MODES:
-        raise ValidationFailed.of(where + "mode", f"is one of {', '.join(MODES)}")
+        raise ValidationFailed.of(where + "mode", field_messages.one_of(MODES))
     values = {"minutes": minutes, "price_idr": price_idr}
     _check_numbers(where, values, {"minutes": (1, MAX_MINUTES), "price_idr": (0, MAX_IDR)})
     if tag is not None and not (isinstance(tag, str) and 1 <= len(tag) <= LONGEST_TAG and "\0" not in tag):
-        raise ValidationFailed.of(where + "tag", f"has 1 to {LONGEST_TAG} characters")
+        raise ValidationFailed.of(where + "tag", field_messages.length(1, LONGEST_TAG))
 
 
 def check_promotion(promotion: Promotion, where: str = "") -> None:
     """Check a discount that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
     if not isinstance(promotion.enabled, bool):
-        raise ValidationFailed.of(where + "enabled", "is true or false")
+        raise ValidationFailed.of(where + "enabled", field_messages.FLAG)
     money = (0, MAX_IDR)
     bounds = {"price_idr": money, "gimmick_price_idr": money, "duration_minutes": (1, MAX_MINUTES)}
     _check_numbers(where, attrs.asdict(promotion, recurse=False), bounds)
     modes: Any = promotion.modes
     if not isinstance(modes, list) or not all(modes.count(mode) == 1 and mode in MODES for mode in modes):
-        raise ValidationFailed.of(where + "modes", "has chat and call, each once at most")
+        raise ValidationFailed.of(
+            where + "modes",
+            field_messages.MODES,
+        )
 
 
 @attrs.frozen(kw_only=True)

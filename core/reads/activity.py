@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from core.base.errors import ValidationFailed
+from core.base.languages import Text
 from core.base.pages import Items, Page, cut
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions.views import Person
@@ -126,7 +127,7 @@ async def summary(
     end = until or now
     begin = since or max(end, EARLIEST) - USUAL
     if begin >= end:
-        raise ValidationFailed.of("to", "must be after `from`")
+        raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
     with away_is_unavailable():
         if mitra_id is None:
             rows = await runtime.db.fetch(SUMMARY, begin, end, now)

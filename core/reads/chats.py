@@ -7,6 +7,7 @@ import attrs
 
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.base.pages import Items, Page, cut
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
@@ -76,7 +77,9 @@ async def messages(
 ) -> list[MessageView]:
     """Read a part of a session's messages, ascending: behind `after`, or the last ones before `before`."""
     if after is not None and before is not None:
-        raise ValidationFailed.of("before", "can't stand beside `after`")
+        raise ValidationFailed.of(
+            "before", Text(en="can't stand beside `after`", id="tidak dapat dipakai bersama `after`")
+        )
     await session(runtime, actor, session_id)
     with away_is_unavailable():
         if after is not None:

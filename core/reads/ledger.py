@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from core.base.errors import Unavailable
+from core.base.languages import Text
 from core.base.together import Together
 from core.reads.ledger_chats import CHATS
 from core.reads.ledger_money import MONEY
@@ -53,7 +54,11 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
             free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", MIGRATION_LOCK)
             if not free:
                 raise Unavailable(
-                    "The database is being migrated. Try again when that has ended.", retry_after_seconds=60
+                    Text(
+                        en="The database is being migrated. Try again when that has ended.",
+                        id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
+                    ),
+                    retry_after_seconds=60,
                 )
             return await check(runtime, connection, overdue=overdue)
 

@@ -6,6 +6,7 @@ import attrs
 
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
+from core.base.languages import Text
 from core.sessions.states import SessionStatus
 
 WARNING = dt.timedelta(seconds=180)  # specification, fixed constants
@@ -25,7 +26,7 @@ class SessionNotActive(DomainError):
     """The session does not take messages, or can't be ended, in its present state."""
 
     code = "SESSION_NOT_ACTIVE"
-    message = "The session is not active."
+    message = Text(en="The session is not active.", id="Sesi ini tidak aktif.")
 
 
 class EarlyEndDisabled(DomainError):
@@ -33,21 +34,21 @@ class EarlyEndDisabled(DomainError):
 
     kind = Kind.FORBIDDEN
     code = "EARLY_END_DISABLED"
-    message = "Sessions can't be ended early."
+    message = Text(en="Sessions can't be ended early.", id="Sesi tidak dapat diakhiri lebih awal.")
 
 
 class SessionNotClosable(DomainError):
     """A goodbye fits neither before the end nor after everything is over."""
 
     code = "SESSION_NOT_CLOSABLE"
-    message = "This session does not take a goodbye now."
+    message = Text(en="This session does not take a goodbye now.", id="Sesi ini tidak menerima salam penutup sekarang.")
 
 
 class ClosureExists(DomainError):
     """This side has said goodbye already."""
 
     code = "CLOSURE_EXISTS"
-    message = "You have said goodbye already."
+    message = Text(en="You have said goodbye already.", id="Anda sudah mengucapkan salam penutup.")
 
 
 def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:

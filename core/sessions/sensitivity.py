@@ -3,6 +3,7 @@
 import enum
 
 from core.base.errors import DomainError
+from core.base.languages import Text
 
 
 class Sensitivity(enum.StrEnum):
@@ -16,7 +17,7 @@ class SensitivityLatched(DomainError):
     """A sensitive session stays sensitive while the latch is configured."""
 
     code = "SENSITIVITY_LATCHED"
-    message = "A sensitive session stays sensitive."
+    message = Text(en="A sensitive session stays sensitive.", id="Sesi sensitif tetap sensitif.")
 
 
 def flips(before: Sensitivity, wanted: Sensitivity, *, one_way: bool) -> bool:

@@ -67,6 +67,8 @@ def check_error(answer: Answer) -> None:
     assert {"code", "message"} <= set(error) <= {"code", "message", "details", "retry_after_seconds"}, answer
     assert re.fullmatch(r"[A-Z][A-Z0-9_]+", error["code"]), answer
     assert isinstance(error["message"], str), answer
+    assert answer.headers.getall("Content-Language") in (["en"], ["id"]), answer
+    assert "Accept-Language" in answer.headers["Vary"], answer
     assert error["message"], answer
     if "retry_after_seconds" in error:
         assert isinstance(error["retry_after_seconds"], int), answer

@@ -481,7 +481,7 @@ def from_somewhere(origin: str, **more: str) -> dict[str, str]:
 async def test_a_preflight_of_an_allowed_origin_gets_every_method_and_header(
     listeners: list[Listener], http: aiohttp.ClientSession
 ) -> None:
-    wanted = "authorization,content-type,idempotency-key,x-request-id,x-platform"
+    wanted = "authorization,content-type,idempotency-key,x-request-id,x-platform,x-locale"
     for listener in listeners:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             for path in (listener.path, "/nothing"):

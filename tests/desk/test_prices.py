@@ -257,7 +257,7 @@ async def test_to_delete_a_tier_one_says_which_state_was_seen(world: World) -> N
     operator = await world.operator()
     async with a_tier(operator) as tier:
         error = await refused(operator.call("DELETE", f"{TIERS}/{tier['id']}"), 422, "VALIDATION_ERROR")
-        assert error["details"] == {"fields": [{"field": "updated_at", "message": "is missing"}]}
+        assert error["details"] == {"fields": [{"field": "updated_at", "message": "is required"}]}
         assert (await the_tier(operator, tier["id"]))["is_active"]
 
 

@@ -127,8 +127,10 @@ def test_every_code_is_in_upper_case():
     assert [e.__qualname__ for e in all_errors() if not re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", e.code)] == []
 
 
-def test_every_refusal_has_a_message_for_people():
-    assert [e.__qualname__ for e in all_errors() if not (e.message and e.message.endswith("."))] == []
+def test_every_refusal_has_a_message_for_people_in_both_languages():
+    for error in all_errors():
+        for text in (error.message.en, error.message.id):
+            assert text.endswith("."), error.__qualname__
 
 
 def test_every_kind_of_refusal_has_a_status():

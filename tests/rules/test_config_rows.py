@@ -56,7 +56,7 @@ def refused(key: Key, value: Any, *, cadence_seconds: int = CADENCE) -> str:
     assert caught.value.details is not None
     (field,) = caught.value.details["fields"]
     assert field["field"] == "value"
-    return field["message"]
+    return field["message"].en
 
 
 def test_the_rows_and_their_defaults_are_the_specifications():

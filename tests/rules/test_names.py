@@ -12,7 +12,7 @@ def reason(name: str) -> str:
     assert caught.value.details is not None
     (field,) = caught.value.details["fields"]
     assert field["field"] == "name"
-    return field["message"]
+    return field["message"].en
 
 
 @pytest.mark.parametrize(

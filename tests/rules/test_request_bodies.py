@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api import bodies, errors
+from api.answers import Refusal
 from api.bodies import Body, Id, path_id, query_time, structure
 from api.internal import failed_pairings, mitras
 from api.internal import logins as operator_logins
 from api.public import chat, logins, payments, profile
 from core.base.errors import DomainError, NotFound, ValidationFailed
+from core.base.languages import Language, Text
 
 ID = "01900000-0000-7000-8000-000000000008"
 CLASSES = [
@@ -224,7 +226,7 @@ def test_large_or_deep_json_is_refused_whole(value: bytes) -> None:
     assert caught.value.details is not None
     [field] = caught.value.details["fields"]
     assert field["field"] == ""
-    assert "at most" in field["message"]
+    assert "at most" in field["message"].en
 
 
 HOSTILE = [
@@ -239,7 +241,7 @@ HOSTILE = [
 def test_refusal_names_20_fields_and_the_number_of_others_in_8_kib(value: Any) -> None:
     with pytest.raises(ValidationFailed) as caught:
         structure(value, Every)
-    _, content = errors.raw(caught.value)
+    _, content = errors.raw(caught.value, Language.ENGLISH)
     details = json.loads(content)["error"]["details"]
     assert len(content) <= 8_192
     assert 1 <= len(details["fields"]) <= 20
@@ -249,12 +251,17 @@ def test_refusal_names_20_fields_and_the_number_of_others_in_8_kib(value: Any) -
 
 def test_every_kind_of_error_body_stays_below_8_kib() -> None:
     for text in ("x" * 60_000, "\0" * 60_000, "\U0001f600" * 15_000):
+        words = Text(en=text, id=text)
+        refusal = Refusal(status=422, code="CODE", message=words)
         found = errors.body(
-            "CODE", text, details={"fields": [{"field": text, "message": text}] * 50}, retry_after_seconds=1
+            refusal,
+            Language.INDONESIAN,
+            details={"fields": [{"field": text, "message": words}] * 50},
+            retry_after_seconds=1,
         )
         assert len(json.dumps(found, ensure_ascii=False).encode()) <= 8_192
         assert found["error"]["details"]["more"] >= 30
-        other = errors.body("CODE", text, details={"name": text})
+        other = errors.body(refusal, Language.ENGLISH, details={"name": text})
         assert len(json.dumps(other, ensure_ascii=False).encode()) <= 8_192
 
 
@@ -350,3 +357,48 @@ def test_any_text_in_a_query_is_a_time_or_refused(text: str):
         return
     assert at is not None
     assert at.tzinfo is not None
+
+
+@attrs.frozen(kw_only=True)
+class Bounded:
+    """A body with a bound of each kind."""
+
+    code: str = bodies.text(6, 6)
+    name: str = bodies.text(1, 100)
+    nick: str | None = bodies.optional_text(2, 9)
+    minutes: int = bodies.integer(1, 60)
+    mode: str = bodies.choice("chat", "call")
+    words: list[str] = attrs.field(validator=validators.max_len(2))
+
+
+GOOD = {"code": "123456", "name": "x", "minutes": 1, "mode": "chat", "words": []}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "en", "id_"),
+    [
+        ("code", "1", "must be 6 characters long", "harus sepanjang 6 karakter"),
+        ("name", "", "must be 1 to 100 characters long", "harus sepanjang 1 sampai 100 karakter"),
+        ("name", 5, "must be a string", "harus berupa teks"),
+        ("name", "\0", "must not contain NUL characters", "tidak boleh berisi karakter NUL"),
+        ("nick", "x" * 10, "must be 2 to 9 characters long", "harus sepanjang 2 sampai 9 karakter"),
+        ("minutes", 61, "must be a whole number from 1 to 60", "harus berupa bilangan bulat dari 1 sampai 60"),
+        ("minutes", "1", "must be a whole number", "harus berupa bilangan bulat"),
+        ("mode", "mail", "must be one of chat, call", "harus salah satu dari chat, call"),
+        ("words", ["a"] * 3, "must have at most 2 items", "paling banyak 2 unsur"),
+        ("words", {}, "must be a list", "harus berupa daftar"),
+        ("extra", 1, "is unknown", "tidak dikenal"),
+    ],
+)
+def test_bad_field_is_explained_in_both_languages(field: str, value: Any, en: str, id_: str) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        structure({**GOOD, field: value}, Bounded)
+    for language, message in ((Language.ENGLISH, en), (Language.INDONESIAN, id_)):
+        details = caught.value.details_in(language)
+        assert details == {"fields": [{"field": field, "message": message}]}
+
+
+def test_missing_field_is_required_in_both_languages() -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        structure({name: value for name, value in GOOD.items() if name != "code"}, Bounded)
+    assert caught.value.details_in(Language.INDONESIAN) == {"fields": [{"field": "code", "message": "wajib diisi"}]}

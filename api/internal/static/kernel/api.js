@@ -1,5 +1,6 @@
 /** Calls to the internal listener: a client like any other (Bearer; renewed once when it has run out). */
 
+import { preferences } from "./preferences.js";
 import { session } from "./session.js";
 
 /** What the service refused, or that it could not be reached (`code` is then OFFLINE). */
@@ -40,7 +41,7 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
     ([, value]) => value !== null && value !== undefined && value !== "",
   );
   const address = filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", "Accept-Language": preferences.language }; // of error messages
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const ends = [AbortSignal.timeout(patience), signal].filter(Boolean);

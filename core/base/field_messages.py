@@ -1,0 +1,116 @@
+"""What is wrong with a field of a request, in both languages: the messages that several rules share."""
+
+import re
+from collections.abc import Iterable
+
+from core.base.languages import Text
+
+REQUIRED = Text(en="is required", id="wajib diisi")
+UNKNOWN = Text(en="is unknown", id="tidak dikenal")
+INVALID = Text(en="is not valid", id="tidak sah")
+NOT_NULL = Text(en="must not be null", id="tidak boleh null")
+NO_NUL = Text(en="must not contain NUL characters", id="tidak boleh berisi karakter NUL")
+JSON = Text(en="must be JSON", id="harus berupa JSON")
+STRING = Text(en="must be a string", id="harus berupa teks")
+INTEGER = Text(en="must be a whole number", id="harus berupa bilangan bulat")
+NUMBER = Text(en="must be a number", id="harus berupa bilangan")
+FLAG = Text(en="must be true or false", id="harus true atau false")
+LIST = Text(en="must be a list", id="harus berupa daftar")
+OBJECT = Text(en="must be a JSON object", id="harus berupa objek JSON")
+UUID = Text(en="must be a UUID", id="harus berupa UUID")
+TIME = Text(en="must be an ISO 8601 time with a zone", id="harus berupa waktu ISO 8601 dengan zona")
+EMAIL = Text(en="must be an address of at most 255 characters", id="harus berupa alamat, paling panjang 255 karakter")
+MODES = Text(
+    en="must be chat, call or both, each once at most",
+    id="harus chat, call atau keduanya, masing-masing paling banyak sekali",
+)
+
+
+def one_of(options: Iterable[str]) -> Text:
+    """Return the message for a value that is not one of a list."""
+    listed = ", ".join(options)
+    return Text(en=f"must be one of {listed}", id=f"harus salah satu dari {listed}")
+
+
+def length(low: int | None, high: int | None) -> Text:
+    """Return the message for a text that is shorter or longer than allowed, in characters; None: no bound."""
+    if high is None:
+        return Text(en=f"must be at least {low} characters long", id=f"harus sepanjang {low} karakter atau lebih")
+    if low is None:
+        return Text(en=f"must be at most {high} characters long", id=f"paling panjang {high} karakter")
+    if low == high:
+        return Text(en=f"must be {low} characters long", id=f"harus sepanjang {low} karakter")
+    return Text(en=f"must be {low} to {high} characters long", id=f"harus sepanjang {low} sampai {high} karakter")
+
+
+def most_items(high: int) -> Text:
+    """Return the message for a list that is too long."""
+    return Text(en=f"must have at most {high} items", id=f"paling banyak {high} unsur")
+
+
+def most_fields(high: int) -> Text:
+    """Return the message for a map that is too large."""
+    return Text(en=f"must have at most {high} fields", id=f"paling banyak {high} isian")
+
+
+def depth(high: int) -> Text:
+    """Return the message for JSON that is nested too deeply."""
+    return Text(en=f"must be nested at most {high} deep", id=f"paling dalam bersarang {high} tingkat")
+
+
+def most_values(high: int) -> Text:
+    """Return the message for JSON with too many values."""
+    return Text(en=f"must have at most {high} values", id=f"paling banyak {high} nilai")
+
+
+def between(low: float | None, high: float | None, unit: str | None = None) -> Text:
+    """Return the message for what is no whole number within bounds; None: no bound. `unit` is a configuration row's."""
+    if high is None:
+        return Text(en=f"must be at least {low}", id=f"paling sedikit {low}")
+    if low is None:
+        return Text(en=f"must be at most {high}", id=f"paling banyak {high}")
+    of = Text(en=f" {unit}", id=f" {UNITS[unit]}") if unit else Text(en="", id="")
+    return Text(
+        en=f"must be a whole number from {low} to {high}{of.en}",
+        id=f"harus berupa bilangan bulat dari {low} sampai {high}{of.id}",
+    )
+
+
+UNITS = {
+    "sessions": "sesi",
+    "requests": "permintaan",
+    "codes": "kode",
+    "invoices": "faktur",
+    "seconds": "detik",
+    "attempts": "percobaan",
+    "minutes": "menit",
+}
+
+
+# What msgspec expects, by its own words.
+_KINDS = {
+    "str": STRING, "int": INTEGER, "float": NUMBER, "bool": FLAG, "array": LIST, "object": OBJECT, "datetime": TIME,
+}  # fmt: skip
+_EXPECTED = re.compile(
+    r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<bound> of length)?(?: (?P<sign>[<>]=) (?P<limit>-?\d+))?"
+)
+_NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>[^`]*)`")
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<place>[^`]*)`")
+
+
+def of_decoder(message: str) -> tuple[str, Text]:
+    """Return the field that an error message of msgspec is about ("" for the whole value), and what is wrong with it."""
+    place = found["place"].lstrip(".") if (found := _PLACE.search(message)) else ""
+    if named := _NAMED.match(message):
+        rule = REQUIRED if named["what"].startswith("missing") else UNKNOWN
+        return f"{place}.{named['name']}".lstrip("."), rule
+    if "matching regex" in message:  # the only pattern that our types have
+        return place, UUID
+    expected = _EXPECTED.match(message)
+    if expected is None:
+        return place, INVALID
+    if expected["sign"] is not None:
+        limit = int(expected["limit"])
+        bounds = (limit, None) if expected["sign"] == ">=" else (None, limit)
+        return place, length(*bounds) if expected["bound"] else between(*bounds)
+    return place, _KINDS.get(expected["kind"], INVALID)
