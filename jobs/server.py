@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from core import probes
 from core.base import logs
 from core.base.process import settle_memory, stop_event
 from core.base.settings import Settings, SettingsError
@@ -22,7 +23,7 @@ async def serve(settings: Settings) -> int:
     runtime.react = react
     app = web.Application()
     add_probes(app, runtime)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = probes.Runner(app, runtime, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.jobs_host, settings.jobs_port).start()

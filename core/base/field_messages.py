@@ -63,16 +63,17 @@ def most_values(high: int) -> Text:
     return Text(en=f"must have at most {high} values", id=f"paling banyak {high} nilai")
 
 
-def between(low: float | None, high: float | None, unit: str | None = None) -> Text:
-    """Return the message for what is no whole number within bounds; None: no bound. `unit` is a configuration row's."""
+def between(low: float | None, high: float | None, unit: str | None = None, *, whole: bool = True) -> Text:
+    """Return the message for a number out of bounds; None: no bound. `unit` is that of a configuration row."""
     if high is None:
         return Text(en=f"must be at least {low}", id=f"paling sedikit {low}")
     if low is None:
         return Text(en=f"must be at most {high}", id=f"paling banyak {high}")
     of = Text(en=f" {unit}", id=f" {UNITS[unit]}") if unit else Text(en="", id="")
+    kind = Text(en="whole number", id="bilangan bulat") if whole else Text(en="number", id="bilangan")
     return Text(
-        en=f"must be a whole number from {low} to {high}{of.en}",
-        id=f"harus berupa bilangan bulat dari {low} sampai {high}{of.id}",
+        en=f"must be a {kind.en} from {low} to {high}{of.en}",
+        id=f"harus berupa {kind.id} dari {low} sampai {high}{of.id}",
     )
 
 
@@ -80,6 +81,7 @@ UNITS = {
     "sessions": "sesi",
     "requests": "permintaan",
     "codes": "kode",
+    "extensions": "perpanjangan",
     "invoices": "faktur",
     "seconds": "detik",
     "attempts": "percobaan",

@@ -26,7 +26,7 @@ class ExtensionLimit(DomainError):
     """The session was extended as often as `max_extensions_per_session` allows."""
 
     code = "EXTENSION_LIMIT"
-    message = "This session can't be extended again."
+    message = Text(en="This session can't be extended again.", id="Sesi ini tidak dapat diperpanjang lagi.")
 
 
 class ExtensionResolved(DomainError):

@@ -1,0 +1,45 @@
+"""An application that fails without an answer: the listener answers for it."""
+
+import json
+from typing import Any
+
+from api.gatekeeper import Gatekeeper
+from tests.flows.conftest import Stage
+
+
+class Broken:
+    """An application with a bug."""
+
+    routes = ()
+
+    async def __call__(self, *_: Any) -> None:
+        raise RuntimeError("a bug")
+
+
+def test_application_that_fails_is_answered_with_the_one_error_body_and_the_headers(stage: Stage) -> None:
+    gatekeeper = Gatekeeper(Broken(), stage.runtime, listener="public", cors=None)  # type: ignore[arg-type]
+    sent: list[dict[str, Any]] = []
+    scope = {
+        "type": "http", "method": "GET", "path": "/healthz", "query_string": b"", "client": ("192.0.2.9", 1),
+        "headers": [(b"accept-language", b"id"), (b"x-request-id", b"mine")], "state": {},
+    }  # fmt: skip
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    stage.run(gatekeeper(scope, receive, send))
+    start, body = sent
+    headers = dict(start["headers"])
+    assert start["status"] == 500
+    assert json.loads(body["body"])["error"] == {
+        "code": "INTERNAL_ERROR", "message": "Terjadi kesalahan di pihak kami.", "details": {"request_id": "mine"},
+    }  # fmt: skip
+    assert (headers[b"x-request-id"], headers[b"content-language"], headers[b"vary"]) == (
+        b"mine",
+        b"id",
+        b"Accept-Language",
+    )
+    assert headers[b"x-server-time"].endswith(b"Z")
