@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH)/.installed
 # Without bytecode each command of the tests would compile the service anew, and each worker all the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up demo test check pages pictures fuzz client-proof chaos bench-install lock clean
+.PHONY: help install up demo test check pages migrations schema-history pictures fuzz client-proof chaos bench-install lock clean
 help:            ## this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -62,6 +62,12 @@ pages: install    ## write the pages in docs that are made from the code: proofs
 	$(VENV)/bin/python -m tools.events_page
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
+
+migrations: install ## record the files of a new migration; those that are recorded never change
+	$(VENV)/bin/python -m tests.migrations.record
+
+schema-history: install ## record each schema that a commit of main had, for the tests of upgrades; needs git
+	$(VENV)/bin/python -m tests.migrations.record --history
 
 pictures: install ## take the pictures of docs/control-center.md anew; needs a Chromium
 	$(VENV)/bin/python -m tests.control_center.pictures

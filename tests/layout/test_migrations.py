@@ -1,0 +1,17 @@
+"""Databases have run the committed migrations: their files never change."""
+
+from tests.migrations import record
+
+
+def test_committed_migration_files_are_what_they_were():
+    assert record.changed() == [], "databases have run these files as they were: add a new migration instead"
+
+
+def test_an_edited_file_is_reported_and_not_recorded(monkeypatch, capsys):
+    now = record.digests()
+    monkeypatch.setattr(record, "digests", lambda: {**now, "sql/guards.sql": "0" * 64})
+    assert record.changed() == ["sql/guards.sql"]
+    before = record.COMMITTED.read_text()
+    assert record.add_new() == 1
+    assert "sql/guards.sql: databases have run it" in capsys.readouterr().err
+    assert record.COMMITTED.read_text() == before

@@ -1,0 +1,115 @@
+"""A database of any earlier schema becomes what a new one is, and each script of a migration may run twice."""
+
+import difflib
+import importlib.util
+import os
+import pathlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.migrations import catalog, record
+from tests.stack import Stack
+from tools import migrate
+
+pytestmark = pytest.mark.anyio
+STATES = record.states()
+OLD_ROWS = pathlib.Path(__file__).with_name("old_rows.sql").read_text()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Stack]:
+    """A PostgreSQL without a service; its own database is a fresh one of this version."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def empty(servers: Stack) -> AsyncIterator[str]:
+    """Yield the address of an empty database."""
+    await servers.sql("CREATE DATABASE upgraded")
+    yield servers.database_url.rpartition("/")[0] + "/upgraded"
+    await servers.sql("DROP DATABASE upgraded WITH (FORCE)")
+
+
+def point_piccolo_at(url: str) -> None:
+    """Let Piccolo work on the database at an address."""
+    os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
+    from core.storage.piccolo_conf import DB
+
+    DB.config["dsn"] = url
+
+
+async def run_script(path: pathlib.Path, url: str) -> str:
+    """Run one migration as Piccolo runs it, without recording it; return its id."""
+    point_piccolo_at(url)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    script: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    await (await script.forwards()).run()
+    return script.ID
+
+
+async def make_old(state: record.State, folder: pathlib.Path, url: str) -> None:
+    """Migrate an empty database with the migrations of an earlier commit, in the order of their ids."""
+    state.write(folder)
+    point_piccolo_at(url)
+    from piccolo.apps.migrations.tables import Migration
+
+    await Migration.create_table().run()
+    for name in sorted(state.files):
+        if name.startswith("sesi_"):
+            await Migration.insert(Migration(name=await run_script(folder / name, url), app_name="sesi")).run()
+
+
+async def schema_of(url: str) -> set[str]:
+    """Return the schema of the database at an address."""
+    connection = await asyncpg.connect(url)
+    try:
+        return await catalog.schema(connection)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("state", STATES, ids=[state.commit for state in STATES])
+async def test_upgrade_from_an_earlier_schema_equals_a_new_database(
+    servers: Stack, empty: str, tmp_path: pathlib.Path, state: record.State
+) -> None:
+    await make_old(state, tmp_path, empty)
+    await migrate.migrate(empty)
+    fresh, upgraded = await schema_of(servers.database_url), await schema_of(empty)
+    assert list(difflib.ndiff(sorted(fresh - upgraded), sorted(upgraded - fresh))) == []
+    assert await migrate.pending(empty) == frozenset()
+
+
+async def test_each_script_run_twice_changes_nothing_the_second_time(empty: str) -> None:
+    connection = await asyncpg.connect(empty)
+    try:
+        for number, path in enumerate(sorted(record.MIGRATIONS.glob("sesi_*.py"))):
+            await run_script(path, empty)
+            if number == 0:
+                await connection.execute(OLD_ROWS)
+            before = await catalog.schema(connection), await catalog.rows(connection)
+            await run_script(path, empty)
+            assert (await catalog.schema(connection), await catalog.rows(connection)) == before, path.name
+    finally:
+        await connection.close()
+
+
+async def test_rows_of_the_first_schema_keep_their_meaning(servers: Stack, empty: str, tmp_path: pathlib.Path) -> None:
+    await make_old(STATES[0], tmp_path, empty)
+    connection = await asyncpg.connect(empty)
+    try:
+        await connection.execute(OLD_ROWS)
+        await migrate.migrate(empty)
+        sent = "SELECT DISTINCT customer_sent_seq, mitra_sent_seq FROM chat_sessions"
+        assert [tuple(row) for row in await connection.fetch(sent)] == [(1, 2)]
+        # An event of the first version is repeated on sockets; a push for it would come too late.
+        assert await connection.fetchval("SELECT count(*) FROM deliveries WHERE pushed_real_at IS NULL") == 0
+    finally:
+        await connection.close()
