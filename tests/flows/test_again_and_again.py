@@ -22,7 +22,7 @@ ACK_S = 5.0
 @pytest.fixture
 def chat(stage: Stage) -> Chat:
     """A chat; nobody else's is open."""
-    stage.run(stage.runtime.db.fetch("TRUNCATE chat_sessions, chat_messages, payment_requests CASCADE"))
+    stage.run(stage.clear())
     return stage.run(a_chat(stage))
 
 

@@ -172,7 +172,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     async def _clear(self) -> None:
         db, role_id, operator_id = self.stage.runtime.db, ids.new_id(), ids.new_id()
-        await db.fetch("TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE")
+        await self.stage.clear()
         await db.fetch("INSERT INTO roles (id, name, created_at) VALUES ($1::uuid, $1::uuid::text, now())", role_id)
         await db.fetch(
             """INSERT INTO control_center_users (id, email, display_name, role_id, created_at)

@@ -1,0 +1,197 @@
+"""What the database refuses by itself: sessions that nobody paid for, and changes of the ledger."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from core.base import ids
+from core.base.actor import Actor, UserType
+from core.flows import mitra_status, pairing_start, seed_history
+from tests.flows.chats import a_chat
+from tests.flows.conftest import Stage
+
+INSERT = """INSERT INTO chat_sessions (id, customer_id, mitra_id, payment_request_id, status, round_ends_at, search_ends_at, paired_at,
+    expires_at, duration_minutes, price)
+  VALUES ($1, $2, $3, $4, $5, now(), now(), CASE WHEN $3::uuid IS NOT NULL THEN now() END, now(), 12, 12000)"""
+PAIR = "UPDATE chat_sessions SET status = 'active', mitra_id = $2, paired_at = now(), expires_at = now() WHERE id = $1"
+
+
+@pytest.fixture(autouse=True)
+def cleared(stage: Stage) -> Iterator[None]:
+    """Leave nothing for the tests that use the stage afterwards."""
+    yield
+    stage.run(stage.clear())
+
+
+def written(stage: Stage, *statements: tuple[Any, ...]) -> None:
+    """Run SQL statements in one transaction and commit it."""
+
+    async def run() -> None:
+        async with stage.runtime.db.pool.acquire() as connection, connection.transaction():
+            for sql, *values in statements:
+                await connection.execute(sql, *values)
+
+    stage.run(run())
+
+
+def refused(stage: Stage, *statements: tuple[Any, ...], says: str) -> None:
+    """Run SQL statements and see their commit refused."""
+    with pytest.raises(asyncpg.CheckViolationError, match=says):
+        written(stage, *statements)
+
+
+async def searching(stage: Stage) -> tuple[str, str]:
+    """Return a paid request and its searching session."""
+    request_id = await stage.paid(await stage.customer())
+    await pairing_start.start(stage.runtime, payment_request_id=request_id)
+    return request_id, (await stage.session_of(request_id)).id
+
+
+async def pending(stage: Stage, customer: Actor) -> str:
+    """Return a payment request that nobody has paid."""
+    request_id = ids.new_id()
+    await stage.runtime.db.fetch(
+        """INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, expires_at)
+           VALUES ($1, $2, 12000, 12, now() + interval '1 hour')""",
+        request_id, customer.user_id,
+    )  # fmt: skip
+    return request_id
+
+
+@pytest.mark.parametrize("status", ["searching", "active", "completed"])
+def test_session_of_a_pending_payment_is_refused_at_commit(stage: Stage, status: str) -> None:
+    customer, mitra = stage.run(stage.customer()), stage.run(stage.mitra())
+    request_id = stage.run(pending(stage, customer))
+    mitra_id = None if status == "searching" else mitra.user_id
+    refused(
+        stage, (INSERT, ids.new_id(), customer.user_id, mitra_id, request_id, status), says="its payment is pending"
+    )
+
+
+@pytest.mark.parametrize("status", ["searching", "active", "expired", "closing"])
+def test_session_without_a_payment_is_refused_at_commit(stage: Stage, status: str) -> None:
+    customer, mitra = stage.run(stage.customer()), stage.run(stage.mitra())
+    mitra_id = None if status == "searching" else mitra.user_id
+    refused(stage, (INSERT, ids.new_id(), customer.user_id, mitra_id, None, status), says="no payment request")
+
+
+def test_session_of_another_customers_payment_is_refused_at_commit(stage: Stage) -> None:
+    payer, other = stage.run(stage.customer()), stage.run(stage.customer())
+    request_id = stage.run(stage.paid(payer))
+    refused(stage, (INSERT, ids.new_id(), other.user_id, None, request_id, "searching"), says="no payment request")
+
+
+def test_pairing_without_consuming_the_payment_is_refused_at_commit(stage: Stage) -> None:
+    _, session_id = stage.run(searching(stage))
+    mitra = stage.run(stage.mitra())
+    refused(stage, (PAIR, session_id, mitra.user_id), says="its payment is confirmed")
+
+
+def test_payment_that_fails_while_its_session_searches_is_refused_at_commit(stage: Stage) -> None:
+    request_id, session_id = stage.run(searching(stage))
+    fail = (
+        """WITH failed AS (UPDATE payment_requests SET status = 'failed_pairing' WHERE id = $1 RETURNING *)
+           INSERT INTO pairing_failures (id, payment_request_id, customer_id, cause_tag, amount)
+           SELECT gen_random_uuid(), id, customer_id, 'no_mitra_available', amount FROM failed""",
+        request_id,
+    )
+    refused(stage, fail, says="its payment is failed_pairing")
+    written(stage, fail, ("UPDATE chat_sessions SET status = 'failed', ended_at = now() WHERE id = $1", session_id))
+
+
+@pytest.mark.parametrize("change", ["payment_request_id = NULL", "customer_id = gen_random_uuid()"])
+def test_searching_session_that_loses_its_payment_is_refused_at_commit(stage: Stage, change: str) -> None:
+    _, session_id = stage.run(searching(stage))
+    with pytest.raises((asyncpg.CheckViolationError, asyncpg.ForeignKeyViolationError)):
+        written(stage, (f"UPDATE chat_sessions SET {change} WHERE id = $1", session_id))
+
+
+def test_history_without_a_payment_is_stored_and_old_running_session_goes_on(stage: Stage) -> None:
+    customer, mitra = stage.run(stage.customer()), stage.run(stage.mitra())
+    operator = Actor(
+        user_type=UserType.OPERATOR, user_id=ids.new_id(), auth_session_id=ids.new_id(), expires_at=2**40, ids=()
+    )
+    role_id = ids.new_id()
+    written(
+        stage,
+        ("INSERT INTO roles (id, name) VALUES ($1, $1::uuid::text)", role_id),
+        (
+            "INSERT INTO control_center_users (id, email, display_name, role_id) VALUES ($1, $1::uuid::text, 'Root', $2)",
+            operator.user_id,
+            role_id,
+        ),
+    )
+    seeded = seed_history.seed_history_session(
+        stage.runtime, operator, customer_id=customer.user_id, mitra_id=mitra.user_id, ended_at=None, topics=None
+    )
+    assert stage.run(seeded)
+    old = ids.new_id()
+    written(  # as it was before the guard
+        stage,
+        ("SET LOCAL session_replication_role = replica",),
+        (INSERT, old, customer.user_id, mitra.user_id, None, "active"),
+    )
+    for before, after in (
+        ("active", "expired"),
+        ("expired", "active"),
+        ("active", "closing"),
+        ("closing", "completed"),
+    ):
+        written(stage, ("UPDATE chat_sessions SET status = $3 WHERE id = $1 AND status = $2", old, before, after))
+    assert stage.run(stage.runtime.db.fetchval("SELECT status FROM chat_sessions WHERE id = $1", old)) == "completed"
+
+
+def test_guard_runs_twice_in_a_pairing_and_never_for_messages_and_timers(stage: Stage) -> None:
+    async def calls(*statements: tuple[Any, ...]) -> int:
+        async with stage.runtime.db.pool.acquire() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                await connection.execute("SET LOCAL track_functions = 'pl'")
+                for sql, *values in statements:
+                    await connection.execute(sql, *values)
+                await connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                found = "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'session_is_paid'"
+                return await connection.fetchval(found) or 0
+            finally:
+                await transaction.rollback()
+
+    request_id, session_id = stage.run(searching(stage))
+    mitra = stage.run(stage.mitra())
+    consume = "UPDATE payment_requests SET status = 'consumed', consumed_at = now() WHERE id = $1"
+    earn = """INSERT INTO customer_transactions (id, customer_id, session_id, payment_request_id, type, amount)
+      SELECT gen_random_uuid(), customer_id, $2, id, 'session', amount FROM payment_requests WHERE id = $1"""
+    pairing = ((PAIR, session_id, mitra.user_id), (consume, request_id), (earn, request_id, session_id))
+    assert stage.run(calls(*pairing)) == 2
+    chat = stage.run(a_chat(stage))
+    running = "UPDATE chat_sessions SET {} WHERE id = $1"
+    touched = (
+        "last_seq = last_seq + 1, mitra_delivered_seq = 1",
+        "warn_at = NULL",
+        "status = 'expired'",
+        "expires_at = now()",
+    )
+    assert stage.run(calls(*((running.format(one), chat.id) for one in touched))) == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE customer_transactions SET amount = amount",
+        "UPDATE customer_transactions SET type = 'extension' WHERE false",
+        "DELETE FROM customer_transactions",
+        "TRUNCATE customer_transactions",
+        "TRUNCATE customers CASCADE",
+    ],
+)
+def test_ledger_refuses_every_change_of_its_rows(stage: Stage, statement: str) -> None:
+    mitra = stage.run(stage.mitra())
+    stage.run(mitra_status.go_online(stage.runtime, mitra))
+    stage.run(stage.begun(stage.run(stage.customer()), mitra))
+    rows = "SELECT * FROM customer_transactions ORDER BY id"
+    before = stage.run(stage.runtime.db.fetch(rows))
+    with pytest.raises(asyncpg.RestrictViolationError, match="rows of the ledger stay as they are"):
+        written(stage, (statement,))
+    assert stage.run(stage.runtime.db.fetch(rows)) == before
