@@ -38,6 +38,7 @@ from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
 from core.logins.passwords import PasswordHasher
+from core.logins.revoked import RevokedLogins
 from core.outages.rules import ATTEMPT_S
 from core.outside.gateway import Gateway, make_gateway
 from core.outside.identity_keys import IdentityProvider, make_identity_providers
@@ -54,6 +55,7 @@ UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid tok
 CODE_SENDS = 16  # to the code provider, side by side, that no answer waits for
 PAID_KEPT = 50_000
 READY_S = 1.0  # how long the answer to a probe holds
+CLOCK_MARGIN_S = 60.0  # by which clocks may differ when tokens expire
 OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
 # What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
 # The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
@@ -99,7 +101,7 @@ class Runtime:
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
     togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
     node: str = attrs.field(factory=ids.new_id)
-    revoked: set[str] = attrs.field(factory=set)
+    revoked: RevokedLogins = attrs.field(init=False)
     # Customers who paid since their access token was made, which may still call them newcomers.
     paid: set[str] = attrs.field(factory=set)
     # Requests of this process that wait for one Idempotency-Key.
@@ -124,7 +126,13 @@ class Runtime:
 
     def __attrs_post_init__(self) -> None:
         self.flood_counts = FloodCounts(self.db)
+        self.revoked = RevokedLogins(keep_s=self.token_life_s)
         self.callers_ids = Together(functools.partial(customers.ids_of_all, self.db), nothing=())
+
+    @property
+    def token_life_s(self) -> float:
+        """Real seconds after which an access token has expired, whenever it was made before."""
+        return self.settings.access_token_seconds / self.settings.sesi_time_scale + CLOCK_MARGIN_S
 
     # -- time and transactions
 
@@ -175,7 +183,7 @@ class Runtime:
     def _take_to_heart(self, signal: Signal) -> None:
         """What this process itself must know, whoever told it."""
         if isinstance(signal, signals.LoginsRevoked):
-            self.revoked.update(signal.auth_session_ids)
+            self.revoked.add(signal.auth_session_ids, now=monotonic())
         if isinstance(signal, signals.AccountJoined):
             self.accounts.forget(signal.customer_id)
         if isinstance(signal, signals.PaymentConfirmed) and signal.customer_id is not None:
@@ -417,7 +425,7 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_s
             voids=asyncio.Semaphore(VOIDS),
             code_sends=asyncio.Semaphore(CODE_SENDS),
         )
-        await runtime.look(back_s=settings.access_token_seconds / settings.sesi_time_scale + 60)
+        await runtime.look(back_s=runtime.token_life_s)
     except BaseException:
         await db.close()
         if commits is not db:

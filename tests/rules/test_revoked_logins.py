@@ -1,0 +1,32 @@
+"""Ended auth sessions are remembered for the life of their access tokens, and no longer."""
+
+from core.logins.revoked import RevokedLogins
+
+KEEP_S = 960.0
+
+
+def test_ended_session_is_known_for_the_life_of_its_tokens():
+    revoked = RevokedLogins(keep_s=KEEP_S)
+    revoked.add(["a"], now=0)
+    revoked.add([], now=KEEP_S - 0.001)
+    assert "a" in revoked
+    revoked.add([], now=KEEP_S)
+    assert "a" not in revoked
+
+
+def test_repeated_end_is_kept_from_the_last_time():
+    revoked = RevokedLogins(keep_s=KEEP_S)
+    revoked.add(["a"], now=0)
+    revoked.add(["b"], now=1)
+    revoked.add(["a"], now=2)
+    revoked.add([], now=KEEP_S + 1)
+    assert "b" not in revoked
+    assert "a" in revoked
+
+
+def test_memory_is_bounded_by_the_ends_within_one_life():
+    revoked = RevokedLogins(keep_s=KEEP_S)
+    for second in range(100_000):
+        revoked.add([f"session-{second}"], now=float(second))
+        assert len(revoked) <= KEEP_S
+    assert len(revoked) == KEEP_S
