@@ -336,6 +336,11 @@ def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
 
 def optional_integer(low: int, high: int = MAX_INT) -> Any:
     """A whole number within bounds, or nothing."""
+    return optional_number(low, high)
+
+
+def optional_number(low: int, high: int) -> Any:
+    """A number within bounds, or nothing; the field's type says whether it must be a whole one."""
     return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]))
 
 

@@ -6,7 +6,7 @@ import attrs
 from litestar import get, patch, put
 
 from api.auth import operators
-from api.bodies import JsonObject, optional_integer
+from api.bodies import JsonObject, optional_number
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -30,7 +30,7 @@ class MitraPing:
     """How silence of mitras is judged."""
 
     require_ping: bool
-    stale_after_seconds: int
+    stale_after_seconds: float
     heartbeat_cadence_seconds: int
 
 
@@ -39,7 +39,7 @@ class MitraPingPatch:
     """What changes of it; what is absent stays. The heartbeat cadence is the least that silence may be."""
 
     require_ping: bool | None = None
-    stale_after_seconds: int | None = optional_integer(1, 3600)
+    stale_after_seconds: float | None = optional_number(1, 3600)
 
 
 @get("/internal/config", **operators("config"))
@@ -53,7 +53,7 @@ async def mitra_ping(runtime: Runtime) -> MitraPing:
     """How silence of mitras is judged."""
     return MitraPing(
         require_ping=runtime.config.flag("require_mitra_ping"),
-        stale_after_seconds=runtime.config.number("mitra_stale_after_seconds"),
+        stale_after_seconds=runtime.config.values["mitra_stale_after_seconds"],
         heartbeat_cadence_seconds=runtime.settings.mitra_heartbeat_cadence_seconds,
     )
 
@@ -74,10 +74,10 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
             raise ValidationFailed.of(name, field_messages.UNKNOWN)
         if name == "require_ping" and not isinstance(value, bool):
             raise ValidationFailed.of(name, field_messages.FLAG)
-        if name == "stale_after_seconds" and not (type(value) is int and cadence <= value <= 3600):
+        if name == "stale_after_seconds" and not (type(value) in (int, float) and cadence <= value <= 3600):
             rule = Text(
-                en=f"must be a whole number from {cadence} (the heartbeat cadence in seconds) to 3600",
-                id=f"harus berupa bilangan bulat dari {cadence} (jeda heartbeat dalam detik) sampai 3600",
+                en=f"must be a number from {cadence} (the heartbeat cadence in seconds) to 3600",
+                id=f"harus berupa bilangan dari {cadence} (jeda heartbeat dalam detik) sampai 3600",
             )
             raise ValidationFailed(
                 Text(en=f"{name} {rule.en}", id=f"{name} {rule.id}"),

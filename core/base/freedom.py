@@ -8,5 +8,5 @@ class Freedom:
     """The configured limits that decide who is free."""
 
     require_ping: bool
-    stale_after_seconds: int
+    stale_after_seconds: float
     capacity: int

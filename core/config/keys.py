@@ -23,7 +23,7 @@ MINUTES = (1, 1_440)
 class Shape(enum.Enum):
     """What a row's value looks like."""
 
-    NUMBER = "number"  # {"value": int}
+    NUMBER = "number"  # {"value": int}, or float where a row has `fraction`
     FLAG = "flag"  # {"value": bool}
     CHOICE = "choice"  # {"value": one of `choices`}
     DOCUMENT = "document"  # a JSON document of its own
@@ -31,7 +31,10 @@ class Shape(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Key:
-    """One row of `app_config`. `used` is False for legacy rows that no code reads."""
+    """One row of `app_config`. `used` is False for legacy rows that no code reads.
+
+    A number with `fraction` need not be a whole one.
+    """
 
     name: str
     shape: Shape
@@ -39,6 +42,7 @@ class Key:
     meaning: str
     unit: str | None = None
     bounds: tuple[int, int] | None = None
+    fraction: bool = False
     choices: tuple[str, ...] = ()
     used: bool = True
 
@@ -104,7 +108,15 @@ KEYS: dict[str, Key] = {
             "How long a lockout of new addresses lasts.",
         ),
         _flag("require_mitra_ping", "Whether silent mitras are taken offline.", default=True),
-        _number("mitra_stale_after_seconds", 45, SECONDS, "seconds", "Silence after which a mitra is offline."),
+        Key(
+            name="mitra_stale_after_seconds",
+            shape=Shape.NUMBER,
+            default=45,
+            bounds=SECONDS,
+            fraction=True,
+            unit="seconds",
+            meaning="Silence after which a mitra is offline.",
+        ),
         _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Vestigial.", used=False),
         _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
         _number(
@@ -221,8 +233,9 @@ def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
     low, high = key.bounds
     if key.name == "mitra_stale_after_seconds":
         low = cadence_seconds
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _refusal(key, field_messages.between(low, high, key.unit))
+    kinds = (int, float) if key.fraction else int
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        raise _refusal(key, field_messages.between(low, high, key.unit, whole=not key.fraction))
 
 
 def _check_document(key: Key, value: Any) -> None:

@@ -68,7 +68,7 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
     """Take mitras offline who were silent for too long, while pings are required."""
     if not runtime.config.flag("require_mitra_ping"):
         return None
-    stale_after = runtime.config.number("mitra_stale_after_seconds")
+    stale_after = runtime.config.seconds("mitra_stale_after_seconds").total_seconds()
     for mitra_id in await mitras.stale(runtime.db, stale_after_seconds=stale_after, now=runtime.now()):
         try:
             async with runtime.transaction() as tx:

@@ -163,7 +163,7 @@ async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> bool:
     )
 
 
-async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -> list[str]:
+async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime) -> list[str]:
     """Return online mitras who were silent for too long; the index on the last heartbeat finds the candidates."""
     rows = await reader.fetch(
         """SELECT mitra_id FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) o
@@ -173,7 +173,7 @@ async def stale(reader: Reader, *, stale_after_seconds: int, now: dt.datetime) -
     return [str(row["mitra_id"]) for row in rows]
 
 
-async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: int) -> bool:
+async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: float) -> bool:
     """Lock a mitra who is still silent. False after a heartbeat, or when another transaction holds a lock on the mitra."""
     free = await tx.fetchval("SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED", mitra_id)
     if not free:

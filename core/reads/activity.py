@@ -229,7 +229,7 @@ async def overview(runtime: Runtime) -> Overview:
     now, config = runtime.now(), runtime.config
     with away_is_unavailable():
         row = await runtime.db.fetchrow(
-            OVERVIEW, now, config.flag("require_mitra_ping"), config.number("mitra_stale_after_seconds"),
+            OVERVIEW, now, config.flag("require_mitra_ping"), config.seconds("mitra_stale_after_seconds").total_seconds(),
             config.number("max_customers_per_mitra"),
         )  # fmt: skip
         hours = many(Hour, await runtime.db.fetch(HOURS, now))

@@ -24,6 +24,7 @@ class ConfigRow:
     unit: str | None
     min: int | None
     max: int | None
+    fraction: bool
     choices: list[str]
     meaning: str
     used: bool
@@ -45,6 +46,7 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
         unit=key.unit,
         min=low,
         max=high,
+        fraction=key.fraction,
         choices=list(key.choices),
         meaning=key.meaning,
         used=key.used,

@@ -36,7 +36,7 @@ def _unless_gateway(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | Non
 def _if_pings_are_required(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
     if not runtime.config.flag("require_mitra_ping"):
         return None
-    return (_before(runtime, now, sweeps=0), runtime.config.number("mitra_stale_after_seconds"), now)
+    return (_before(runtime, now, sweeps=0), runtime.config.seconds("mitra_stale_after_seconds").total_seconds(), now)
 
 
 def _after_orphans(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ OVERDUE: tuple[Rule, ...] = (
         "a silent mitra is taken offline",
         "I7",
         """SELECT mitra_id::text, format('silent since %s', silent_since) FROM mitra_silences($3)
-           WHERE silent_since + make_interval(secs => $2::int) < $1 AND coalesce((SELECT max(updated_at) FROM app_config
+           WHERE silent_since + make_interval(secs => $2::float8) < $1 AND coalesce((SELECT max(updated_at) FROM app_config
              WHERE key IN ('require_mitra_ping', 'mitra_stale_after_seconds')) < $1, true)""",
         _if_pings_are_required,
     ),

@@ -8,6 +8,6 @@ def freedom(config: Config) -> Freedom:
     """Return the limits as they are configured now."""
     return Freedom(
         require_ping=config.flag("require_mitra_ping"),
-        stale_after_seconds=config.number("mitra_stale_after_seconds"),
+        stale_after_seconds=config.seconds("mitra_stale_after_seconds").total_seconds(),
         capacity=config.number("max_customers_per_mitra"),
     )

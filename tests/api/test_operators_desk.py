@@ -145,6 +145,11 @@ async def test_mitra_ping_is_read_and_changed_in_parts(world: World) -> None:
     assert before["heartbeat_cadence_seconds"] == 30
     try:
         assert await operator.call("PATCH", path, {"stale_after_seconds": 30}) == {**before, "stale_after_seconds": 30}
+        changed = await operator.call("PATCH", path, {"stale_after_seconds": 60.5})
+        assert changed == {**before, "stale_after_seconds": 60.5} == await operator.get(path)
+        row = await operator.get("/internal/config/mitra_stale_after_seconds")
+        assert (row["value"], row["fraction"]) == (60.5, True)
+        assert (await audit_rows(world, "mitra_stale_after_seconds"))[-1]["after"] == {"value": 60.5}
         changed = await operator.call("PATCH", path, {"require_ping": False, "stale_after_seconds": 90})
         assert (changed["require_ping"], changed["stale_after_seconds"]) == (False, 90)
         assert await operator.call("PATCH", path, {}) == changed
@@ -159,7 +164,7 @@ async def test_a_stale_threshold_below_the_cadence_is_422_and_changes_nothing(wo
     operator = await world.operator()
     path = "/internal/config/mitra-ping"
     before = await operator.get(path)
-    for threshold in (29, 0, -1, 3601, "45", 45.0, True, None, 10**400):
+    for threshold in (29, 29.9, 0, -1, 3601, 3600.1, "45", True, None, 10**400):
         call = operator.call("PATCH", path, {"require_ping": False, "stale_after_seconds": threshold})
         error = await refused(call, 422, "VALIDATION_ERROR")
         assert "30" in json.dumps(error)

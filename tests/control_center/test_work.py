@@ -354,6 +354,21 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await expect(page.get_by_text("Somebody else has changed this")).to_have_count(0)
 
 
+async def test_a_setting_with_a_fraction_is_written_with_point_or_comma(window: Desk, world: World) -> None:
+    path = "/internal/config/mitra_stale_after_seconds"
+    operator = await world.operator()
+    before = (await operator.get(path))["value"]
+    await window.open("#/settings")
+    setting = window.page.locator("[data-key=mitra_stale_after_seconds]")
+    try:
+        for written, value in (("60.5", 60.5), ("61,25", 61.25), ("62", 62)):
+            await setting.get_by_role("textbox").fill(written)
+            await setting.get_by_role("button", name="Save").click()
+            await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
+    finally:
+        await operator.call("PUT", path, {"value": before})
+
+
 async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, world: World) -> None:
     page, customer = window.page, await world.customer()
     await world.config("payment_session_timeout_minutes", 20)

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
+from core.base.freedom import Freedom
 from core.flows import mitra_status
 from core.flows.process_lease import LATE_S, ProcessLease
+from core.mitras import store as mitras
 from core.outages import store
 from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.outages.store import Place
@@ -228,6 +230,32 @@ async def heard(stage: Stage, seconds_ago: float, channel: str = "socket") -> st
         mitra.user_id, stage.runtime.now() - dt.timedelta(seconds=seconds_ago), channel,
     )  # fmt: skip
     return mitra.user_id
+
+
+@pytest.mark.parametrize(("threshold", "free"), [(60, False), (60.25, False), (60.75, True), (61, True)])
+def test_threshold_of_silence_is_applied_with_its_fraction(empty: Stage, threshold: float, free: bool) -> None:
+    async def play() -> None:
+        runtime = empty.runtime
+        await begin(empty, HUB)
+        await runtime.db.fetch(LONGER, HUB.name)
+        mitra_id = await heard(empty, 60.5)
+        now = await runtime.db.fetchval(
+            "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1", mitra_id
+        )
+        now += dt.timedelta(seconds=60.5)
+        limits = Freedom(require_ping=True, stale_after_seconds=threshold, capacity=3)
+        rows = await runtime.db.fetch(
+            "SELECT mitra_id::text FROM free_mitras($1, $2, $3, $4)",
+            now, limits.require_ping, limits.stale_after_seconds, limits.capacity,
+        )  # fmt: skip
+        assert (mitra_id in {row["mitra_id"] for row in rows}) == free
+        assert (mitra_id in await mitras.stale(runtime.db, stale_after_seconds=threshold, now=now)) != free
+        async with runtime.transaction() as tx:
+            tx.now = now
+            assert await mitras.take_stale(tx, mitra_id, stale_after_seconds=threshold) != free
+        await mitra_status.go_offline(runtime, mitra_id=mitra_id)
+
+    empty.run(play())
 
 
 async def silences(stage: Stage) -> dict[str, float]:

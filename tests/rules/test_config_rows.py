@@ -89,10 +89,21 @@ def test_a_number_has_the_bounds_of_its_unit(key: Key):
         assert key.name in refused(key, bad)
 
 
-@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
+@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS if not key.fraction])
 @pytest.mark.parametrize("value", [None, True, 5.0, "5", [5], {"value": 5}], ids=repr)
 def test_a_number_is_a_whole_number_and_nothing_else(key: Key, value: Any):
     assert "whole number" in refused(key, value)
+
+
+def test_the_silence_of_a_mitra_may_have_a_fraction():
+    (key,) = [key for key in NUMBERS if key.fraction]
+    assert key.name == "mitra_stale_after_seconds"
+    for good in (60.5, 60.0, float(CADENCE), 3600.0):
+        check(key, good, cadence_seconds=CADENCE)
+        row = msgspec.json.decode(msgspec.json.encode(stored(key, good)))
+        assert loaded(key, row) == good
+    for bad in (CADENCE - 0.1, 3600.1, float("inf"), float("nan"), True, "60.5", None, [60.5]):
+        assert "is a number from" in refused(key, bad, cadence_seconds=CADENCE)
 
 
 @pytest.mark.parametrize("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
@@ -180,9 +191,9 @@ def test_broken_support_handles_count_as_the_default(row: Any):
 
 
 @pytest.mark.parametrize(
-    ("threshold", "cadence", "holds"), [(45, 30, 45), (45, 45, 45), (45, 60, 60), (3600, 3600, 3600)]
+    ("threshold", "cadence", "holds"), [(45, 30, 45), (45, 45, 45), (45, 60, 60), (3600, 3600, 3600), (60.5, 60, 60.5)]
 )
-def test_no_mitra_who_beats_in_time_is_taken_for_silent(threshold: int, cadence: int, holds: int):
+def test_no_mitra_who_beats_in_time_is_taken_for_silent(threshold: float, cadence: int, holds: int):
     values = {"mitra_stale_after_seconds": threshold, "require_mitra_ping": True}
     wanted = {"mitra_stale_after_seconds": holds, "require_mitra_ping": True}
     assert effective(values, cadence_seconds=cadence) == wanted

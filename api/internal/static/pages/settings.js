@@ -5,7 +5,7 @@ import { h } from "../kernel/dom.js";
 import { number } from "../kernel/format.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
-import { field, form, integer, select, tick } from "../parts/form.js";
+import { decimal, field, form, integer, select, tick } from "../parts/form.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
 import { time } from "../parts/time.js";
@@ -58,8 +58,9 @@ function control(row) {
   }
   if (typeof row.default === "number") {
     const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
-    const input = h("input", { name, required: true, inputmode: "numeric", value: row.value });
-    return { shown: field(row.key, input, bounds, { hidden: true }), read: (data) => integer(data.get(name)) };
+    const [inputmode, read] = row.fraction ? ["decimal", decimal] : ["numeric", integer];
+    const input = h("input", { name, required: true, inputmode, value: row.value });
+    return { shown: field(row.key, input, bounds, { hidden: true }), read: (data) => read(data.get(name)) };
   }
   return null;
 }

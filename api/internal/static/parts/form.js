@@ -107,3 +107,9 @@ export function integer(text) {
   const written = String(text).trim();
   return /^-?\d{1,15}$/.test(written) ? Number(written) : written;
 }
+
+/** The number that was written, with a decimal point or comma; other text goes to the service as it is. */
+export function decimal(text) {
+  const written = String(text).trim().replace(",", ".");
+  return /^-?\d{1,9}(\.\d{1,6})?$/.test(written) ? Number(written) : written;
+}
