@@ -276,7 +276,7 @@ class Settings:
 
     @property
     def development_payment_page(self) -> bool:
-        """Whether /dev/pay exists, where a click pays: never beside a gateway, whatever ENVIRONMENT says."""
+        """Whether /dev/pay exists, where a click pays: never with the gateway enabled, whatever ENVIRONMENT says."""
         return self.development_routes and not self.gateway_enabled
 
 

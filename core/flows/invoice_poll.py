@@ -1,4 +1,4 @@
-"""The gateway is asked about pending requests: a call of its own about their money may be lost.
+"""The gateway is asked about pending requests: its webhook call about their money may be lost.
 
 The jobs ask some minutes after an invoice was made (`POLL_AFTER`). These moments are stored, so no restart loses one; a
 process that dies while it asks leaves the request to the next poll, or to the sweep at the request's deadline. What a

@@ -20,7 +20,8 @@ from core.storage.records import as_dict
 class WebhookCall:
     """The webhook log of contract 8; the body is shown as text.
 
-    The `source` is `webhook` for a call, and `poll` for money that the gateway told of when it was asked. A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
+    The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
+    A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
     `bytes` is the size of their bodies, `body_sha256` (hex) is of the newest one.
     """
 
