@@ -100,7 +100,7 @@ class Session(SessionView):
     paired_at: Time | None
     expires_at: Time | None
     ended_at: Time | None
-    ended_by: Literal["customer", "mitra", "timer"] | None
+    ended_by: Literal["customer", "mitra", "timer", "operator"] | None
     search: Search | None
     grace_ends_at: Time | None
     closures: Sequence[Goodbye]

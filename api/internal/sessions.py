@@ -1,13 +1,16 @@
-"""Sessions, as support looks them up (contract 8)."""
+"""Sessions, as support looks them up and ends them."""
 
 from typing import Annotated
 
-from litestar import get
+import attrs
+from litestar import get, post
 from litestar.params import QueryParameter
 
 from api.auth import operators
-from api.bodies import path_id, query_choice, query_time
+from api.bodies import Body, path_id, query_choice, query_time, text
+from core.base.actor import Actor
 from core.base.pages import Items, read_page
+from core.flows import session_end
 from core.reads import support
 from core.reads.support import LookUp
 from core.runtime import Runtime
@@ -40,4 +43,25 @@ async def session(session_id: str, runtime: Runtime) -> support.SupportSession:
     return await support.session(runtime, path_id(session_id))
 
 
-ROUTES = [sessions, session]
+@attrs.frozen(kw_only=True)
+class EndBody:
+    """Why an operator ends a session; it is kept in the audit log."""
+
+    reason: str = text(1, session_end.MAX_REASON)
+
+
+@post(
+    "/internal/sessions/{session_id:str}/end",
+    status_code=200,
+    dto=Body[EndBody],
+    return_dto=None,
+    **operators("sessions", "write"),
+)
+async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) -> support.SupportSession:
+    """End a chat, or cancel a search; both parties get the event. A session that has ended already stays as it is."""
+    found = path_id(session_id)
+    await session_end.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
+    return await support.session(runtime, found)
+
+
+ROUTES = [sessions, session, end]

@@ -1,4 +1,4 @@
-"""A party ends a session or says goodbye (contract 5 and 6)."""
+"""A party or an operator ends a session; a party says goodbye."""
 
 from core.base import field_messages
 from core.base.actor import Actor, UserType
@@ -8,6 +8,8 @@ from core.base.machine import check_edge
 from core.events.signals import MitrasFreed
 from core.extensions import store as extensions
 from core.messages import store as messages
+from core.operators import store as operators
+from core.pairing.rules import CauseTag
 from core.runtime import Runtime
 from core.sessions import rules, views
 from core.sessions import store as sessions
@@ -15,10 +17,11 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend, marks
+from core.steps import announce, extend, marks, search
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters (contract 6)
+MAX_REASON = 500  # characters
 BRING_UP_S = 3.0  # real
 
 
@@ -64,6 +67,38 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
             await _close(tx, session, actor)
             await announce.session_event(tx, [session_id], "session_closing")
         return await _view(tx, actor, session_id)
+
+
+async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -> None:
+    """End a chat, or cancel a search with the money rules of a customer's cancellation; an ended session stays as it is.
+
+    `reason` is 1 to 500 characters for the audit log. Raises NotFound, ValidationFailed.
+    """
+    reason = reason.strip()
+    if not 1 <= len(reason) <= MAX_REASON or "\0" in reason:
+        raise ValidationFailed.of("reason", field_messages.length(1, MAX_REASON))
+    async with runtime.transaction() as tx:
+        session = await sessions.lock(tx, session_id)
+        if session is None:
+            raise NotFound
+        status = await _status_now(session, tx)
+        if status is SessionStatus.SEARCHING:
+            await search.give_up(tx, session, CauseTag.CUSTOMER_CANCELLED)
+        elif status in HELD:
+            await _close(tx, session, actor)
+            await announce.session_event(tx, [session_id], "session_closing")
+        else:
+            return
+        after = SessionStatus.CANCELLED if status is SessionStatus.SEARCHING else SessionStatus.CLOSING
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="session.ended",
+            object_type="chat_session",
+            object_id=session_id,
+            before={"status": status.value},
+            after={"status": after.value, "reason": reason},
+        )
 
 
 async def _status_now(session: Session, tx: Tx) -> SessionStatus:

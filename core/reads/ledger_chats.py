@@ -59,7 +59,7 @@ CHATS: tuple[Rule, ...] = (
              WHEN 'searching' THEN expires_at IS NULL AND ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL
              WHEN 'active' THEN ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NULL
              WHEN 'expired' THEN ended_at IS NULL AND ended_by IS NULL AND grace_ends_at IS NOT NULL AND warn_at IS NULL
-             WHEN 'closing' THEN ended_at IS NOT NULL AND coalesce(ended_by, '') IN ('customer', 'mitra') AND grace_ends_at IS NOT NULL
+             WHEN 'closing' THEN ended_at IS NOT NULL AND coalesce(ended_by, '') IN ('customer', 'mitra', 'operator') AND grace_ends_at IS NOT NULL
                AND warn_at IS NULL
              WHEN 'completed' THEN ended_at IS NOT NULL AND ended_by IS NOT NULL AND grace_ends_at IS NULL AND warn_at IS NULL
              ELSE expires_at IS NULL AND ended_at IS NOT NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL END""",

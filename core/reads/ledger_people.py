@@ -130,6 +130,14 @@ PEOPLE: tuple[Rule, ...] = (
              OR l.known IS NULL AND l.before IS NOT NULL""",
     ),
     Rule(
+        name="a session that an operator ended has its audit row",
+        proves="I16",
+        sql="""SELECT s.id::text, format('%s audit rows', coalesce(a.n, 0)) FROM chat_sessions s
+           LEFT JOIN (SELECT object_id, count(*) AS n FROM operator_audit_log WHERE action = 'session.ended' GROUP BY 1) a
+             ON a.object_id = s.id::text
+           WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1""",
+    ),
+    Rule(
         name="a replay is of a call with a token, and has its audit row",
         proves="I16, contract 8",
         sql="""SELECT w.id::text, 'replay of ' || w.replay_of FROM webhook_logs w LEFT JOIN webhook_logs f ON f.id = w.replay_of

@@ -49,6 +49,7 @@ WHY = {
     CauseTag.EXTENSION_SAFEGUARD_TRIPPED: "The customer paid for more minutes of a session that was over, or was ended, before they could begin; "
     "or the money came too late, or beside another extension.",
 }
+ENDED_BY_OPERATOR = "The customer paid, and an operator ended the search before a mitra came."
 UNPAID = {
     "pending": "Nobody has paid yet.",
     "abandoned": "The request was given up before anybody paid: the customer left or made a newer one, or the gateway made no invoice.",
@@ -86,8 +87,12 @@ FAILURES = """SELECT f.cause_tag, f.created_at, f.superseded_at, f.operator_acti
 # Whoever knows an id may call without the token as often as he likes: such calls never crowd out the gateway's own.
 WEBHOOKS = """SELECT id, received_at, status, processing_result, http_status, processing_error, replay_of, source FROM webhook_logs
   WHERE external_id IN ($1, upper($1)) ORDER BY token_valid DESC, received_at LIMIT 500"""
-AUDIT = """SELECT a.action, a.created_at, o.display_name AS operator_name FROM operator_audit_log a
-  JOIN control_center_users o ON o.id = a.operator_id WHERE a.object_id = $1 AND a.action = 'payment.confirmed' ORDER BY a.created_at"""
+AUDIT = """SELECT a.action, a.created_at, a.object_id, o.display_name AS operator_name, a.before ->> 'status' AS status,
+    a.after ->> 'reason' AS reason FROM operator_audit_log a JOIN control_center_users o ON o.id = a.operator_id
+  WHERE a.object_id = $1::text AND a.action = 'payment.confirmed'
+    OR a.object_id IN (SELECT s.id::text FROM chat_sessions s WHERE s.payment_request_id = $1::text::uuid OR s.id = $2)
+      AND a.action = 'session.ended'
+  ORDER BY a.created_at"""
 EXTENSIONS = """SELECT e.status, e.requested_at, e.answer_by, e.responded_at, e.session_id, e.requested_duration_minutes
   FROM session_extensions e WHERE e.payment_request_id = $1"""
 CLOSURES = """SELECT c.session_id, c.user_type, c.message, c.created_at FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
@@ -109,11 +114,18 @@ def _of_payment(p: SupportPayment, audits: list[Any]) -> list[Entry]:
     )
     found = [Entry(at=p.created_at, kind="created", text=f"The customer asked to pay for {kind} {what}.")]
     for row in audits:
+        ended = row["action"] == "session.ended"
+        did = (
+            f"ended the session: {row['reason'] or 'the reason was erased'}"
+            if ended
+            else "confirmed the payment by hand."
+        )
         found.append(
             Entry(
                 at=row["created_at"],
-                kind="confirmed_by_operator",
-                text=f"{row['operator_name']} confirmed the payment by hand.",
+                kind="ended_by_operator" if ended else "confirmed_by_operator",
+                text=f"{row['operator_name']} {did}",
+                session_id=row["object_id"] if ended else None,
             )
         )
     if p.confirmed_at is not None:
@@ -134,7 +146,7 @@ def _of_webhook(row: Any) -> Entry:
     return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=str(row["id"]))
 
 
-def _of_session(row: Any, *, own: bool) -> list[Entry]:
+def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
     session_id = str(row["id"])
     found: list[Entry] = []
 
@@ -156,7 +168,9 @@ def _of_session(row: Any, *, own: bool) -> list[Entry]:
             add(row["paired_at"], "paired", f"{row['mitra_name']} accepted; the chat began.")
     elif row["paired_at"] is not None:
         add(row["paired_at"], "session", f"The session to be extended had begun, with {row['mitra_name']}.")
-    ended_by = {"customer": "the customer", "mitra": "the mitra", "timer": "time"}.get(row["ended_by"] or "", "")
+    ended_by = {"customer": "the customer", "mitra": "the mitra", "timer": "time", "operator": "an operator"}.get(
+        row["ended_by"] or "", ""
+    )
     if (
         row["status"] in ("expired", "closing", "completed")
         and row["expires_at"] is not None
@@ -174,7 +188,11 @@ def _of_session(row: Any, *, own: bool) -> list[Entry]:
         add(
             row["ended_at"],
             f"search_{row['status']}",
-            "The customer left the search." if row["status"] == "cancelled" else "The search ended without a mitra.",
+            "The search ended without a mitra."
+            if row["status"] == "failed"
+            else "An operator ended the search."
+            if by_operator
+            else "The customer left the search.",
         )
     return found
 
@@ -205,14 +223,18 @@ def _of_requests(rows: list[Any]) -> list[Entry]:
     return found
 
 
-def _of_failures(rows: list[Any]) -> list[Entry]:
+def _why(cause: CauseTag, *, by_operator: bool) -> str:
+    return ENDED_BY_OPERATOR if by_operator and cause is CauseTag.CUSTOMER_CANCELLED else WHY[cause]
+
+
+def _of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:
     found: list[Entry] = []
     for row in rows:
         found.append(
             Entry(
                 at=row["created_at"],
                 kind="failed",
-                text=f"No chat came of it ({row['cause_tag']}): {WHY[CauseTag(row['cause_tag'])]}",
+                text=f"No chat came of it ({row['cause_tag']}): {_why(CauseTag(row['cause_tag']), by_operator=by_operator)}",
             )
         )
         if row["superseded_at"] is not None:
@@ -267,11 +289,14 @@ def _of_extension(row: Any) -> list[Entry]:
     return found
 
 
-def why_no_chat(p: SupportPayment) -> str | None:
-    """Say in a plain sentence why there was no chat; None when there was one, or there may still be one."""
+def why_no_chat(p: SupportPayment, *, by_operator: bool) -> str | None:
+    """Say in a sentence why there was no chat; None when there was one, or there may still be one.
+
+    `by_operator`: an operator ended the search.
+    """
     if p.status in UNPAID:
         return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
-    return WHY[CauseTag(p.failure.cause_tag)] if p.failure is not None else None
+    return _why(CauseTag(p.failure.cause_tag), by_operator=by_operator) if p.failure is not None else None
 
 
 async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
@@ -281,12 +306,14 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     entries: list[Entry] = []
     with away_is_unavailable():
         db = runtime.db
-        entries += _of_payment(found, await db.fetch(AUDIT, payment_request_id))
+        audits = await db.fetch(AUDIT, payment_request_id, extended)
+        by_operator = any(row["status"] == "searching" for row in audits)
+        entries += _of_payment(found, audits)
         entries += [_of_webhook(row) for row in await db.fetch(WEBHOOKS, payment_request_id)]
         for row in await db.fetch(SESSIONS, payment_request_id, extended):
-            entries += _of_session(row, own=str(row["id"]) != extended)
+            entries += _of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
         entries += _of_requests(await db.fetch(ASKED, payment_request_id))
-        entries += _of_failures(await db.fetch(FAILURES, payment_request_id))
+        entries += _of_failures(await db.fetch(FAILURES, payment_request_id), by_operator=by_operator)
         for row in await db.fetch(EXTENSIONS, payment_request_id):
             entries += _of_extension(row)
         for row in await db.fetch(CLOSURES, payment_request_id):
@@ -302,13 +329,13 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         raise NotFound
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
-    return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found))
+    return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found, by_operator=by_operator))
 
 
 # Every kind of entry; what comes first of things that happened at one moment. A round's answers end before the next asks.
 ORDER = (
     "created", "deadline", "webhook", "confirmed_by_operator", "paid", "session", "tried_again", "search_began",
-    "mitra_answered", "mitra_asked", "paired", "extension_asked", "extension_answered", "extension_tripped", "earned",
-    "search_cancelled", "search_failed", "failed", "session_expired", "goodbye", "session_closing", "session_completed",
+    "mitra_answered", "mitra_asked", "paired", "extension_asked", "ended_by_operator", "extension_answered",
+    "extension_tripped", "earned", "search_cancelled", "search_failed", "failed", "session_expired", "goodbye", "session_closing", "session_completed",
     "operator_acted",
 )  # fmt: skip

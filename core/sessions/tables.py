@@ -60,7 +60,7 @@ class ChatSession(Table, tablename="chat_sessions"):
 
     known_mode = Check("mode in ('chat', 'call')")
     known_status = Check("status in ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')")
-    known_ended_by = Check("ended_by in ('customer', 'mitra', 'timer')")
+    known_ended_by = Check("ended_by in ('customer', 'mitra', 'timer', 'operator')")
     known_sensitivity = Check("topic_sensitivity in ('regular', 'sensitive')")
     paired_is_whole = Check("(mitra_id is null) = (paired_at is null)")
     running_is_paired = Check(

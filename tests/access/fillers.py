@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing, second_factor
+from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing, second_factor, sessions
 from api.internal import logins as operator_logins
 from api.public import chat, devices, logins, pairing, payment_webhook, payments, profile
 from core.base import ids
@@ -101,6 +101,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     pricing.TokenBody: lambda: {"updated_at": "nobody's"},
     pricing.OrderBody: lambda: {"mode": "chat", "items": [{"id": ids.new_id(), "updated_at": "nobody's"}]},
     pricing.PromotionPatch: lambda: {"updated_at": "nobody's", "enabled": True},
+    sessions.EndBody: lambda: {"reason": "asked by the customer"},
     dev_seed.HistoryBody: lambda: {"customer_id": ids.new_id(), "mitra_id": ids.new_id()},
 }
 

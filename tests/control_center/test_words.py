@@ -6,7 +6,7 @@ import re
 from api.internal.control_center import FOLDER
 from core.config.keys import KEYS
 from core.reads.activity import KINDS
-from core.reads.timeline import UNPAID, WHY
+from core.reads.timeline import ENDED_BY_OPERATOR, UNPAID, WHY
 
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
 DICTIONARY = SCRIPTS.pop("words.id.js") + SCRIPTS.pop("words.rows.id.js")
@@ -18,6 +18,7 @@ SERVICE = {
     *(choice for key in KEYS.values() for choice in key.choices),
     *KINDS,
     *WHY.values(),
+    ENDED_BY_OPERATOR,
     *UNPAID.values(),
 }
 SAYS_NOTHING = {""}

@@ -146,6 +146,11 @@ async def replay(scene: Scene) -> Call:
     return f"/internal/webhook-logs/{row['id']}/replay", None
 
 
+async def end_session(scene: Scene) -> Call:
+    session_id = await scene.world.session(await scene.world.customer(), await scene.world.mitra())
+    return f"/internal/sessions/{session_id}/end", {"reason": "asked by the customer"}
+
+
 async def seed(scene: Scene) -> Call:
     customer = await scene.world.customer()
     body = {"customer_id": customer.user["id"], "mitra_id": await scene.mitra()}
@@ -181,6 +186,7 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PATCH /internal/pricing/promotions/first-session": change_promotion,
     "POST /internal/payment-requests/{request_id}/confirm": confirm,
     "POST /internal/webhook-logs/{log_id}/replay": replay,
+    "POST /internal/sessions/{session_id}/end": end_session,
     "POST /internal/_test/seed-history-session": seed,
     "PUT /internal/config/{key}": set_key,
     "PATCH /internal/config/{key}": set_key,

@@ -84,6 +84,11 @@ async def nothing_is_missing(world: World, payment_id: str, entries: list[dict[s
     assert sum(of("operator_acted", "kind").values()) == sum(row[1] is not None for row in failures)
     audits = await rows("SELECT action FROM operator_audit_log WHERE object_id = $1 AND action = 'payment.confirmed'")
     assert sum(of("confirmed_by_operator", "kind").values()) == len(audits)
+    ended = await rows(
+        """SELECT object_id FROM operator_audit_log WHERE action = 'session.ended' AND object_id IN
+             (SELECT id::text FROM chat_sessions WHERE payment_request_id = $1::text::uuid)"""
+    )
+    assert of("ended_by_operator", "session_id") == collections.Counter(ended)
 
 
 def kinds(told: dict[str, Any]) -> list[str]:

@@ -434,6 +434,10 @@ BROKEN: tuple[tuple[str, str], ...] = (
              (SELECT pricing_tier_id FROM pricing_tiers_history WHERE change_kind = 'updated')""",
     ),
     (
+        "a session that an operator ended has its audit row",
+        "UPDATE chat_sessions SET ended_by = 'operator' WHERE status = 'closing'",
+    ),
+    (
         "a replay is of a call with a token, and has its audit row",
         "DELETE FROM operator_audit_log WHERE action = 'webhook.replayed'",
     ),

@@ -195,6 +195,7 @@ export const INDONESIAN = {
   "the customer": "pelanggan",
   "the mitra": "mitra",
   "the time": "waktu",
+  "an operator": "operator",
   Refunded: "Dana dikembalikan",
   "Say that {amount} was given back to {name}?": "Catat bahwa {amount} sudah dikembalikan kepada {name}?",
   Credited: "Diberi kredit",
@@ -251,6 +252,18 @@ export const INDONESIAN = {
   Mitra: "Mitra",
   chat: "obrolan",
   call: "panggilan",
+
+  "End the session…": "Akhiri sesi…",
+  "End this session?": "Akhiri sesi ini?",
+  "End the session": "Akhiri sesi",
+  "The search ends without a mitra, and the payment becomes a failed pairing.":
+    "Pencarian berakhir tanpa mitra, dan pembayarannya menjadi gagal dipasangkan.",
+  "The chat ends now, whatever time is left. Both sides are notified and can still say goodbye.":
+    "Obrolan berakhir sekarang, berapa pun sisa waktunya. Kedua pihak diberi tahu dan masih dapat berpamitan.",
+  "It can't be undone. Your name is written down.": "Tidak dapat dibatalkan. Nama Anda dicatat.",
+  Reason: "Alasan",
+  "for the audit log; without names, phones and e-mails": "untuk log audit; tanpa nama, telepon, dan e-mail",
+  "The session is ended.": "Sesi diakhiri.",
 
   // Mitras, activity, customers
   inactive: "nonaktif",
@@ -516,6 +529,7 @@ export const INDONESIAN = {
   "Extension asked": "Perpanjangan diminta",
   "Extension answered": "Perpanjangan dijawab",
   "Extension too late": "Perpanjangan terlambat",
+  "Ended by an operator": "Diakhiri operator",
   "Money earned": "Uang menjadi pendapatan",
   "Search left": "Pencarian ditinggalkan",
   "Search without result": "Pencarian tanpa hasil",
@@ -539,6 +553,8 @@ export const INDONESIAN = {
   "The money came when this request could not become a chat any more: too late, or beside another session or payment, or after its discount was used elsewhere.":
     "Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan sesi atau pembayaran lain, atau diskonnya sudah terpakai.",
   "The customer paid and left before a mitra came.": "Pelanggan membayar lalu pergi sebelum mitra datang.",
+  "The customer paid, and an operator ended the search before a mitra came.":
+    "Pelanggan membayar, lalu operator mengakhiri pencarian sebelum mitra datang.",
   "The customer paid for more minutes, and the mitra said no, or her silence counted as a no.":
     "Pelanggan membayar tambahan menit, dan mitra menolak, atau diamnya dianggap menolak.",
   "The customer paid for more minutes of a session that was over, or was ended, before they could begin; or the money came too late, or beside another extension.":

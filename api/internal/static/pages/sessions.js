@@ -6,6 +6,8 @@ import { number, rupiah } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
+import { ask } from "../parts/dialog.js";
+import { field } from "../parts/form.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { ListPage, instant, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
@@ -13,6 +15,7 @@ import { chat, chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { time } from "../parts/time.js";
 import { timeline } from "../parts/timeline.js";
+import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/sessions";
 const person = (area, path, who) => who && linked(area, `${path}/${who.id}`, nameOf(who));
@@ -50,7 +53,9 @@ class SessionsPage extends ListPage {
   }
 }
 
-const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the time" };
+const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the time", operator: "an operator" };
+const ENDABLE = ["searching", "active", "expired"];
+const MAX_REASON = 500;
 const goodbye = (one) => `${t("Goodbye")}, ${t(one.user_type === "mitra" ? "Mitra" : "Customer")}`;
 
 class SessionPage extends Page {
@@ -97,8 +102,38 @@ class SessionPage extends Page {
         paid && [t("Payment"), linked("payments", `/payments/${paid}`, paid, "id")],
         [t("Id"), h("span", { class: "id" }, found.id)],
       ]),
+      session.may("sessions", "write") &&
+        ENDABLE.includes(found.status) &&
+        h(
+          "div",
+          { class: "row" },
+          h("button", { class: "danger", type: "button", onclick: () => this.#end(found) }, t("End the session…")),
+        ),
     );
     return h("div", { class: "work" }, shown, story && timeline(story));
+  }
+
+  async #end({ id, status }) {
+    const follows =
+      status === "searching"
+        ? t("The search ends without a mitra, and the payment becomes a failed pairing.")
+        : t("The chat ends now, whatever time is left. Both sides are notified and can still say goodbye.");
+    const done = await ask({
+      title: t("End this session?"),
+      content: [
+        h("p", {}, follows, " ", t("It can't be undone. Your name is written down.")),
+        field(
+          t("Reason"),
+          h("textarea", { name: "reason", rows: "3", maxlength: String(MAX_REASON), required: true }),
+          t("for the audit log; without names, phones and e-mails"),
+        ),
+      ],
+      submit: t("End the session"),
+      danger: true,
+      send: (data) => api.post(`${PATH}/${id}/end`, { reason: data.get("reason").trim() }),
+    });
+    if (done) toast(t("The session is ended."));
+    await this.refresh({ quietly: true });
   }
 }
 

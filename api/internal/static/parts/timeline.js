@@ -20,6 +20,7 @@ const KINDS = {
   mitra_answered: ["Mitra answered", ""],
   paired: ["Chat began", "good"],
   extension_asked: ["Extension asked", ""],
+  ended_by_operator: ["Ended by an operator", "bad"],
   extension_answered: ["Extension answered", ""],
   extension_tripped: ["Extension too late", "bad"],
   earned: ["Money earned", "good"],
