@@ -12,6 +12,7 @@ from api.auth import check_declared, provide_actor, provide_runtime
 from api.gatekeeper import Gatekeeper
 from api.internal import (
     activity,
+    audit_log,
     config,
     control_center,
     customers,
@@ -51,7 +52,7 @@ PUBLIC = [
 INTERNAL = [
     *operator_logins.ROUTES, *second_factor.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
-    health.healthz, health.readyz, health.prometheus,
+    *audit_log.ROUTES, health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]

@@ -74,7 +74,9 @@ WORDS: dict[str, Iterable[str] | None] = {
     "WebhookCall.source": ("webhook", "poll"),
 }
 # Fields that end like ids and are somebody else's, or none.
-FOREIGN_IDS = frozenset({"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id"})
+FOREIGN_IDS = frozenset(
+    {"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id", "AuditEntry.object_id"}
+)
 
 UUID = "01933f2e-8a4c-7d3b-9f10-5a6b7c8d9e0f"
 TIME = "2026-11-21T06:00:00Z"
@@ -90,6 +92,12 @@ QUERY: dict[str, dict[str, Any]] = {
     "operator_action": {"type": "string", "enum": ["none", *OperatorAction], "description": "`none`: open ones."},
     "processing_result": {"type": "string", "examples": list(RESULTS)},
     "q": {"type": "string", "description": "A part of what is looked for."},
+    "operator_id": {"type": "string", "format": "uuid"},
+    "object_id": {
+        "type": "string",
+        "description": "An id, or the name of a setting. It also finds the lists that the object was in.",
+    },
+    "bodies": {"type": "boolean", "default": True, "description": "Whether the answer holds the bodies."},
     "superseded": {"type": "boolean", "default": False},
 }
 # Values for examples of bodies. An optional field without one is left out of the example.

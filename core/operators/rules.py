@@ -9,7 +9,7 @@ from core.base.languages import Text
 
 AREAS = (
     "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
-    "sessions", "payments", "webhooks",
+    "sessions", "payments", "webhooks", "audit",
 )  # fmt: skip
 ADMINISTRATOR = {"*": "write"}
 

@@ -10,6 +10,7 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
 
+LIST = "list"  # the object of an audit row about several objects, whose ids are in `after`
 SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
     o.password_change_due, o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
     coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left, o.created_at
@@ -180,7 +181,11 @@ async def any_operator(reader: Reader) -> bool:
 async def audit(
     tx: Tx, *, operator_id: str, action: str, object_type: str, object_id: str, before: Any, after: Any
 ) -> None:
-    """Note what an operator did, in the transaction that did it."""
+    """Note what an operator did, in the transaction that did it.
+
+    Of customers it takes ids and the names of fields, never a phone, e-mail or name. A text that an operator wrote stands
+    under `reason`, which `blank_operator_audit_log` empties when the customer is erased.
+    """
     await tx.execute(
         """INSERT INTO operator_audit_log (id, operator_id, action, object_type, object_id, before, after, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",

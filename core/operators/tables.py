@@ -71,7 +71,7 @@ class SignInAddress(Table, tablename="operator_sign_in_addresses"):
 
 
 class OperatorAudit(Table, tablename="operator_audit_log"):
-    """One row for each write by an operator."""
+    """One row for each write by an operator, and for each reading of personal data. A trigger refuses changes."""
 
     id = columns.identifier()
     operator_id = columns.reference("Operator")

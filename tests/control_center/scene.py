@@ -92,6 +92,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "webhook": f"#/webhooks/{scene.webhook}",
         "operators": "#/operators",
         "roles": "#/roles",
+        "audit-log": "#/audit-log",
         "books": "#/ledger",
         "account": "#/account",
     }

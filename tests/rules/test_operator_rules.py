@@ -18,7 +18,7 @@ LEVELS = st.sampled_from(["read", "write"])
 def test_the_areas_are_the_contracts():
     assert set(AREAS) == {
         "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
-        "sessions", "payments", "webhooks",
+        "sessions", "payments", "webhooks", "audit",
     }  # fmt: skip
 
 

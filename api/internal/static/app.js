@@ -11,6 +11,7 @@ import { trouble } from "./parts/page.js";
 import { stepUp } from "./parts/second_factor.js";
 import "./pages/account.js";
 import "./pages/activity.js";
+import "./pages/audit_log.js";
 import "./pages/customers.js";
 import "./pages/failed_pairings.js";
 import "./pages/ledger.js";
@@ -47,6 +48,7 @@ route("/webhooks", "webhooks-page", "webhooks");
 route("/webhooks/:id", "webhook-page", "webhooks");
 route("/operators", "operators-page", "operators");
 route("/roles", "roles-page", "operators");
+route("/audit-log", "audit-log-page", "audit");
 route("/ledger", "ledger-page", "payments");
 route("/account", "account-page", null);
 
@@ -72,6 +74,7 @@ const MENU = [
     ["/settings", "Settings", "config"],
     ["/operators", "Operators", "operators"],
     ["/roles", "Roles", "operators"],
+    ["/audit-log", "Audit log", "audit"],
   ],
 ];
 

@@ -27,6 +27,7 @@ const AREAS = {
   sessions: "sessions",
   payments: "payments and books",
   webhooks: "webhook log",
+  audit: "audit log",
 };
 const ACCESS = { read: "read", write: "read and write" };
 

@@ -1,0 +1,40 @@
+"""The operators' audit log."""
+
+from typing import Annotated
+
+from litestar import get
+from litestar.params import QueryParameter
+
+from api.auth import operators
+from api.bodies import query_id, query_time
+from core.base.pages import Items, read_page
+from core.reads import audit_log as reads
+from core.reads.audit_log import AuditEntry, AuditFilter
+from core.runtime import Runtime
+
+
+@get("/internal/audit-log", **operators("audit"))
+async def audit_log(
+    runtime: Runtime,
+    operator_id: str | None = None,
+    action: str | None = None,
+    object_type: str | None = None,
+    object_id: str | None = None,
+    since: Annotated[str | None, QueryParameter(name="from")] = None,
+    to: str | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Items[AuditEntry]:
+    """List what operators changed, and which personal data they read, newest first."""
+    which = AuditFilter(
+        operator_id=query_id("operator_id", operator_id),
+        action=action,
+        object_type=object_type,
+        object_id=object_id,
+        since=query_time("from", since),
+        until=query_time("to", to),
+    )
+    return await reads.audit_log(runtime, read_page(cursor, limit), which)
+
+
+ROUTES = [audit_log]

@@ -1,0 +1,128 @@
+/** The audit log: what operators changed, and which personal data they read. */
+
+import { h } from "../kernel/dom.js";
+import { address } from "../kernel/router.js";
+import { t } from "../kernel/words.js";
+import { linked } from "../parts/linked.js";
+import { ListPage, instant, pick, search } from "../parts/list.js";
+import { time } from "../parts/time.js";
+
+const PATH = "/audit-log";
+const ACTIONS = {
+  "customer.read": "read a phone or e-mail",
+  "webhook_log.read": "read a webhook's body",
+  "webhook.replayed": "replayed a webhook call",
+  "session.ended": "ended a session",
+  "session.seeded": "made a session of the past",
+  "payment.confirmed": "confirmed a payment",
+  "failed_pairing.actioned": "acted on a failed pairing",
+  "mitra.created": "added a mitra",
+  "mitra.changed": "changed a mitra",
+  "mitra.forced_offline": "took a mitra offline",
+  "tier.created": "added a tier",
+  "tier.updated": "changed a tier",
+  "tier.deleted": "took a tier off the list",
+  "tier.reactivated": "put a tier back on the list",
+  "tier.reordered": "changed the order of tiers",
+  "promotion.updated": "changed the discount",
+  "config.set": "changed a setting",
+  "operator.created": "added an operator",
+  "operator.changed": "changed an operator",
+  "operator.password_changed": "changed their password",
+  "operator.stepped_up": "entered a fresh code",
+  "operator.recovery_code_used": "used a recovery code",
+  "operator.totp_begun": "began to set up a second factor",
+  "operator.totp_enrolled": "set up a second factor",
+  "operator.totp_removed": "removed their second factor",
+  "operator.totp_reset": "reset a second factor",
+  "role.created": "added a role",
+  "role.changed": "changed a role",
+};
+const OBJECTS = {
+  customer: "Customer",
+  mitra: "Mitra",
+  chat_session: "Session",
+  payment_request: "Payment",
+  pairing_failure: "Failed pairing",
+  webhook_log: "Webhook call",
+  app_config: "Setting",
+  pricing_tier: "Tier",
+  pricing_promotion: "Discount",
+  operator: "Operator",
+  role: "Role",
+};
+// Where an object has a page of its own: [area, path].
+const PLACES = {
+  customer: ["customers", "/customers"],
+  mitra: ["mitras", "/mitras"],
+  chat_session: ["sessions", "/sessions"],
+  payment_request: ["payments", "/payments"],
+  pairing_failure: ["failed_pairings", "/failed-pairings"],
+  webhook_log: ["webhooks", "/webhooks"],
+};
+const LIST = "list"; // the object of a row about several ones, whose ids are in its details
+
+const options = (words) => Object.entries(words).map(([value, word]) => [value, t(word)]);
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const fields = (value) => (isObject(value) ? value : value === null ? {} : { [t("value")]: value });
+const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+
+function link(type, id) {
+  const [area, path] = PLACES[type] ?? [];
+  return area ? linked(area, `${path}/${id}`, id, "id") : h("span", { class: "id" }, id);
+}
+
+function object({ object_type, object_id }) {
+  const type = OBJECTS[object_type] ? t(OBJECTS[object_type]) : object_type;
+  return h("span", {}, type, ": ", object_id === LIST ? t("several") : link(object_type, object_id));
+}
+
+/** What an entry says besides: its list of objects, and each field with its old and new value. */
+function details({ object_type, object_id, before, after }) {
+  const [old, fresh] = [fields(before), fields(after)];
+  const changed = Object.keys({ ...old, ...fresh }).filter((name) => said(old[name]) !== said(fresh[name]));
+  if (!changed.length) return null;
+  const value = (name) => {
+    if (object_id === LIST && name === "ids") return fresh.ids.map((id) => [link(object_type, id), " "]);
+    return name in old ? `${said(old[name])} → ${name in fresh ? said(fresh[name]) : "–"}` : said(fresh[name]);
+  };
+  return h(
+    "details",
+    {},
+    h("summary", {}, changed.join(", ")),
+    changed.map((name) => h("p", {}, h("small", {}, name, ": "), value(name))),
+  );
+}
+
+class AuditLogPage extends ListPage {
+  path = "/internal/audit-log";
+
+  get heading() {
+    return t("Audit log");
+  }
+
+  filters() {
+    return [
+      pick("action", t("Action"), options(ACTIONS)),
+      pick("object_type", t("Kind of object"), options(OBJECTS)),
+      search("object_id", t("Object"), t("its id, or the name of a setting")),
+      search("operator_id", t("Operator"), t("the id; or choose a name in the list")),
+      instant("from", t("From")),
+      instant("to", t("To")),
+    ];
+  }
+
+  columns() {
+    const own = ({ id, display_name }) =>
+      h("a", { href: address(PATH, { ...Object.fromEntries(this.query), cursor: null, operator_id: id }) }, display_name);
+    return [
+      { label: t("When"), cell: (one) => time(one.created_at) },
+      { label: t("Operator"), cell: (one) => own(one.operator) },
+      { label: t("Action"), cell: (one) => (ACTIONS[one.action] ? t(ACTIONS[one.action]) : one.action) },
+      { label: t("Object"), cell: object },
+      { label: t("Details"), cell: details },
+    ];
+  }
+}
+
+customElements.define("audit-log-page", AuditLogPage);

@@ -1,0 +1,67 @@
+"""The operators' audit log: who changed what, and who read personal data."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.pages import Items, Page, cut
+from core.operators.store import LIST
+from core.runtime import Runtime, away_is_unavailable
+from core.sessions.views import Person
+from core.storage.conditions import Conditions
+from core.storage.records import as_dict
+
+
+@attrs.frozen(kw_only=True)
+class AuditEntry:
+    """One row of the audit log. `object_id` is `list` for a row about the several objects that `after.ids` names."""
+
+    id: str
+    operator: Person
+    action: str
+    object_type: str
+    object_id: str
+    before: Any
+    after: Any
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class AuditFilter:
+    """Which rows to list. An `object_id` also finds the lists that the object was in."""
+
+    operator_id: str | None = None
+    action: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+
+ENTRIES = """SELECT a.id, a.operator_id, o.display_name AS operator_name, a.action, a.object_type, a.object_id, a.before, a.after,
+    a.created_at FROM operator_audit_log a JOIN control_center_users o ON o.id = a.operator_id"""
+
+
+def _entry(row: Any) -> AuditEntry:
+    values = as_dict(row)
+    operator = Person(id=values.pop("operator_id"), display_name=values.pop("operator_name"))
+    return AuditEntry(**values, operator=operator)
+
+
+async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[AuditEntry]:
+    """List what operators did, newest first."""
+    where = Conditions()
+    where.add("a.operator_id = {0}", which.operator_id)
+    where.add("a.action = {0}", which.action)
+    where.add("a.object_type = {0}", which.object_type)
+    where.add(f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'ids' ? {{0}}))", which.object_id)
+    where.add("a.created_at >= {0}", which.since)
+    where.add("a.created_at < {0}", which.until)
+    where.behind("a.created_at", "a.id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
+    with away_is_unavailable():
+        rows = await runtime.db.fetch(
+            f"{ENTRIES} WHERE {where} ORDER BY a.created_at DESC, a.id DESC LIMIT {limit}", *where.args
+        )
+    return cut([_entry(row) for row in rows], page, at="created_at")
