@@ -13,7 +13,7 @@ from core.runtime import Runtime
 
 @get("/internal/customers/{customer_id:str}", **operators("customers"))
 async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerView:
-    """One customer; phone and e-mail are masked without `customers.pii`."""
+    """One customer; phone and e-mail are masked without `customers.pii`. Reading them leaves an audit row."""
     return await people.customer_for_operator(runtime, actor, path_id(customer_id))
 
 
@@ -21,7 +21,10 @@ async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.C
 async def customers(
     runtime: Runtime, actor: Actor, q: str | None = None, cursor: str | None = None, limit: int | None = None
 ) -> Items[people.CustomerView]:
-    """Customers, newest first; `q` is part of a name or an id, with `customers.pii` of a phone or e-mail too."""
+    """Customers, newest first; `q` is part of a name or an id, with `customers.pii` of a phone or e-mail too.
+
+    Phones and e-mails that the caller may see leave one audit row with the ids of their customers.
+    """
     return await support.customers(runtime, actor, read_page(cursor, limit), LookUp(q=q))
 
 

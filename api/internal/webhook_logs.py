@@ -24,19 +24,27 @@ async def webhook_logs(
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
     processing_result: str | None = None,
+    bodies: bool = True,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[WebhookCall]:
-    """List the gateway's calls, newest first; personal fields in bodies are masked without `customers.pii`."""
+    """List the gateway's calls, newest first; personal fields in bodies are masked without `customers.pii`.
+
+    `bodies=false` leaves the bodies out. Otherwise an audit row names the calls of the page.
+    """
     which = WebhookFilter(
-        q=q, since=query_time("from", since), until=query_time("to", to), processing_result=processing_result
+        q=q,
+        since=query_time("from", since),
+        until=query_time("to", to),
+        processing_result=processing_result,
+        bodies=bodies,
     )
     return await webhook_calls.webhook_calls(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/webhook-logs/{log_id:str}", **operators("webhooks"))
 async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
-    """One call of the gateway's; personal fields in its body are masked without `customers.pii`."""
+    """One call of the gateway's; personal fields in its body are masked without `customers.pii`. An audit row names it."""
     return await webhook_calls.webhook_call(runtime, actor, path_id(log_id))
 
 
@@ -44,7 +52,7 @@ async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCal
 async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
     """Run a stored call through the same handler again; the answer is its new row."""
     new_id = await webhook_receive.replay(runtime, actor, webhook_log_id=path_id(log_id))
-    return await webhook_calls.webhook_call(runtime, actor, new_id)
+    return await webhook_calls.replayed_call(runtime, actor, new_id)
 
 
 ROUTES = [webhook_logs, webhook_log, replay]

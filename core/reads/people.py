@@ -20,6 +20,7 @@ from core.operators.rules import allows
 from core.operators.store import Operator
 from core.operators.totp import TotpRequired
 from core.runtime import Runtime, away_is_unavailable
+from core.steps import disclosure
 from core.storage.records import as_dict, many
 
 
@@ -149,14 +150,27 @@ def _masked(text: str | None) -> str | None:
 
 
 async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
-    """Read a customer for an operator; phone and e-mail are masked without `customers.pii`."""
-    return masked_for(actor, await customer_me(runtime, customer_id))
+    """Read a customer for an operator; phone and e-mail are masked without `customers.pii`, and leave an audit row with it."""
+    return (await shown_to(runtime, actor, [await customer_me(runtime, customer_id)], listed=False))[0]
 
 
-def masked_for(actor: Actor, view: CustomerView) -> CustomerView:
-    """Mask what the operator may not see."""
-    if allows(actor.permissions, "customers.pii", "read"):
-        return view
+async def shown_to(
+    runtime: Runtime, actor: Actor, views: list[CustomerView], *, listed: bool = True
+) -> list[CustomerView]:
+    """Mask what the operator may not see, and leave an audit row about the rest. Raises Unavailable."""
+    if not allows(actor.permissions, "customers.pii", "read"):
+        return [masked(view) for view in views]
+    fields = [name for name in ("phone", "email") if any(getattr(view, name) for view in views)]
+    ids = [view.id for view in views if view.phone or view.email]
+    if listed:
+        await disclosure.several(runtime, actor, object_type="customer", ids=ids, fields=fields)
+    elif ids:
+        await disclosure.one(runtime, actor, object_type="customer", object_id=ids[0], fields=fields)
+    return views
+
+
+def masked(view: CustomerView) -> CustomerView:
+    """Mask a customer's phone and e-mail."""
     return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))
 
 

@@ -21,7 +21,7 @@ from core.customers import store as customer_store
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
-from core.reads.people import CustomerView, masked_for
+from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import views
 from core.sessions.views import Person, SessionView
@@ -84,7 +84,10 @@ def _asked(t: str, page: Page, which: LookUp) -> Conditions:
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
-    """List customers, newest first. Phone and e-mail are masked, and not looked through, without `customers.pii`."""
+    """List customers, newest first. Phone and e-mail are masked, and not looked through, without `customers.pii`.
+
+    With it, one audit row names the customers of the page whose phone or e-mail is in the answer. Raises Unavailable.
+    """
     open_book = allows(actor.permissions, "customers.pii", "read")
     where = Conditions()
     with away_is_unavailable():
@@ -95,7 +98,8 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
         rows = await runtime.db.fetch(
             f"{CUSTOMERS} WHERE {where} ORDER BY c.created_at DESC, c.id DESC LIMIT {limit}", *where.args
         )
-    return cut([masked_for(actor, CustomerView(**as_dict(row))) for row in rows], page, at="created_at")
+    found = cut([CustomerView(**as_dict(row)) for row in rows], page, at="created_at")
+    return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
 
 
 async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) -> None:

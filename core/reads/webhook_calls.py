@@ -12,13 +12,14 @@ from core.base.pages import Items, Page, cut
 from core.base.personal import without_personal_fields
 from core.operators.rules import allows
 from core.runtime import Runtime, away_is_unavailable
+from core.steps import disclosure
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 
 
 @attrs.frozen(kw_only=True)
 class WebhookCall:
-    """The webhook log of contract 8; the body is shown as text.
+    """A call of the gateway's, its body as text; the body is empty in a list that was asked for without bodies.
 
     The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
     A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
@@ -46,16 +47,17 @@ class WebhookCall:
 
 @attrs.frozen(kw_only=True)
 class WebhookFilter:
-    """Which calls to list; `q` is an external id or an invoice id."""
+    """Which calls to list; `q` is an external id or an invoice id. `bodies` false leaves the bodies out."""
 
     q: str | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
     processing_result: str | None = None
+    bodies: bool = True
 
 
-CALLS = """SELECT id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
-    processing_result, processing_error, replay_of, calls, bytes, body_sha256, source FROM webhook_logs"""
+COLUMNS = """id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, http_status,
+    processing_result, processing_error, replay_of, calls, bytes, body_sha256, source"""
 
 
 def _call(row: Any, actor: Actor) -> WebhookCall:
@@ -66,17 +68,29 @@ def _call(row: Any, actor: Actor) -> WebhookCall:
     return WebhookCall(**{**as_dict(row), "raw_body": body})
 
 
-async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
-    """Read one call. Raises NotFound."""
+async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
     with away_is_unavailable():
-        row = await runtime.db.fetchrow(f"{CALLS} WHERE id = $1", log_id)
+        row = await runtime.db.fetchrow(f"SELECT raw_body, {COLUMNS} FROM webhook_logs WHERE id = $1", log_id)
     if row is None:
         raise NotFound
     return _call(row, actor)
 
 
+async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+    """Read one call; its body leaves an audit row. Raises NotFound, Unavailable."""
+    call = await _read(runtime, actor, log_id)
+    if call.raw_body:
+        await disclosure.one(runtime, actor, object_type="webhook_log", object_id=call.id, fields=["raw_body"])
+    return call
+
+
+async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+    """Read the call that a replay has just stored. The replay's own audit row stands for the reading. Raises NotFound."""
+    return await _read(runtime, actor, log_id)
+
+
 async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: WebhookFilter) -> Items:
-    """List the gateway's calls, newest first."""
+    """List the gateway's calls, newest first; one audit row names those whose bodies are in the answer. Raises Unavailable."""
     where = Conditions()
     if which.q is not None:
         said, one = where.arg(which.q), where.arg(parse_id(which.q))
@@ -89,9 +103,13 @@ async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: Webho
     where.add("received_at < {0}", which.until)
     where.add("processing_result = {0}", which.processing_result)
     where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
-    limit = where.arg(page.limit + 1)
+    limit, body = where.arg(page.limit + 1), "raw_body" if which.bodies else "''::bytea AS raw_body"
     with away_is_unavailable():
         rows = await runtime.db.fetch(
-            f"{CALLS} WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}", *where.args
+            f"SELECT {body}, {COLUMNS} FROM webhook_logs WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}",
+            *where.args,
         )
-    return cut([_call(row, actor) for row in rows], page, at="received_at")
+    found = cut([_call(row, actor) for row in rows], page, at="received_at")
+    ids = [call.id for call in found.items if call.raw_body]
+    await disclosure.several(runtime, actor, object_type="webhook_log", ids=ids, fields=["raw_body"])
+    return found

@@ -28,6 +28,7 @@ from core.idempotency.rules import Once
 from core.messages.rules import Draft, Mark
 from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
+from core.reads.audit_log import AuditFilter
 from core.reads.payments import FailureFilter
 from core.reads.support import LookUp
 from core.reads.webhook_calls import WebhookFilter
@@ -54,11 +55,12 @@ LEFT_OUT = {
     "core.reads.ledger.audit": "reads everything, once, on purpose: it is the audit",
     "core.reads.ledger.audit_for_operator": "the audit, shared",
     "core.reads.ledger.check": "the audit itself, in a transaction of its caller's",
+    "core.reads.people.shown_to": "asks nothing; it leaves an audit row, as `customers` does through it",
     "core.reads.people.authenticate": "needs a signed token; what it asks is operators.get and customers.ids_of",
 }
 # Who asks, where it is not the customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
-OPERATOR = {"customers", "customer_for_operator", "require_step_up"}
+OPERATOR = {"customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call"}
 # What is typical, from the database itself: a customer with many sessions and her latest one, the busiest mitra, and so on.
 TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
       SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) ORDER BY created_at DESC LIMIT 1),
@@ -242,7 +244,7 @@ class Caller:
         add(views.one_of, "mitra", side=UserType.MITRA)
         for read in (views.open_of, views.open_of_all):
             add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
-        return self._more([*made, *self._own(deep), *self._together()])
+        return self._more([*made, *self._own(deep), *self._audit_log(since, until), *self._together()])
 
     def _own(self, deep: Page) -> Iterator[Call]:
         """Return what a customer's own lists ask besides their first page."""
@@ -252,6 +254,20 @@ class Caller:
             yield Call(function=read, form="deep", with_={"page": deep})
         yield Call(function=own.sessions, form="a mitra", with_={"mitra_id": self.text["mitra_id"]})
         yield Call(function=own.sessions, form="none of a state", with_={"status": "searching"})
+
+    def _audit_log(self, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+        """Return each filter of the operators' audit log."""
+        from core.reads.audit_log import audit_log
+
+        filters = {
+            "an operator": AuditFilter(operator_id=self.text["operator_id"]),
+            "an action": AuditFilter(action="mitra.created"),
+            "a kind of object": AuditFilter(object_type="role"),
+            "an object": AuditFilter(object_id=self.text["customer_id"]),
+            "a month": AuditFilter(since=since, until=until),
+        }
+        for form, which in filters.items():
+            yield Call(function=audit_log, form=form, with_={"which": which})
 
     def _together(self) -> Iterator[Call]:
         """Return what a hub asks at once for everybody who comes back after an outage."""

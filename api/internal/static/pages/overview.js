@@ -33,7 +33,7 @@ class OverviewPage extends Page {
       session.may("webhooks")
         ? Promise.all(
             WRONG.map((one) =>
-              api.get("/internal/webhook-logs", { processing_result: one, from, limit: SHOWN }, signal),
+              api.get("/internal/webhook-logs", { processing_result: one, from, limit: SHOWN, bodies: false }, signal),
             ),
           )
         : null,

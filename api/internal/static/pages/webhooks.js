@@ -36,6 +36,11 @@ class WebhooksPage extends ListPage {
     ];
   }
 
+  /** The list shows no bodies, so it leaves no trace of a reading. */
+  fixed() {
+    return { bodies: false };
+  }
+
   columns() {
     return [
       { label: t("Came"), cell: (one) => h("a", { href: address(`/webhooks/${one.id}`) }, time(one.received_at)) },

@@ -1,0 +1,29 @@
+"""Leaves an audit row for personal data that an operator is about to see. Without the row there is no answer."""
+
+from core.base.actor import Actor
+from core.operators import store as operators
+from core.runtime import Runtime
+
+
+async def one(runtime: Runtime, actor: Actor, *, object_type: str, object_id: str, fields: list[str]) -> None:
+    """Note that the operator reads these fields of one object. Raises Unavailable."""
+    await _note(runtime, actor, object_type, object_id, {"fields": fields})
+
+
+async def several(runtime: Runtime, actor: Actor, *, object_type: str, ids: list[str], fields: list[str]) -> None:
+    """Note in one row that the operator reads these fields of a list's objects; none for no objects. Raises Unavailable."""
+    if ids:
+        await _note(runtime, actor, object_type, operators.LIST, {"fields": fields, "ids": ids})
+
+
+async def _note(runtime: Runtime, actor: Actor, object_type: str, object_id: str, after: dict[str, list[str]]) -> None:
+    async with runtime.transaction() as tx:
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action=f"{object_type}.read",
+            object_type=object_type,
+            object_id=object_id,
+            before=None,
+            after=after,
+        )
