@@ -22,6 +22,11 @@ WORDS = ("Halo Kak.", "Halo, aku di sini.", "Terima kasih sudah mendengarkan.")
 GOODBYES = {"customer": "Sampai jumpa, Kak.", "mitra": "Jaga diri, ya."}
 
 
+def goodbyes(session: dict[str, Any]) -> dict[str, str]:
+    """What each party wrote at the end, as far as the reader may see it."""
+    return {one["user_type"]: one["message"] for one in session["closures"]}
+
+
 async def talk(world: World, customer: Client, mitra: Client, *, extended: bool = False) -> str:
     """A paid chat from the payment to both goodbyes; the customer sees the mitra's arrive. Return the session's id."""
     phone, other = await customer.open("chat"), await mitra.open("chat")
@@ -34,7 +39,8 @@ async def talk(world: World, customer: Client, mitra: Client, *, extended: bool 
     await end_now(world, customer, session_id)
     for party, kind in ((customer, "customer"), (mitra, "mitra")):
         await party.post(SESSION.format(session_id) + "/closure", {"message": GOODBYES[kind]})
-    await phone.wait("session_completed", where=lambda frame: frame["session"]["id"] == session_id)
+    done = await phone.wait("session_completed", where=lambda frame: frame["session"]["id"] == session_id)
+    assert goodbyes(done["session"]) == GOODBYES
     for socket in (phone, other):
         socket.abort()
     return session_id
@@ -94,6 +100,7 @@ async def test_fresh_phone_finds_all_that_its_number_ever_had(fast_world: World)
         page = await chat.wait("sync", where=lambda frame, one=session_id: frame["session_id"] == one)
         assert [message["id"] for message in page["messages"]] == [message["id"] for message in transcript]
         assert await fresh.get(SESSION.format(session_id)) == sessions[session_id]
+        assert goodbyes(sessions[session_id]) == GOODBYES
 
     payments = {one["payment_request_id"]: one for one in await every(fresh, PAYMENTS, limit=2)}
     by_session = {one["session_id"]: one for one in payments.values() if not one["is_extension"]}
