@@ -340,7 +340,7 @@ async def test_messages_are_pushed_once_a_session_until_the_user_is_back(phones:
     await phone.close()
     await desk.say(session_id, "lima")
     for token in hers:
-        await phones.until_pushed(token, len(phones.of(token, event="session_started")) + 3, hurry=False)
+        await phones.until_pushed(token, len(phones.of(token, event="session_started")) + 2, hurry=False)
     await phones.quiet(session_id)
     assert [len(phones.of(token, event="message")) for token in hers] == [2, 2]
     ids = [m["data"]["event_id"] for m in phones.of(*hers, event="message")]
