@@ -153,6 +153,14 @@ class Seen:
         return bool(asked) and all("REJECTED" in self.responses(session_id, mitra_id) for mitra_id in asked)
 
 
+# No price changes without its history row.
+MADE_FREE = """WITH priced AS (SELECT * FROM pricing_tiers WHERE mode = 'call' AND minutes = 12),
+    free AS (UPDATE pricing_tiers SET price_idr = 0, updated_at = clock_timestamp()
+      WHERE mode = 'call' AND minutes = 12 RETURNING *)
+  INSERT INTO pricing_tiers_history (id, pricing_tier_id, change_kind, changed_at, before, after)
+  SELECT gen_random_uuid(), id, 'updated', clock_timestamp(), to_jsonb(priced), to_jsonb(free) FROM free JOIN priced USING (id)"""
+
+
 class MoneyMachine(RuleBasedStateMachine):
     """Two customers, two mitras, a gateway, and time."""
 
@@ -942,8 +950,7 @@ def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> 
     runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
     runtime.config.values = {**runtime.config.values, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
-    made_free = "UPDATE pricing_tiers SET price_idr = 0 WHERE mode = 'call' AND minutes = 12"
-    empty_stage.run(runtime.db.fetch(made_free))
+    empty_stage.run(runtime.db.fetch(MADE_FREE))
 
     class Machine(MoneyMachine):
         pass
