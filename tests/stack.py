@@ -217,8 +217,10 @@ class World:
 
     async def _send_heartbeats(self, mitra: Client) -> None:
         """Send a heartbeat at the app's cadence, whether the mitra is online or not: the service refuses those offline."""
-        while not mitra._http.closed:
+        while True:
             await asyncio.sleep(self._cadence_s)
+            if mitra._http.closed:
+                return
             with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
                 await mitra.post("/api/mitra/status/heartbeat")
 
