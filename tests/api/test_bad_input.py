@@ -352,7 +352,7 @@ async def test_no_header_makes_a_route_fall_over(callers: Callers) -> None:
 
 
 async def test_what_is_not_there_is_404_in_the_one_shape(callers: Callers) -> None:
-    paths = ("/x", "/api", "/api/", "/api/client/payment/requests/", "/%00", "/%2e%2e/x", "/" + "x" * 8_000)
+    paths = ("/x", "/api", "/api/", "/api/client/payment/requests/x/y", "/%00", "/%2e%2e/x", "/" + "x" * 8_000)
     calls = [((listener, "GET", path), {}) for listener in ("public", "internal") for path in paths]
     calls += [(("public", "GET", path), {}) for path in ("/", "//", "/internal", "/internal/static/app.js")]
     calls += [(("public", "GET", path), {}) for _, _, path in ALL if path.startswith("/internal")]

@@ -12,7 +12,8 @@ class Scene:
     """What there is to look at, by its id."""
 
     failure: str
-    session: str
+    session: str  # ended, with both goodbyes
+    running: str  # a session
     payment: str
     pending: str
     mitra: str
@@ -41,7 +42,7 @@ async def play(world: World) -> Scene:
     ayu = await world.mitra("Ayu Lestari")
     await world.mitra("Citra Dewi", online=False)
     dewi, budi, sari = await world.customer("Dewi"), await world.customer("Budi"), await world.customer("Sari")
-    await world.session(dewi, ayu)
+    running = await world.session(dewi, ayu)
     ended = await ended_with_goodbyes(world, sari, ayu)
     left = await world.paid(budi)
     await budi.post("/api/client/chat/cancel", {"payment_request_id": left["payment_request_id"]})
@@ -62,7 +63,7 @@ async def play(world: World) -> Scene:
     await an_operator(world, {"failed_pairings": "write", "payments": "read", "activity": "read"})
     calls = (await root.get("/internal/webhook-logs", limit=1))["items"]
     return Scene(
-        failure=mine[left["payment_request_id"]], session=ended, payment=left["payment_request_id"],
+        failure=mine[left["payment_request_id"]], session=ended, running=running, payment=left["payment_request_id"],
         pending=pending["payment_request_id"], mitra=ayu.user["id"], customer=dewi.user["id"],
         webhook=calls[0]["id"], tier=tier["id"],
     )  # fmt: skip

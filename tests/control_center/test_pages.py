@@ -86,7 +86,7 @@ async def test_dialogs_have_no_violation_and_give_the_focus_back(window: Desk, w
         ("#/operators", "Add an operator…"),
         ("#/roles", "Add a role…"),
         (f"#/webhooks/{scene.webhook}", "Replay…"),
-        (f"#/sessions/{scene.session}", "End the session…"),
+        (f"#/sessions/{scene.running}", "End the session…"),
     ):
         await window.open(address)
         await window.settled()

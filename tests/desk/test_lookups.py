@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 SESSIONS, PAYMENTS, CALLS = "/internal/sessions", "/internal/payment-requests", "/internal/webhook-logs"
 CALL_FIELDS = {
     "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
-    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256",
+    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256", "source",
 }  # fmt: skip
 
 
@@ -305,8 +305,8 @@ async def test_a_replay_is_a_new_row_of_the_same_handler_and_does_nothing_twice(
     assert third["replay_of"] == row["id"]
     assert await operator.get(f"{CALLS}/{row['id']}") == row
     for log_id, made in ((row["id"], again["id"]), (again["id"], third["id"])):
-        (audit,) = await audits(world, log_id)
-        assert (audit["action"], audit["after"]) == ("webhook.replayed", {"webhook_log_id": made})
+        (audit,) = [one for one in await audits(world, log_id) if one["action"] == "webhook.replayed"]
+        assert audit["after"] == {"webhook_log_id": made}
     seen = await at_once(5, lambda _: operator.post(f"{CALLS}/{row['id']}/replay"))
     assert {(status, one["processing_result"]) for status, one in seen} == {(200, "duplicate")}
 

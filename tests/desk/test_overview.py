@@ -180,7 +180,9 @@ async def test_a_seed_of_nobody_or_of_the_future_is_refused(world: World) -> Non
 def paths_of(environment: str) -> set[str]:
     """The addresses of the internal listener, with these settings."""
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
-    runtime: Any = types.SimpleNamespace(settings=attrs.evolve(settings, environment=environment))
+    runtime: Any = types.SimpleNamespace(
+        settings=attrs.evolve(settings, environment=environment), note_overload=lambda: None
+    )
     with warnings.catch_warnings(action="ignore"):
         app: Any = apps.internal_app(runtime)._app
     return {route.path_format for route in app.routes}

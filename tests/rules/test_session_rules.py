@@ -62,7 +62,7 @@ def test_a_goodbye_fits_only_into_expired_and_closing(status: SessionStatus):
             may_close(status)
 
 
-@pytest.mark.parametrize("written", itertools.chain.from_iterable(itertools.combinations(PARTIES, n) for n in range(3)))
+@pytest.mark.parametrize("written", [pair for n in range(3) for pair in itertools.combinations(PARTIES, n)])
 def test_side_reads_the_goodbye_of_the_other_once_it_has_written_or_all_is_over(written: tuple[UserType, ...]):
     closures = [Closure(user_type=side.value, message=f"{side} says", created_at=NOW) for side in written]
     for side in PARTIES:

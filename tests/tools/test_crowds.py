@@ -70,7 +70,8 @@ async def test_who_is_left_to_ask_is_found_by_session_and_mitra(watch: Watch) ->
     for only in (None, everybody[:1]):
         assert await pairing.inviting_sessions(watch, limits, now=now, only=only) == []
     assert not await pairing.anyone_eligible(watch, session, limits, now=now)
-    assert await pairing.invite(Tx(watch, lambda: now), session, limits, round_number=2, answer_by=now) == []
+    invited = await pairing.invite(Tx(watch, lambda: now), session, limits, round_number=2, answer_by=now)
+    assert invited.mitra_ids == []
     assert await pairing.last_response(watch, session, everybody[0]) in ((True, None), (True, "REJECTED"))
     indexes = {
         index for seen in watch.seen.values() for index in seen.nodes.split() if index.startswith(f"{REQUESTS}_")
