@@ -7,7 +7,6 @@ import attrs
 from core.base import logs
 from core.base.errors import Unavailable
 from core.base.freedom import Freedom
-from core.events.notices import Envelope
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
@@ -125,5 +124,5 @@ async def repeat_asked(runtime: Runtime) -> int:
     async with runtime.transaction() as tx:
         due = await sessions.take_repeats(tx, limit=REPEATS)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
-    runtime.tell(Envelope(passing=announce.search_repeats(due, asked, at=runtime.now())))
+        tx.passing.extend(announce.search_repeats(due, asked, at=tx.now))
     return len(due)
