@@ -3,7 +3,6 @@
 import asyncio
 import datetime as dt
 import json
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -16,25 +15,6 @@ pytestmark = pytest.mark.anyio
 PATHS = ("chat", "pairing")
 USERS = PORTION // (SOCKETS_A_USER * len(PATHS)) + 10
 GOING_AWAY = 1012
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    """A service over a primary and its standby."""
-    made = Pair()
-    try:
-        made.stack.start_all()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-async def people(pair: Pair) -> AsyncIterator[World]:
-    """Its people."""
-    made = World(pair.stack)
-    yield made
-    await made.close()
 
 
 async def test_sockets_close_with_1012_in_portions_when_the_epoch_changes(pair: Pair, people: World) -> None:

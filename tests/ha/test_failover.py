@@ -3,7 +3,7 @@
 DATABASE_URL names a silent host first, in every test.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -20,17 +20,6 @@ from tests.stack import World, within
 
 pytestmark = pytest.mark.anyio
 FAULTS = {"killed": Pair.kill, "frozen": Pair.freeze, "isolated": Pair.isolate}
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    """A service over a primary with a synchronous standby."""
-    made = Pair()
-    try:
-        made.stack.start_all()
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """An asynchronous standby without the last commits becomes the primary: both sides of a chat see the same again."""
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from tests.faults.proxy import Mode
@@ -21,22 +19,9 @@ GOING_AWAY = 1012
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    """A service over a primary whose standby may be behind."""
-    made = Pair(synchronous=False)
-    try:
-        made.stack.start_all()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-async def people(pair: Pair) -> AsyncIterator[World]:
-    """Its people; in the end the books are right."""
-    made = World(pair.stack)
-    yield made
-    await made.close()
+def synchronous() -> bool:
+    """The standby may be behind."""
+    return False
 
 
 async def test_lost_commits_leave_no_phone_behind_and_sign_no_device_out(pair: Pair, people: World) -> None:
