@@ -3,6 +3,16 @@
 import asyncio
 import json
 
+START = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+# Requests whose headers pass a bound of every listener that faces clients, by what is wrong.
+TOO_LARGE = {
+    "70 KB": START + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
+    "300 KB, unfinished": START + b"X-Long: " + b"a" * 300_000,
+    "102 fields": START + b"".join(b"X-%d: 1\r\n" % n for n in range(101)) + b"\r\n",
+    "40,000 fields": START + b"a: 1\r\n" * 40_000 + b"\r\n",
+    "address of 70 KB": b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
 
 async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) -> bytes:
     """Send parts over one connection and return everything that came back before the service closed it."""

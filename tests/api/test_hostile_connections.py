@@ -10,13 +10,11 @@ import aiohttp
 import pytest
 
 from tests.access.wire import ask
-from tests.raw_http import code_of, sent
+from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-
-START = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 
 
 @pytest.fixture
@@ -26,17 +24,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        START + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
-        START + b"X-Long: " + b"a" * 300_000,
-        START + b"".join(b"X-%d: 1\r\n" % n for n in range(101)) + b"\r\n",
-        START + b"a: 1\r\n" * 40_000 + b"\r\n",
-        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    ],
-    ids=["70 KB", "300 KB, unfinished", "103 fields", "40,000 fields", "address of 70 KB"],
-)
+@pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
 async def test_headers_over_a_bound_are_431(stack: Stack, listener: str, data: bytes) -> None:
     assert code_of(await sent(stack.ports[listener], data)) == (431, "HEADERS_TOO_LARGE")
