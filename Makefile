@@ -56,10 +56,11 @@ $(BENCH_STAMP): requirements-bench.lock
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
-pages: install    ## write the pages in docs that are made from the code: proofs, configuration
+pages: install    ## write the pages in docs that are made from the code
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
+	$(VENV)/bin/python -m tools.states_page
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 

@@ -1,0 +1,69 @@
+"""docs/product.md is complete: its state machines are current, and each table, cause tag and permission area has a row."""
+
+import re
+
+import pytest
+
+from core.operators.rules import AREAS
+from core.pairing.rules import CauseTag, Response
+from core.pairing_failures.rules import OperatorAction
+from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
+from core.storage.piccolo_app import APP_CONFIG
+from tools import states_page
+from tools.states_page import MACHINES, START, Machine
+
+EVERY = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+
+
+def test_page_equals_the_state_tables() -> None:
+    text = states_page.PAGE.read_text()
+    assert text == states_page.page(text), "run `make pages`"
+
+
+@EVERY
+def test_every_state_has_a_meaning(machine: Machine) -> None:
+    named = {state for edge in machine.edges for state in edge}
+    assert {str(state) for state in machine.states} == named
+    assert all(meaning.endswith(".") for meaning in machine.states.values())
+
+
+@EVERY
+def test_every_edge_has_a_cause_and_no_other_edge_has_one(machine: Machine) -> None:
+    explained = {(str(before), str(after)) for before, after in machine.causes}
+    assert {edge for edge in explained if edge[0] != START} == machine.edges
+    assert all(causes and all(event.endswith(".") for event, _ in causes) for causes in machine.causes.values())
+
+
+def test_machines_without_a_table_have_the_values_of_their_enums() -> None:
+    assert {after for _, after in states_page.INVITATION.edges} == set(Response)
+    assert {after for _, after in states_page.FAILURE.edges} == {*OperatorAction, "superseded"}
+    assert set(states_page.SENSITIVITY.states) == set(Sensitivity)
+    for before, after in states_page.SENSITIVITY.edges:
+        assert flips(Sensitivity(before), Sensitivity(after), one_way=False)
+    with pytest.raises(SensitivityLatched):
+        flips(Sensitivity.SENSITIVE, Sensitivity.REGULAR, one_way=True)
+
+
+def test_page_without_a_marker_is_refused() -> None:
+    with pytest.raises(ValueError, match="payment request"):
+        states_page.page("")
+
+
+def rows_of(heading: str) -> list[list[str]]:
+    """Return the cells of each row of the tables below a heading of the page."""
+    section = re.split(r"^#+ ", states_page.PAGE.read_text().split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.M)[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return rows[1:]
+
+
+def test_every_table_of_the_database_is_a_resource() -> None:
+    named = [name for row in rows_of("Resources") for name in re.findall(r"`(\w+)`", row[1])]
+    assert sorted(named) == sorted(table._meta.tablename for table in APP_CONFIG.table_classes)
+
+
+def test_every_cause_tag_is_explained() -> None:
+    assert [row[0].strip("`") for row in rows_of("Cause tags")] == [tag.value for tag in CauseTag]
+
+
+def test_every_permission_area_is_explained() -> None:
+    assert [row[0].strip("`") for row in rows_of("Roles")] == list(AREAS)
