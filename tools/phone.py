@@ -8,6 +8,7 @@ service has lost.
 """
 
 import asyncio
+import collections
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine
@@ -23,6 +24,7 @@ GOING_AWAY_S, TRY_LATER_S = 5.0, 10.0  # the longest waits after these close cod
 STABLE_S = 10.0  # a socket that lived this long was a success: the next attempt is a first one
 RESEND_S = 2.0  # without an acknowledgement
 SYNC_AGAIN_S = 1.0  # after a `sync` that the service could not answer
+CONNECTIONS_KEPT = 20  # the newest ones, for a message about what went wrong
 LATE_S = 3.0  # an event may come so long after what it tells of is true
 GOING_AWAY, TRY_LATER, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 1013, 4401, 4403, 4409
 SYNC = "sync "  # its ref says of which session
@@ -97,6 +99,9 @@ class Phone:
         self._news = asyncio.Condition()
         self._token: str | None = None
         self._socket: Socket | None = None
+        # Ended connections, oldest first: when each ended and the wait after it, for messages about failures.
+        self._ended: collections.deque[str] = collections.deque(maxlen=CONNECTIONS_KEPT)
+        self._connected_at = 0.0
         self._life: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[None]] = set()
         self._epoch: str | None = None
@@ -151,7 +156,7 @@ class Phone:
             connected_at, retry_after_s = loop.time(), None
             try:
                 socket = self._socket = await self.client.open(self.path)
-                connected_at = loop.time()
+                connected_at = self._connected_at = loop.time()
                 code = await self._hear(socket)
             except Closed as error:
                 code = error.code
@@ -166,7 +171,19 @@ class Phone:
             if code == NOT_AUTHENTICATED:
                 await self._new_token()
             lived_s = loop.time() - connected_at if socket is not None else 0.0
-            await asyncio.sleep(reconnection.wait(code, lived_s=lived_s, retry_after_s=retry_after_s))
+            wait_s = reconnection.wait(code, lived_s=lived_s, retry_after_s=retry_after_s)
+            self._ended.append(f"{loop.time():.1f}: close code {code} after {lived_s:.1f} s, waits {wait_s:.1f} s")
+            await asyncio.sleep(wait_s)
+
+    def connection_log(self) -> str:
+        """Describe the last connections, with times of the event loop's clock in seconds; for messages about failures."""
+        now = asyncio.get_running_loop().time()
+        if self._socket is not None and not self._socket.closed:
+            state = f"connected for {now - self._connected_at:.1f} s"
+        else:
+            state = "not connected"
+        held = f", {len(self._outboxes)} sessions held back" if self._outboxes else ""
+        return f"at {now:.1f} {state}{held}; {' | '.join(self._ended) or 'no connection ended yet'}"
 
     async def _new_token(self) -> None:
         try:

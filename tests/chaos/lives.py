@@ -135,6 +135,10 @@ class Life:
                 if refused.code not in ENDED:
                     self.notes.violation(f"{self.name} could not say a word: {refused.code}")
                 return
+            except TimeoutError:
+                waited = f"{self.name} got no acknowledgement in {app.INSIST_S} s in {session_id}"
+                self.notes.violation(f"{waited}: {phone.connection_log()}")
+                return
             found = Ack(
                 session_id=session_id,
                 sender_id=phone.client.user["id"],

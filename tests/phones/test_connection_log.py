@@ -1,0 +1,19 @@
+"""A phone can describe its last connections, so that a failed test or a violation explains itself."""
+
+import pytest
+
+from tests.stack import World
+from tools.phone import Phone
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_connection_log_names_lost_connection_and_present_state(world: World) -> None:
+    """After a lost network the log tells when the connection ended and that there is a new one."""
+    phone = await Phone(await world.customer()).start()
+    await phone.until(lambda: phone.connection_log().count("connected for") == 1)
+    assert "no connection ended yet" in phone.connection_log()
+    await phone.cut()
+    await phone.until(lambda: "close code" in phone.connection_log() and " connected for" in phone.connection_log())
+    await phone.stop()
+    assert "not connected" in phone.connection_log()
