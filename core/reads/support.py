@@ -201,7 +201,8 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
             else:
                 among = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
-                found = newest("payment_requests", "p", among + await _by_id(runtime, which.q), where, limit)
+                among += await _by_id(runtime, which.q)
+                found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
         rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
         rows = await runtime.db.fetch(f"{found} {PAYMENTS} {rest}", *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", place="payment_request_id")

@@ -43,13 +43,22 @@ class Conditions:
         return " AND ".join(self._texts) or "true"
 
 
-def newest(table: str, t: str, among: list[tuple[str, list[str]]], where: Conditions, limit: str) -> str:
+def newest(
+    table: str,
+    t: str,
+    among: list[tuple[str, list[str]]],
+    where: Conditions,
+    limit: str,
+    *,
+    text_columns: tuple[str, ...] = (),
+) -> str:
     """Return a WITH clause: `found`, the ids of the newest rows (called `t`) that have one of the values in one of the columns.
 
-    Each value's newest rows are read by an index on the column and `created_at`, at most `limit` of them.
+    Each value's newest rows are read by an index on the column and `created_at`, at most `limit` of them. Columns hold
+    UUIDs, except `text_columns`.
     """
     parts = [
-        f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column == "gateway_invoice_id" else "uuid"}[]) v(value)
+        f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column in text_columns else "uuid"}[]) v(value)
             CROSS JOIN LATERAL (SELECT {t}.id, {t}.created_at FROM {table} {t} WHERE {t}.{column} = v.value AND {where}
               ORDER BY {t}.created_at DESC, {t}.id DESC LIMIT {limit}) n"""
         for column, values in among
