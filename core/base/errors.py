@@ -61,7 +61,7 @@ class DomainError(Exception):
 
 
 class ValidationFailed(DomainError):
-    """The shape of the input is wrong; `details.fields` names each field (contract 2)."""
+    """A field of the request is missing, unknown or not valid; `details.fields` names each one."""
 
     kind = Kind.INVALID
     code = "VALIDATION_ERROR"
@@ -74,7 +74,7 @@ class ValidationFailed(DomainError):
 
 
 class NotFound(DomainError):
-    """No such thing, or it belongs to another user: the caller does not learn which (contract 2)."""
+    """The object does not exist, or it belongs to another user: the caller can't tell which."""
 
     kind = Kind.NOT_FOUND
     code = "NOT_FOUND"
@@ -82,7 +82,7 @@ class NotFound(DomainError):
 
 
 class Forbidden(DomainError):
-    """The caller is known, and this is not for them."""
+    """The caller is known but may not do this: the wrong kind of user, or an operator without the permission."""
 
     kind = Kind.FORBIDDEN
     code = "FORBIDDEN"
@@ -90,7 +90,7 @@ class Forbidden(DomainError):
 
 
 class Unauthenticated(DomainError):
-    """No token, a bad or expired one, or one of a revoked session."""
+    """The access token is missing, wrong or expired, or its auth session has ended."""
 
     kind = Kind.UNAUTHENTICATED
     code = "UNAUTHENTICATED"
@@ -98,7 +98,7 @@ class Unauthenticated(DomainError):
 
 
 class OtpDeliveryFailed(DomainError):
-    """The provider did not take the code; the request does not count against the limits."""
+    """The provider did not accept the code. The request does not count against the limits."""
 
     kind = Kind.OUTSIDE_FAILED
     code = "OTP_DELIVERY_FAILED"
@@ -106,7 +106,7 @@ class OtpDeliveryFailed(DomainError):
 
 
 class GatewayUnavailable(DomainError):
-    """The payment gateway did not make the invoice; the request is abandoned."""
+    """The payment gateway did not make the invoice. The payment request is abandoned."""
 
     kind = Kind.OUTSIDE_FAILED
     code = "GATEWAY_UNAVAILABLE"
@@ -116,7 +116,7 @@ class GatewayUnavailable(DomainError):
 
 
 class Unavailable(DomainError):
-    """A dependency does not answer; the same request may be sent again."""
+    """A dependency does not answer, or the process is overloaded. The same request may be sent again."""
 
     kind = Kind.UNAVAILABLE
     code = "UNAVAILABLE"

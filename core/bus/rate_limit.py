@@ -86,7 +86,7 @@ return out
 
 
 class RateLimited(DomainError):
-    """Too many requests; wait."""
+    """The caller or the caller's address has sent too many requests."""
 
     kind = Kind.TOO_SOON
     code = "RATE_LIMITED"

@@ -9,7 +9,7 @@ from core.base.languages import Text
 
 
 class DisplayNameRequired(DomainError):
-    """The customer has no name yet: mitras must know how to call the person they talk to."""
+    """The customer has no display name. Mitras must know how to address them."""
 
     code = "DISPLAY_NAME_REQUIRED"
     message = Text(en="Tell us your name first.", id="Isi nama Anda dahulu.")

@@ -9,28 +9,28 @@ from core.extensions.states import ExtensionStatus
 
 
 class SessionNotExtendable(DomainError):
-    """The session is neither running nor just run out, or its mitra is not active."""
+    """The session is neither active nor in the grace period of `expired`, or its mitra is not active."""
 
     code = "SESSION_NOT_EXTENDABLE"
     message = Text(en="This session can't be extended.", id="Sesi ini tidak dapat diperpanjang.")
 
 
 class ExtensionPending(DomainError):
-    """An extension of this session is being paid or asked; `details.payment_request_id` names its payment request."""
+    """An extension of this session waits for its payment or for the mitra; `details.payment_request_id` names its request."""
 
     code = "EXTENSION_PENDING"
     message = Text(en="An extension is under way.", id="Perpanjangan sedang diproses.")
 
 
 class ExtensionLimit(DomainError):
-    """The session was extended as often as `max_extensions_per_session` allows."""
+    """The session has as many approved extensions as `max_extensions_per_session` allows."""
 
     code = "EXTENSION_LIMIT"
     message = Text(en="This session can't be extended again.", id="Sesi ini tidak dapat diperpanjang lagi.")
 
 
 class ExtensionResolved(DomainError):
-    """The extension has its answer."""
+    """The extension has been answered, or the time to answer it is over."""
 
     code = "EXTENSION_RESOLVED"
     message = Text(en="This extension is resolved.", id="Perpanjangan ini sudah dijawab.")

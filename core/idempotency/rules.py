@@ -18,7 +18,7 @@ MAX_KEY = 255
 
 
 class IdempotencyMismatch(DomainError):
-    """The key was used for another body."""
+    """The `Idempotency-Key` was used with another body."""
 
     code = "IDEMPOTENCY_MISMATCH"
     message = Text(
@@ -28,7 +28,7 @@ class IdempotencyMismatch(DomainError):
 
 
 class IdempotencyInFlight(DomainError):
-    """The first request with this key is still running."""
+    """The first request with this `Idempotency-Key` is still running after 5 s."""
 
     code = "IDEMPOTENCY_IN_FLIGHT"
     message = Text(

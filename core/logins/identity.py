@@ -20,7 +20,7 @@ MAX_SUBJECT = 255
 
 
 class IdentityTokenInvalid(DomainError):
-    """The identity token is forged, expired, for somebody else, or not the provider's."""
+    """The identity token is forged, expired, already used, or made for another app or by another provider."""
 
     kind = Kind.UNAUTHENTICATED
     code = "IDENTITY_TOKEN_INVALID"
@@ -28,7 +28,7 @@ class IdentityTokenInvalid(DomainError):
 
 
 class ProviderDisabled(NotFound):
-    """This identity provider is not configured."""
+    """The service has no settings for this identity provider."""
 
     code = "PROVIDER_DISABLED"
     message = Text(en="This way of signing in is not offered.", id="Cara masuk ini tidak tersedia.")

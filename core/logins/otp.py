@@ -16,7 +16,7 @@ REFUSED_NUMBERS = 30  # an hour and address: enough for a carrier's gateway, too
 
 
 class OtpRateLimitPhone(DomainError):
-    """Too many requests for this phone within the hour."""
+    """Too many codes were requested for this phone within an hour."""
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_PHONE"
@@ -24,7 +24,7 @@ class OtpRateLimitPhone(DomainError):
 
 
 class OtpRateLimitIp(DomainError):
-    """Too many requests from this address within the hour."""
+    """Too many codes were requested from this address within an hour."""
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_IP"
@@ -32,7 +32,7 @@ class OtpRateLimitIp(DomainError):
 
 
 class OtpCooldown(DomainError):
-    """Asked again before the cooldown has passed."""
+    """The pause between two codes for this phone is not over."""
 
     kind = Kind.TOO_SOON
     code = "OTP_COOLDOWN"
@@ -40,7 +40,7 @@ class OtpCooldown(DomainError):
 
 
 class OtpBudgetExceeded(DomainError):
-    """The whole service has sent as many codes within the hour as it may."""
+    """The whole service has sent as many codes within an hour as `otp_max_per_hour` allows."""
 
     kind = Kind.TOO_SOON
     code = "OTP_BUDGET_EXCEEDED"
@@ -51,7 +51,7 @@ class OtpBudgetExceeded(DomainError):
 
 
 class OtpInvalid(DomainError):
-    """Not the code. `details.attempts_remaining` says how many tries are left."""
+    """The code is wrong; `details.attempts_remaining` says how many tries are left."""
 
     kind = Kind.WRONG
     code = "OTP_INVALID"
@@ -59,7 +59,7 @@ class OtpInvalid(DomainError):
 
 
 class OtpExpired(DomainError):
-    """The code is too old or was used."""
+    """The code is older than 5 minutes, or was used."""
 
     kind = Kind.WRONG
     code = "OTP_EXPIRED"

@@ -28,7 +28,7 @@ ROTATIONS, ROTATIONS_WITHIN = 10, dt.timedelta(minutes=1)  # of a device; one ea
 
 
 class RefreshInvalid(DomainError):
-    """The refresh token is unknown, revoked, expired or used."""
+    """The refresh token is unknown, revoked, expired or already used."""
 
     kind = Kind.UNAUTHENTICATED
     code = "REFRESH_INVALID"

@@ -29,14 +29,14 @@ class StatusReason(enum.StrEnum):
 
 
 class MitraOffline(DomainError):
-    """The mitra is not online, not active, or was silent for too long."""
+    """The mitra is not active, not online, or has been silent for too long."""
 
     code = "MITRA_OFFLINE"
     message = Text(en="The mitra is offline.", id="Mitra sedang offline.")
 
 
 class MitraAtCapacity(DomainError):
-    """The mitra has as many sessions as allowed."""
+    """The mitra has as many sessions as `max_customers_per_mitra` allows."""
 
     code = "MITRA_AT_CAPACITY"
     message = Text(

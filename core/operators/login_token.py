@@ -22,7 +22,7 @@ CLAIMS = ["sub", "sid", "aud", "exp", "pwd"]
 
 
 class LoginTokenInvalid(DomainError):
-    """The login token is not ours, has expired, was used, or is older than the password."""
+    """The login token was not issued here, has expired, was used, or is older than the password."""
 
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_TOKEN_INVALID"

@@ -15,7 +15,7 @@ ADMINISTRATOR = {"*": "write"}
 
 
 class LoginInvalid(DomainError):
-    """Not the e-mail and password of an operator; it does not say which."""
+    """The e-mail address or the password is wrong; the answer does not say which."""
 
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_INVALID"
@@ -23,14 +23,14 @@ class LoginInvalid(DomainError):
 
 
 class PasswordChangeRequired(Forbidden):
-    """Another person chose the caller's password: until the caller replaces it, they can do nothing else."""
+    """Another person chose the caller's password. Until the caller replaces it, they can do nothing else."""
 
     code = "PASSWORD_CHANGE_REQUIRED"
     message = Text(en="Choose a password of your own first.", id="Pilih kata sandi Anda sendiri dahulu.")
 
 
 class AccountLocked(DomainError):
-    """Too many failed logins; wait."""
+    """Too many sign-ins have failed."""
 
     kind = Kind.LOCKED
     code = "ACCOUNT_LOCKED"
@@ -55,7 +55,7 @@ class RoleNameTaken(DomainError):
 
 
 class LastAdministrator(DomainError):
-    """Without this operator nobody could let anybody in any more."""
+    """The change would leave the service without an administrator."""
 
     code = "LAST_ADMINISTRATOR"
     message = Text(en="The last administrator stays.", id="Administrator terakhir harus tetap ada.")

@@ -30,7 +30,7 @@ ISSUER = "Sesi"
 
 
 class TotpInvalid(DomainError):
-    """The code is wrong, was used, or is not of this minute."""
+    """The code is wrong, was already used, or is too old."""
 
     kind = Kind.WRONG
     code = "TOTP_INVALID"
@@ -41,7 +41,7 @@ class TotpInvalid(DomainError):
 
 
 class TotpRequired(Forbidden):
-    """The caller has a second factor and must have entered a code within 5 minutes."""
+    """The caller has a second factor and has not entered a code within the last 5 minutes."""
 
     code = "TOTP_REQUIRED"
     message = Text(
@@ -61,7 +61,7 @@ class TotpEnrolmentRequired(Forbidden):
 
 
 class TotpNotBegun(DomainError):
-    """No secret waits for its first code, or it has waited for more than 10 minutes."""
+    """The operator has not begun to set up a second factor, or began more than 10 minutes ago."""
 
     code = "TOTP_NOT_BEGUN"
     message = Text(
@@ -71,7 +71,7 @@ class TotpNotBegun(DomainError):
 
 
 class TotpNotEnrolled(DomainError):
-    """There is no second factor."""
+    """The operator has not set up a second factor."""
 
     code = "TOTP_NOT_ENROLLED"
     message = Text(en="Set up your own second factor first.", id="Siapkan dahulu faktor kedua Anda sendiri.")

@@ -41,14 +41,14 @@ class RequestTaken(DomainError):
 
 
 class RequestClosed(DomainError):
-    """The request is not open to this mitra any more."""
+    """The request has been closed for this mitra."""
 
     code = "REQUEST_CLOSED"
     message = Text(en="This request is closed.", id="Permintaan ini sudah ditutup.")
 
 
 class SessionNotSearching(DomainError):
-    """There is nothing to cancel: a mitra has accepted, or it is an extension."""
+    """There is nothing to cancel: a mitra has accepted, or the request is for an extension."""
 
     code = "SESSION_NOT_SEARCHING"
     message = Text(en="There is no search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")

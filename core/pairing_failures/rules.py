@@ -15,21 +15,21 @@ class OperatorAction(enum.StrEnum):
 
 
 class AlreadyActioned(DomainError):
-    """Somebody acted on this failure before."""
+    """An operator has already acted on this failure."""
 
     code = "ALREADY_ACTIONED"
     message = Text(en="Somebody has acted on this failure already.", id="Kegagalan ini sudah ditangani.")
 
 
 class FailureActioned(DomainError):
-    """An operator has given the money back, or decided not to: the customer can't try again with it."""
+    """An operator has already acted on the failure, so the customer can't try again with its money."""
 
     code = "FAILURE_ACTIONED"
     message = Text(en="An operator has acted on this request already.", id="Permintaan ini sudah ditangani operator.")
 
 
 class NotTargeted(DomainError):
-    """There is no targeted request that could fall back to a blast."""
+    """The request is not targeted, or can't become a blast in its present state."""
 
     code = "NOT_TARGETED"
     message = Text(
@@ -38,7 +38,7 @@ class NotTargeted(DomainError):
 
 
 class FailureSuperseded(DomainError):
-    """The customer tried again: this failure is history."""
+    """The customer has tried again, so the failure takes no action."""
 
     code = "FAILURE_SUPERSEDED"
     message = Text(

@@ -22,9 +22,9 @@ PAID_STATUSES = frozenset({"PAID", "SETTLED"})
 
 
 class SessionInProgress(DomainError):
-    """The customer has a live session or a paid request already.
+    """The customer has a live session or another paid request.
 
-    `details.session_id` names the session, or is null while there is none; `details.payment_request_id` names the request.
+    `details.session_id` names the session, and is null if there is only a request; `details.payment_request_id` names that.
     """
 
     code = "SESSION_IN_PROGRESS"
@@ -32,9 +32,10 @@ class SessionInProgress(DomainError):
 
 
 class FreeRequestOpen(DomainError):
-    """The customer's last request at a price of 0 came to nothing; `details.payment_request_id` names it.
+    """The customer's last request at a price of 0 failed, and no operator has acted on it yet.
 
-    Nothing is paid for such a request, so only this keeps a customer from asking all mitras again and again.
+    `details.payment_request_id` names the request. Such a request costs nothing, so only this keeps a customer from asking
+    all mitras again and again.
     """
 
     code = "FREE_REQUEST_OPEN"
@@ -44,7 +45,7 @@ class FreeRequestOpen(DomainError):
 
 
 class PaymentNotPending(DomainError):
-    """The request is not waiting for money any more."""
+    """The payment request is not pending."""
 
     code = "PAYMENT_NOT_PENDING"
     message = Text(
@@ -53,14 +54,14 @@ class PaymentNotPending(DomainError):
 
 
 class PaymentNotConfirmed(DomainError):
-    """The request is not paid."""
+    """The payment request is not confirmed."""
 
     code = "PAYMENT_NOT_CONFIRMED"
     message = Text(en="This payment request is not confirmed.", id="Permintaan pembayaran ini belum dikonfirmasi.")
 
 
 class NotPreviousMitra(DomainError):
-    """The customer has never chatted with this mitra."""
+    """The customer has never had a session with this mitra."""
 
     kind = Kind.FORBIDDEN
     code = "NOT_PREVIOUS_MITRA"
@@ -71,7 +72,7 @@ class NotPreviousMitra(DomainError):
 
 
 class NotReplayable(DomainError):
-    """The call came without a valid token: nobody knows who sent it."""
+    """The call came without a valid token, so its sender is unknown."""
 
     code = "NOT_REPLAYABLE"
     message = Text(en="This call came without a valid token.", id="Panggilan ini datang tanpa token yang sah.")

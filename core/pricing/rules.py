@@ -16,14 +16,14 @@ LONGEST_TAG = 100
 
 
 class TierNotFound(DomainError):
-    """There is no active tier for this mode and these minutes."""
+    """No active tier has this mode and these minutes."""
 
     code = "TIER_NOT_FOUND"
     message = Text(en="There is no such price.", id="Harga ini tidak ada.")
 
 
 class DiscountNotEligible(DomainError):
-    """The customer can't have the first-session discount."""
+    """The customer is not eligible for the first-session discount."""
 
     code = "DISCOUNT_NOT_ELIGIBLE"
     message = Text(
@@ -32,7 +32,7 @@ class DiscountNotEligible(DomainError):
 
 
 class StaleWrite(DomainError):
-    """Somebody else changed it since; `details.current` is how it is now."""
+    """Another operator has changed the object since; `details.current` is its present state."""
 
     code = "STALE_WRITE"
     message = Text(
@@ -42,7 +42,7 @@ class StaleWrite(DomainError):
 
 
 class TierExists(DomainError):
-    """There is a tier for this mode and these minutes, perhaps a deleted one; `details.id` names it."""
+    """There is already a tier for this mode and these minutes, perhaps a deleted one; `details.id` names it."""
 
     code = "TIER_EXISTS"
     message = Text(

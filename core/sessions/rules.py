@@ -30,7 +30,7 @@ class SessionNotActive(DomainError):
 
 
 class EarlyEndDisabled(DomainError):
-    """This side may not end a session before its time."""
+    """This side may not end a session before the paid time is over."""
 
     kind = Kind.FORBIDDEN
     code = "EARLY_END_DISABLED"
@@ -38,14 +38,14 @@ class EarlyEndDisabled(DomainError):
 
 
 class SessionNotClosable(DomainError):
-    """A goodbye fits neither before the end nor after everything is over."""
+    """The session is neither `expired` nor `closing`, so it takes no goodbye."""
 
     code = "SESSION_NOT_CLOSABLE"
     message = Text(en="This session does not take a goodbye now.", id="Sesi ini tidak menerima salam penutup sekarang.")
 
 
 class ClosureExists(DomainError):
-    """This side has said goodbye already."""
+    """This side has already said goodbye."""
 
     code = "CLOSURE_EXISTS"
     message = Text(en="You have said goodbye already.", id="Anda sudah mengucapkan salam penutup.")

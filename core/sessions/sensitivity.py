@@ -14,7 +14,7 @@ class Sensitivity(enum.StrEnum):
 
 
 class SensitivityLatched(DomainError):
-    """A sensitive session stays sensitive while the latch is configured."""
+    """The session is sensitive, and `sensitive_flag_one_way_latch` keeps it so."""
 
     code = "SENSITIVITY_LATCHED"
     message = Text(en="A sensitive session stays sensitive.", id="Sesi sensitif tetap sensitif.")
