@@ -1,4 +1,4 @@
-"""The books: every invariant that the database can show (contract 4; reliability I1 to I10, I15 and I16)."""
+"""The books: every invariant that the database can show (docs/invariants.md)."""
 
 from typing import Any
 

@@ -4,7 +4,7 @@ from core.reads.ledger_rule import Rule
 
 CHATS: tuple[Rule, ...] = (
     Rule(
-        name="one winner, and everybody else is told",
+        name="a paired session has one accepted invitation and no open one",
         proves="I5",
         sql="""SELECT s.id::text, format('%s: %s accepted, %s open, %s missed', s.status, coalesce(n.accepted, 0), coalesce(n.open, 0),
              coalesce(n.missed, 0))
@@ -18,21 +18,21 @@ CHATS: tuple[Rule, ...] = (
              OR s.mitra_id IS NULL AND n.missed > 0""",
     ),
     Rule(
-        name="an open request is of the running round, and ends with it",
-        proves="contract 5",
+        name="an open invitation belongs to the current round",
+        proves="docs/product.md#rounds",
         sql="""SELECT n.id::text, format('round %s until %s; running: %s until %s', n.round_number, n.answer_by, s.round_number, s.round_ends_at)
            FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id
            WHERE n.response IS NULL AND s.status = 'searching' AND (n.round_number <> s.round_number OR n.answer_by <> s.round_ends_at)""",
     ),
     Rule(
-        name="who has rejected a request is not asked again",
-        proves="contract 5",
+        name="a mitra who rejected is not asked again",
+        proves="docs/product.md#rounds",
         sql="""SELECT session_id::text, format('mitra %s', mitra_id) FROM chat_request_notifications GROUP BY session_id, mitra_id
            HAVING max(round_number) > min(round_number) FILTER (WHERE response = 'REJECTED')""",
     ),
     Rule(
-        name="a targeted request is its mitra's alone",
-        proves="contract 5",
+        name="a targeted search asks its mitra only",
+        proves="docs/product.md#targeted-requests",
         sql="""SELECT s.id::text, format('for %s, asked or won %s', s.targeted_mitra_id, n.mitra_id) FROM chat_sessions s
            JOIN chat_request_notifications n ON n.session_id = s.id
            WHERE s.targeted_mitra_id IS NOT NULL AND s.targeted_mitra_id <> n.mitra_id
@@ -40,7 +40,7 @@ CHATS: tuple[Rule, ...] = (
            WHERE targeted_mitra_id <> mitra_id""",
     ),
     Rule(
-        name="no mitra has more sessions than was ever allowed",
+        name="a mitra has no more sessions than the highest limit so far",
         proves="I6",
         sql="""SELECT mitra_id::text, format('%s sessions', count(*)) FROM chat_sessions WHERE status IN ('active', 'expired')
            GROUP BY mitra_id HAVING count(*) > (SELECT max(allowed) FROM (
@@ -51,8 +51,8 @@ CHATS: tuple[Rule, ...] = (
     ),
     Rule(
         # What constraints say of paired_at and mitra_id is not repeated.
-        name="each state of a session has its stamps",
-        proves="I8, contract 5",
+        name="a session has the times of its state",
+        proves="I8",
         sql="""SELECT id::text, format('%s: ends %s, ended %s by %s, grace until %s, warning %s', status, expires_at, ended_at, ended_by,
              grace_ends_at, warn_at)
            FROM chat_sessions WHERE NOT CASE status
@@ -65,21 +65,21 @@ CHATS: tuple[Rule, ...] = (
              ELSE expires_at IS NULL AND ended_at IS NOT NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL END""",
     ),
     Rule(
-        name="goodbyes close a session, and two complete it",
-        proves="I8, contract 5",
+        name="one goodbye closes a session and two complete it",
+        proves="I8 docs/product.md#goodbyes",
         sql="""SELECT s.id::text, format('%s with %s goodbyes', s.status, c.n) FROM chat_sessions s
            JOIN (SELECT session_id, count(*) AS n FROM session_closures GROUP BY 1) c ON c.session_id = s.id
            WHERE s.status <> 'completed' AND (c.n >= 2 OR s.status <> 'closing')""",
     ),
     Rule(
-        name="a goodbye is a party's",
-        proves="contract 6",
+        name="a goodbye is from a party of the session",
+        proves="docs/product.md#goodbyes",
         sql="""SELECT c.id::text, format('%s %s', c.user_type, c.user_id) FROM session_closures c JOIN chat_sessions s ON s.id = c.session_id
            WHERE c.user_id IS DISTINCT FROM CASE c.user_type WHEN 'customer' THEN s.customer_id ELSE s.mitra_id END""",
     ),
     Rule(
-        name="the topic flag is what its log says",
-        proves="contract 6",
+        name="the topic flag agrees with its log",
+        proves="docs/product.md#topic-sensitivity",
         sql="""SELECT s.id::text, format('%s; %s flips to sensitive, %s back', s.topic_sensitivity, coalesce(l.up, 0), coalesce(l.down, 0))
            FROM chat_sessions s
            LEFT JOIN (SELECT g.session_id, count(*) FILTER (WHERE to_value = 'sensitive') AS up, count(*) FILTER (WHERE to_value = 'regular') AS down,
@@ -88,7 +88,7 @@ CHATS: tuple[Rule, ...] = (
            WHERE coalesce(l.up - l.down, 0) <> (s.topic_sensitivity = 'sensitive')::int OR l.wrong > 0""",
     ),
     Rule(
-        name="seq is 1..n without holes",
+        name="seq is 1 to n without gaps",
         proves="I1 I2",
         sql="""SELECT s.id::text, format('last_seq %s, %s messages, highest %s', s.last_seq, coalesce(m.n, 0), coalesce(m.top, 0))
            FROM chat_sessions s
@@ -96,8 +96,8 @@ CHATS: tuple[Rule, ...] = (
            WHERE coalesce(m.n, 0) <> s.last_seq OR coalesce(m.top, 0) <> s.last_seq""",
     ),
     Rule(
-        name="a session knows each side's newest message",
-        proves="I1, contract 7",
+        name="a session has the seq of each side's newest message",
+        proves="I1",
         sql="""SELECT s.id::text, format('customer %s, mitra %s; stored: %s, %s', s.customer_sent_seq, s.mitra_sent_seq, coalesce(m.customer, 0), coalesce(m.mitra, 0))
            FROM chat_sessions s
            LEFT JOIN (SELECT session_id, coalesce(max(seq) FILTER (WHERE sender_type = 'customer'), 0) AS customer,
@@ -105,15 +105,15 @@ CHATS: tuple[Rule, ...] = (
            WHERE (s.customer_sent_seq, s.mitra_sent_seq) <> (coalesce(m.customer, 0), coalesce(m.mitra, 0))""",
     ),
     Rule(
-        name="a message is a party's",
-        proves="contract 6",
+        name="a message is from a party of the session",
+        proves="docs/product.md#paid-time",
         sql="""SELECT m.id::text, format('%s %s in %s', m.sender_type, m.sender_id, m.session_id) FROM chat_messages m
            JOIN chat_sessions s ON s.id = m.session_id
            WHERE m.sender_id IS DISTINCT FROM CASE m.sender_type WHEN 'customer' THEN s.customer_id WHEN 'mitra' THEN s.mitra_id END""",
     ),
     Rule(
-        name="no message outside the paid time",
-        proves="I1, contract 6",
+        name="messages are within the paid time",
+        proves="I1 docs/product.md#paid-time",
         sql="""SELECT m.id::text, format('seq %s of %s', m.seq, m.session_id) FROM chat_messages m JOIN chat_sessions s ON s.id = m.session_id
            WHERE s.paired_at IS NULL OR m.created_at < s.paired_at OR m.created_at > s.expires_at""",
     ),
@@ -121,14 +121,14 @@ CHATS: tuple[Rule, ...] = (
         # The clock is read under the session's lock. Only a database clock that was set back disturbs the order, as after a
         # failover to a server that is behind; from a second on that is an alarm of its own.
         # Neighbours are joined, because sorting all messages costs six times as much; a hole is another rule's.
-        name="messages are in the order of their time",
+        name="messages are in the order of their times",
         proves="I2",
         sql="""SELECT m.id::text, format('seq %s of %s', m.seq, m.session_id) FROM chat_messages before
            JOIN chat_messages m ON m.session_id = before.session_id AND m.seq = before.seq + 1 WHERE m.created_at < before.created_at - interval '1 second'""",
     ),
     Rule(
-        name="marks never pass the messages, and read never passes delivered",
-        proves="I1, contract 6",
+        name="read markers are at most delivered, and delivered at most the last seq",
+        proves="I1",
         sql="""SELECT id::text, format('%s messages; customer %s/%s, mitra %s/%s, pushed %s/%s', last_seq, customer_delivered_seq, customer_read_seq,
              mitra_delivered_seq, mitra_read_seq, customer_pushed_seq, mitra_pushed_seq)
            FROM chat_sessions
@@ -139,8 +139,8 @@ CHATS: tuple[Rule, ...] = (
     ),
     Rule(
         # A message's own columns follow the marks a moment later; they are never ahead.
-        name="a message's status is not ahead of its session's marks",
-        proves="contract 6",
+        name="a message's status is not ahead of its session's read markers",
+        proves="I1",
         sql="""SELECT m.id::text, format('%s, seq %s of %s', m.status, m.seq, m.session_id) FROM chat_messages m
            JOIN chat_sessions s ON s.id = m.session_id
            WHERE m.status <> CASE WHEN m.read_at IS NOT NULL THEN 'read' WHEN m.delivered_at IS NOT NULL THEN 'delivered' ELSE 'sent' END

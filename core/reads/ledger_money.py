@@ -23,7 +23,7 @@ MONEY: tuple[Rule, ...] = (
              ELSE t.n IS NULL AND f.n IS NULL AND s.n IS NULL AND e.n IS NULL END""",
     ),
     Rule(
-        name="what came in is earned, failed or in flight",
+        name="confirmed money is earned, failed or in flight",
         proves="I4",
         sql="""SELECT 'all', format('confirmed %s, earned %s, failed %s, in flight %s', a, b, c, d) FROM (
              SELECT (SELECT coalesce(sum(amount), 0) FROM payment_requests WHERE confirmed_at IS NOT NULL) a,
@@ -32,7 +32,7 @@ MONEY: tuple[Rule, ...] = (
                (SELECT coalesce(sum(amount), 0) FROM payment_requests WHERE status = 'confirmed') d) x WHERE a <> b + c + d""",
     ),
     Rule(
-        name="a transaction names who paid and what was had for it",
+        name="a transaction matches its payment request and its session",
         proves="I4",
         sql="""SELECT t.id::text, format('%s of payment request %s', t.type, p.id) FROM customer_transactions t
            JOIN payment_requests p ON p.id = t.payment_request_id JOIN chat_sessions s ON s.id = t.session_id
@@ -41,7 +41,7 @@ MONEY: tuple[Rule, ...] = (
              OR NOT p.is_extension AND s.payment_request_id IS DISTINCT FROM p.id""",
     ),
     Rule(
-        name="a session is what was paid for",
+        name="a session matches its payment request",
         proves="I3",
         sql="""SELECT s.id::text, format('%s min %s for %s; paid: %s min %s for %s', s.duration_minutes, s.mode, s.price,
              p.duration_minutes, p.mode, p.amount)
@@ -51,14 +51,14 @@ MONEY: tuple[Rule, ...] = (
              OR s.is_first_session_discount <> p.is_first_session_discount AND s.status NOT IN ('failed', 'cancelled')""",
     ),
     Rule(
-        name="only a paid request is searched for",
+        name="a searching session has a confirmed payment request",
         proves="I3",
         sql="""SELECT s.id::text, coalesce(p.status, 'no payment request') FROM chat_sessions s
            LEFT JOIN payment_requests p ON p.id = s.payment_request_id
            WHERE s.status = 'searching' AND p.status IS DISTINCT FROM 'confirmed'""",
     ),
     Rule(
-        name="a search that ended has its failure",
+        name="a failed or cancelled search has a pairing failure",
         proves="I3",
         sql="""SELECT s.id::text, format('%s searches ended, %s failures', s.n, coalesce(f.n, 0)) FROM
              (SELECT payment_request_id AS id, count(*) AS n FROM chat_sessions WHERE status IN ('failed', 'cancelled') GROUP BY 1) s
@@ -66,8 +66,8 @@ MONEY: tuple[Rule, ...] = (
            WHERE s.id IS NOT NULL AND s.n > coalesce(f.n, 0)""",
     ),
     Rule(
-        name="a failure fits its request",
-        proves="I3, contract 5",
+        name="a pairing failure matches its payment request",
+        proves="I3 docs/product.md#cause-tags",
         sql="""SELECT f.id::text, format('%s of %s request %s', f.cause_tag, CASE WHEN p.is_extension THEN 'extension' ELSE 'ordinary' END, p.id)
            FROM pairing_failures f JOIN payment_requests p ON p.id = f.payment_request_id
            WHERE f.customer_id <> p.customer_id OR starts_with(f.cause_tag, 'extension_') <> p.is_extension
@@ -75,8 +75,8 @@ MONEY: tuple[Rule, ...] = (
              OR NOT starts_with(f.cause_tag, 'targeted_') AND f.superseded_at IS NOT NULL""",
     ),
     Rule(
-        name="an extension is what was paid for",
-        proves="I3, contract 6",
+        name="an extension matches its payment request",
+        proves="I3 docs/product.md#extensions",
         sql="""SELECT e.id::text, format('%s min for %s; paid: %s min for %s', e.requested_duration_minutes, e.requested_price,
              p.duration_minutes, p.amount)
            FROM session_extensions e JOIN payment_requests p ON p.id = e.payment_request_id JOIN chat_sessions s ON s.id = e.session_id
@@ -84,7 +84,7 @@ MONEY: tuple[Rule, ...] = (
              OR e.requested_duration_minutes <> p.duration_minutes OR e.requested_price <> p.amount""",
     ),
     Rule(
-        name="an extension's money follows its answer",
+        name="an extension and its payment request agree",
         proves="I3 I4",
         sql="""SELECT e.id::text, format('%s, its payment request is %s %s', e.status, p.status, f.cause_tag)
            FROM session_extensions e JOIN payment_requests p ON p.id = e.payment_request_id
@@ -94,8 +94,8 @@ MONEY: tuple[Rule, ...] = (
              OR e.status IN ('rejected', 'safeguard_tripped') AND f.cause_tag <> 'extension_' || e.status""",
     ),
     Rule(
-        name="an extension waits only while its session can be extended",
-        proves="I3, contract 4",
+        name="a pending extension has an active or expired session",
+        proves="I3 docs/product.md#extensions",
         sql="""SELECT e.id::text, 'its session is ' || s.status FROM session_extensions e JOIN chat_sessions s ON s.id = e.session_id
            WHERE e.status = 'pending' AND s.status NOT IN ('active', 'expired')
            UNION ALL SELECT p.id::text, 'its session is ' || s.status FROM payment_requests p
@@ -103,7 +103,7 @@ MONEY: tuple[Rule, ...] = (
            WHERE p.status = 'pending' AND s.status NOT IN ('active', 'expired')""",
     ),
     Rule(
-        name="approved minutes are in their session",
+        name="a session's extended minutes are those approved",
         proves="I3",
         sql="""SELECT s.id::text, format('%s extended, %s approved', s.extended_minutes, coalesce(e.minutes, 0)) FROM chat_sessions s
            LEFT JOIN (SELECT session_id, sum(requested_duration_minutes) AS minutes FROM session_extensions
@@ -112,7 +112,7 @@ MONEY: tuple[Rule, ...] = (
     ),
     Rule(
         # An extension of a session that has run out starts with its answer, so the end may be later than the sum.
-        name="paid time is given whole, and no more",
+        name="a session ends exactly after its paid time",
         proves="I3 I7",
         sql="""SELECT s.id::text, format('paired %s, %s min and %s more, ends %s', s.paired_at, s.duration_minutes,
              coalesce(e.minutes, 0), s.expires_at)
@@ -125,8 +125,8 @@ MONEY: tuple[Rule, ...] = (
     ),
     Rule(
         # Every price that was ever asked is in the histories; what was asked before they began is not judged.
-        name="what was earned was on the price list",
-        proves="contract 4",
+        name="a consumed payment request had a listed price",
+        proves="docs/product.md#tiers",
         sql="""WITH listed AS MATERIALIZED (
              SELECT false AS discount, after ->> 'mode' AS mode, (after ->> 'minutes')::int AS minutes, (after ->> 'price_idr')::int AS price
              FROM pricing_tiers_history WHERE after IS NOT NULL
@@ -139,7 +139,7 @@ MONEY: tuple[Rule, ...] = (
     ),
     Rule(
         # Sessions without a payment request are older than payments, or seeded for development.
-        name="the discount is for the first session",
+        name="a discounted session is the customer's first",
         proves="I15",
         sql="""SELECT s.id::text, format('paired %s, the first one %s', s.paired_at, f.first) FROM chat_sessions s
            JOIN (SELECT customer_id, min(paired_at) AS first FROM chat_sessions WHERE payment_request_id IS NOT NULL GROUP BY 1) f

@@ -1,4 +1,4 @@
-"""Rules of the books about time: what must have happened by now (reliability I3, I7 and I10).
+"""Rules of the books about time: what must have happened by now (docs/invariants.md#i7).
 
 A timer is late only by what a restart or a busy machine costs, in real time. What is later than the margin is not late:
 nobody does it, or it can't be done. So these rules are right while the service runs, and speak when no jobs process does.
@@ -12,7 +12,7 @@ from core.reads.ledger_rule import Rule
 from core.runtime import Runtime
 
 MARGIN_S = 60.0  # real: the slowest restart, and the deadline of whatever a turn may be waiting for, several times over
-SWEEP_S = 60.0  # service time (specification, Core rules 12)
+SWEEP_S = 60.0  # service time (docs/product.md#fixed-constants)
 
 
 def _before(runtime: Runtime, now: dt.datetime, *, sweeps: int) -> dt.datetime:
@@ -57,14 +57,14 @@ def _rule(
 
 OVERDUE: tuple[Rule, ...] = (
     _rule(
-        "nothing is searched for beyond its round and its limit",
+        "a search ends with its round or its time limit",
         "I3 I7",
         """SELECT id::text, format('round until %s, search until %s', round_ends_at, search_ends_at) FROM chat_sessions
            WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1""",
     ),
     _rule(
         # Who falls back keeps the time of payment, but has the new search in the same transaction.
-        "a paid request has its search or its question",
+        "a confirmed payment request has a session or an extension",
         "I3",
         """SELECT p.id::text, format('confirmed %s', p.confirmed_at) FROM payment_requests p
            WHERE p.status = 'confirmed' AND p.confirmed_at < $1
@@ -84,12 +84,12 @@ OVERDUE: tuple[Rule, ...] = (
         "SELECT id::text, format('ends %s', expires_at) FROM chat_sessions WHERE status = 'active' AND expires_at < $1",
     ),
     _rule(
-        "an extension is answered in time, or by silence",
+        "an extension is answered by its deadline",
         "I7",
         "SELECT id::text, format('answer by %s', answer_by) FROM session_extensions WHERE status = 'pending' AND answer_by < $1",
     ),
     _rule(
-        "a session is over with its grace",
+        "a session is completed after its grace period",
         "I7",
         """SELECT s.id::text, format('%s until %s', s.status, s.grace_ends_at) FROM chat_sessions s
            WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at < $1
@@ -105,14 +105,14 @@ OVERDUE: tuple[Rule, ...] = (
         _if_pings_are_required,
     ),
     _rule(
-        "every call is stamped",
+        "every webhook call has a result",
         "I10",
         "SELECT id::text, format('received %s', received_at) FROM webhook_logs WHERE http_status IS NULL AND received_at < $1",
         _after_orphans,
     ),
     _rule(
-        "what nobody acknowledged becomes a push",
-        "contract 7",
+        "an unacknowledged event becomes a push",
+        "docs/events.md",
         """SELECT id::text, format('%s of %s', event, created_at) FROM deliveries
            WHERE pushed_real_at IS NULL AND created_at < transaction_timestamp() - make_interval(secs => $1::float8)""",
         _in_real_seconds,

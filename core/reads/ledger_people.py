@@ -4,16 +4,16 @@ from core.reads.ledger_rule import Rule
 
 PEOPLE: tuple[Rule, ...] = (
     Rule(
-        name="who joined an account is a guest, signed out, and the account is nobody's guest",
-        proves="I9, contract 3",
+        name="a joined customer is anonymous and signed out, and their account is neither anonymous nor joined",
+        proves="I9 docs/product.md#merging-accounts",
         sql="""SELECT c.id::text, 'belongs to ' || c.account_belongs_to FROM customers c JOIN customers a ON a.id = c.account_belongs_to
            WHERE NOT c.is_anonymous OR a.is_anonymous OR a.account_belongs_to IS NOT NULL
            UNION ALL SELECT c.id::text, 'has a living device' FROM customers c
              JOIN auth_sessions d ON d.user_id = c.id AND d.revoked_at IS NULL WHERE c.account_belongs_to IS NOT NULL""",
     ),
     Rule(
-        name="a device is somebody's, and a revoked one gets no push",
-        proves="I9, contract 3",
+        name="an auth session has a user, and a revoked one has no push token",
+        proves="I9 docs/product.md#devices",
         sql="""SELECT d.id::text, format('%s %s', d.user_type, d.user_id) FROM auth_sessions d
            LEFT JOIN customers c ON c.id = d.user_id AND d.user_type = 'customer'
            LEFT JOIN mitras m ON m.id = d.user_id AND d.user_type = 'mitra'
@@ -22,7 +22,7 @@ PEOPLE: tuple[Rule, ...] = (
              OR (d.previous_token_hash IS NULL) <> (d.rotated_at IS NULL)""",
     ),
     Rule(
-        name="a code is tried no more often than was ever allowed",
+        name="a code was tried no more often than the highest limit so far",
         proves="I15",
         sql="""SELECT id::text, format('%s tries', attempts) FROM otp_requests WHERE attempts > (SELECT max(allowed) FROM (
              SELECT 5 AS allowed
@@ -31,14 +31,14 @@ PEOPLE: tuple[Rule, ...] = (
              UNION ALL SELECT (after ->> 'value')::int FROM operator_audit_log WHERE object_id = 'otp_verify_max_attempts') x)""",
     ),
     Rule(
-        name="every mitra has her presence, and an inactive one is offline",
-        proves="I6, contract 8",
+        name="a mitra has a presence row, and an inactive mitra is offline",
+        proves="I6 docs/product.md#deactivation",
         sql="""SELECT m.id::text, CASE WHEN o.mitra_id IS NULL THEN 'no presence' ELSE 'inactive and online' END FROM mitras m
            LEFT JOIN mitra_online_status o ON o.mitra_id = m.id WHERE o.mitra_id IS NULL OR o.is_online AND NOT m.is_active""",
     ),
     Rule(
-        name="each change of presence has its log row",
-        proves="specification, mitra online status",
+        name="each change of presence has a log row",
+        proves="docs/product.md#presence",
         sql="""SELECT o.mitra_id::text, format('%s; %s times online, %s times offline', CASE WHEN o.is_online THEN 'online' ELSE 'offline' END,
              coalesce(l.up, 0), coalesce(l.down, 0))
            FROM mitra_online_status o
@@ -48,40 +48,40 @@ PEOPLE: tuple[Rule, ...] = (
     ),
     Rule(
         name="outages of one kind do not overlap",
-        proves="outage record",
+        proves="docs/product.md#heartbeat",
         sql="""SELECT id::text, format('%s from %s to %s', kind, began_at, ended_at)
            FROM (SELECT *, max(ended_at) OVER (PARTITION BY kind ORDER BY began_at ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS before FROM outages) o
            WHERE before > began_at""",
     ),
     Rule(
-        name="a delivery is somebody's",
-        proves="contract 7",
+        name="an event has a recipient",
+        proves="docs/events.md",
         sql="""SELECT d.id::text, format('%s for %s %s', d.event, d.recipient_type, d.recipient_id) FROM deliveries d
            LEFT JOIN customers c ON c.id = d.recipient_id AND d.recipient_type = 'customer'
            LEFT JOIN mitras m ON m.id = d.recipient_id AND d.recipient_type = 'mitra' WHERE c.id IS NULL AND m.id IS NULL""",
     ),
     Rule(
-        name="a key has its answer, or names what is being made",
-        proves="contract 2",
+        name="an idempotency key has an answer or a request in progress",
+        proves="docs/invariants.md#rule-4",
         sql="""SELECT k.id::text, format('key of %s', k.user_id) FROM idempotency_keys k LEFT JOIN payment_requests p ON p.id = k.resource_id
            WHERE (k.answer IS NULL) <> (k.http_status IS NULL) OR k.answer IS NULL AND (p.id IS NULL OR k.claimed_real_at IS NULL)""",
     ),
     Rule(
-        name="a call's stamp is whole, and one without a token moved nothing",
+        name="a webhook call has status and result together, and without a token no effect",
         proves="I10",
         sql="""SELECT id::text, format('%s %s', http_status, processing_result) FROM webhook_logs
            WHERE (http_status IS NULL) <> (processing_result IS NULL)
              OR NOT token_valid AND (http_status NOT IN (401, 500) OR replay_of IS NOT NULL)""",
     ),
     Rule(
-        name="a counted call is one of a flood",
+        name="only calls above the limit are counted instead of stored",
         proves="I10",
         sql="""SELECT id::text, format('%s calls, %s', calls, processing_result) FROM webhook_logs
            WHERE calls < 1 OR (processing_result IS NOT DISTINCT FROM 'flood') <> (body_sha256 IS NOT NULL AND bytes IS NOT NULL)
              OR processing_result = 'flood' AND token_valid OR calls > 1 AND processing_result IS DISTINCT FROM 'flood'""",
     ),
     Rule(
-        name="money is taken by one call, and the call that says so has taken it",
+        name="one webhook call confirms a payment",
         proves="I10 I4",
         sql="""SELECT p.id::text, format('%s calls, request %s', w.n, p.status) FROM payment_requests p
            JOIN (SELECT lower(external_id) AS id, count(*) AS n FROM webhook_logs
@@ -97,7 +97,7 @@ PEOPLE: tuple[Rule, ...] = (
            WHERE f.actioned_by IS NOT NULL AND coalesce(a.n, 0) <> 1""",
     ),
     Rule(
-        name="an operator's setting has its audit row",
+        name="an operator's change of a setting has one audit row",
         proves="I16",
         sql="""SELECT c.key, format('set %s by %s', c.updated_at, c.updated_by) FROM app_config c WHERE c.updated_by IS NOT NULL
              AND (SELECT count(*) FROM operator_audit_log a WHERE a.object_id = c.key AND a.action = 'config.set'
@@ -105,7 +105,7 @@ PEOPLE: tuple[Rule, ...] = (
     ),
     Rule(
         # One order of tiers is one write, however many tiers it moves.
-        name="an operator's price has its audit row",
+        name="an operator's change of a price has one audit row",
         proves="I16",
         sql="""SELECT h.id::text, format('%s %s by %s', h.row_id, h.change_kind, h.changed_by) FROM (
              SELECT id, pricing_tier_id AS row_id, change_kind, changed_by, changed_at, after FROM pricing_tiers_history
@@ -116,7 +116,7 @@ PEOPLE: tuple[Rule, ...] = (
     ),
     Rule(
         # Rows are compared by what the history knew: a column that came later is in no older row.
-        name="a price's history is whole, and ends with the price",
+        name="a price's history is complete and ends with its present row",
         proves="I16",
         sql="""WITH history AS (
              SELECT pricing_tier_id AS id, change_kind, before, after FROM pricing_tiers_history
@@ -130,7 +130,7 @@ PEOPLE: tuple[Rule, ...] = (
              OR l.known IS NULL AND l.before IS NOT NULL""",
     ),
     Rule(
-        name="a session that an operator ended has its audit row",
+        name="a session that an operator ended has one audit row",
         proves="I16",
         sql="""SELECT s.id::text, format('%s audit rows', coalesce(a.n, 0)) FROM chat_sessions s
            LEFT JOIN (SELECT object_id, count(*) AS n FROM operator_audit_log WHERE action = 'session.ended' GROUP BY 1) a
@@ -138,8 +138,8 @@ PEOPLE: tuple[Rule, ...] = (
            WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1""",
     ),
     Rule(
-        name="a replay is of a call with a token, and has its audit row",
-        proves="I16, contract 8",
+        name="a replayed call had a valid token, and its replay has one audit row",
+        proves="I16",
         sql="""SELECT w.id::text, 'replay of ' || w.replay_of FROM webhook_logs w LEFT JOIN webhook_logs f ON f.id = w.replay_of
            LEFT JOIN (SELECT after ->> 'webhook_log_id' AS id, count(*) AS n FROM operator_audit_log WHERE action = 'webhook.replayed' GROUP BY 1) a
              ON a.id = w.id::text

@@ -14,7 +14,7 @@ class Rule:
     """Something that rows can show to be broken, and that no constraint makes impossible at every moment.
 
     `sql` finds what breaks it, as (id, detail); it reads each table once, whole, because the audit runs over millions of
-    rows. `proves` names the invariants of reliability.md, or the contract's section, behind it.
+    rows. `proves` names what the rule checks: invariants of docs/invariants.md such as I3, or sections of the docs.
     """
 
     name: str

@@ -257,36 +257,36 @@ BROKEN: tuple[tuple[str, str], ...] = (
            WHERE cause_tag IN ('customer_cancelled', 'all_mitras_rejected')""",
     ),
     (
-        "what came in is earned, failed or in flight",
+        "confirmed money is earned, failed or in flight",
         COPY.format("pairing_failures", "'payment_request_id', gen_random_uuid()", "true"),
     ),
     (
-        "a transaction names who paid and what was had for it",
+        "a transaction matches its payment request and its session",
         "UPDATE customer_transactions SET type = 'extension' WHERE type = 'session'",
     ),
-    ("a session is what was paid for", "UPDATE chat_sessions SET price = price + 1 WHERE status = 'completed'"),
+    ("a session matches its payment request", "UPDATE chat_sessions SET price = price + 1 WHERE status = 'completed'"),
     (
-        "only a paid request is searched for",
+        "a searching session has a confirmed payment request",
         "UPDATE chat_sessions SET payment_request_id = NULL WHERE status = 'searching'",
     ),
     (
-        "a search that ended has its failure",
+        "a failed or cancelled search has a pairing failure",
         COPY.format("chat_sessions", "'round_number', 0", "status = 'cancelled'"),
     ),
     (
-        "a failure fits its request",
+        "a pairing failure matches its payment request",
         "UPDATE pairing_failures SET cause_tag = 'targeted_mitra_offline' WHERE cause_tag = 'customer_cancelled'",
     ),
     (
-        "an extension is what was paid for",
+        "an extension matches its payment request",
         "UPDATE session_extensions SET requested_price = requested_price + 1 WHERE status = 'pending'",
     ),
     (
-        "an extension's money follows its answer",
+        "an extension and its payment request agree",
         "UPDATE pairing_failures SET cause_tag = 'extension_safeguard_tripped' WHERE cause_tag = 'extension_rejected'",
     ),
     (
-        "an extension waits only while its session can be extended",
+        "a pending extension has an active or expired session",
         COPY.format(
             "payment_requests",
             "'status', 'pending', 'confirmed_at', null, 'consumed_at', null, 'gateway_invoice_id', null",
@@ -294,159 +294,171 @@ BROKEN: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "approved minutes are in their session",
+        "a session's extended minutes are those approved",
         "UPDATE chat_sessions SET extended_minutes = extended_minutes + 1 WHERE status = 'completed'",
     ),
     (
-        "paid time is given whole, and no more",
+        "a session ends exactly after its paid time",
         "UPDATE chat_sessions SET expires_at = expires_at - interval '1 second' WHERE status = 'active'",
     ),
     (
-        "paid time is given whole, and no more",
+        "a session ends exactly after its paid time",
         "UPDATE chat_sessions SET expires_at = expires_at + interval '1 second' WHERE status = 'active'",
     ),
     (
-        "what was earned was on the price list",
+        "a consumed payment request had a listed price",
         f"""UPDATE payment_requests SET amount = 7 WHERE id = {RUNNING};
             UPDATE customer_transactions SET amount = 7 WHERE payment_request_id = {RUNNING};
             UPDATE chat_sessions SET price = 7 WHERE payment_request_id = {RUNNING}""",
     ),
     (
-        "the discount is for the first session",
+        "a discounted session is the customer's first",
         f"""UPDATE payment_requests SET amount = 2000, is_first_session_discount = true WHERE id = {RUNNING};
             UPDATE customer_transactions SET amount = 2000 WHERE payment_request_id = {RUNNING};
             UPDATE chat_sessions SET price = 2000, is_first_session_discount = true WHERE payment_request_id = {RUNNING}""",
     ),
     (
-        "one winner, and everybody else is told",
+        "a paired session has one accepted invitation and no open one",
         """UPDATE chat_request_notifications SET response = 'MISSED' WHERE response = 'REJECTED'""",
     ),
     (
-        "an open request is of the running round, and ends with it",
+        "an open invitation belongs to the current round",
         "UPDATE chat_request_notifications SET answer_by = answer_by + interval '1 second' WHERE response IS NULL",
     ),
     (
-        "who has rejected a request is not asked again",
+        "a mitra who rejected is not asked again",
         COPY.format("chat_request_notifications", "'round_number', 2, 'response', 'IGNORED'", "response = 'REJECTED'"),
     ),
     (
-        "a targeted request is its mitra's alone",
+        "a targeted search asks its mitra only",
         """UPDATE chat_sessions s SET targeted_mitra_id = (SELECT id FROM mitras WHERE id <> s.targeted_mitra_id LIMIT 1)
            WHERE targeted_mitra_id IS NOT NULL""",
     ),
     (
-        "no mitra has more sessions than was ever allowed",
+        "a mitra has no more sessions than the highest limit so far",
         """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at, duration_minutes)
            SELECT gen_random_uuid(), gen_random_uuid(), (SELECT id FROM mitras LIMIT 1), 'active', now(), now(), now() + interval '12 minutes', 12
            FROM generate_series(1, 4)""",
     ),
-    ("each state of a session has its stamps", "UPDATE chat_sessions SET ended_by = NULL WHERE status = 'completed'"),
+    ("a session has the times of its state", "UPDATE chat_sessions SET ended_by = NULL WHERE status = 'completed'"),
     (
-        "goodbyes close a session, and two complete it",
+        "one goodbye closes a session and two complete it",
         """INSERT INTO session_closures (id, session_id, user_type, user_id, message)
            SELECT gen_random_uuid(), id, 'mitra', mitra_id, 'bye' FROM chat_sessions WHERE status = 'closing'""",
     ),
     (
-        "a goodbye is a party's",
+        "a goodbye is from a party of the session",
         "UPDATE session_closures SET user_id = gen_random_uuid() WHERE user_type = 'mitra'",
     ),
     (
-        "the topic flag is what its log says",
+        "the topic flag agrees with its log",
         "UPDATE chat_sessions SET topic_sensitivity = 'regular' WHERE status = 'completed'",
     ),
-    ("seq is 1..n without holes", "UPDATE chat_sessions SET last_seq = last_seq + 1 WHERE status = 'completed'"),
+    ("seq is 1 to n without gaps", "UPDATE chat_sessions SET last_seq = last_seq + 1 WHERE status = 'completed'"),
     (
-        "seq is 1..n without holes",
+        "seq is 1 to n without gaps",
         """DELETE FROM chat_messages m USING chat_sessions s
            WHERE s.id = m.session_id AND s.status = 'completed' AND m.seq = 1""",
     ),
     (
-        "a session knows each side's newest message",
+        "a session has the seq of each side's newest message",
         "UPDATE chat_sessions SET mitra_sent_seq = 0 WHERE status = 'completed'",
     ),
-    ("a message is a party's", "UPDATE chat_messages SET sender_id = gen_random_uuid() WHERE seq = 1"),
     (
-        "no message outside the paid time",
+        "a message is from a party of the session",
+        "UPDATE chat_messages SET sender_id = gen_random_uuid() WHERE seq = 1",
+    ),
+    (
+        "messages are within the paid time",
         """UPDATE chat_messages m SET created_at = s.expires_at + interval '1 second' FROM chat_sessions s
            WHERE s.id = m.session_id AND s.status = 'completed' AND m.seq = s.last_seq""",
     ),
     (
-        "messages are in the order of their time",
+        "messages are in the order of their times",
         """UPDATE chat_messages m SET created_at = m.created_at - interval '2 seconds' FROM chat_sessions s
            WHERE s.id = m.session_id AND m.seq = 2 AND s.paired_at < m.created_at - interval '1 minute'""",
     ),
     (
-        "marks never pass the messages, and read never passes delivered",
+        "read markers are at most delivered, and delivered at most the last seq",
         "UPDATE chat_sessions SET customer_read_seq = customer_delivered_seq + 1 WHERE status = 'completed'",
     ),
     (
-        "a message's status is not ahead of its session's marks",
+        "a message's status is not ahead of its session's read markers",
         "UPDATE chat_messages SET status = 'delivered' WHERE status = 'read'",
     ),
     (
-        "who joined an account is a guest, signed out, and the account is nobody's guest",
+        "a joined customer is anonymous and signed out, and their account is neither anonymous nor joined",
         "UPDATE auth_sessions SET revoked_at = NULL WHERE revoked_at IS NOT NULL",
     ),
     (
-        "a device is somebody's, and a revoked one gets no push",
+        "an auth session has a user, and a revoked one has no push token",
         "UPDATE auth_sessions SET push_token = 'kept' WHERE revoked_at IS NOT NULL",
     ),
     (
-        "a code is tried no more often than was ever allowed",
+        "a code was tried no more often than the highest limit so far",
         """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, attempts, expires_at)
            VALUES (gen_random_uuid(), '+6281299990001', '127.0.0.1', 'customer', 'sms', 6, now())""",
     ),
     (
-        "every mitra has her presence, and an inactive one is offline",
+        "a mitra has a presence row, and an inactive mitra is offline",
         "UPDATE mitras SET is_active = false WHERE id = (SELECT mitra_id FROM mitra_online_status WHERE is_online)",
     ),
-    ("each change of presence has its log row", "DELETE FROM mitra_online_logs WHERE status = 'offline'"),
+    ("each change of presence has a log row", "DELETE FROM mitra_online_logs WHERE status = 'offline'"),
     (
-        "a delivery is somebody's",
+        "an event has a recipient",
         f"UPDATE deliveries SET recipient_id = gen_random_uuid() WHERE {ONE.format('deliveries', 'true')}",
     ),
     (
-        "a key has its answer, or names what is being made",
+        "an idempotency key has an answer or a request in progress",
         f"UPDATE idempotency_keys SET answer = NULL, http_status = NULL WHERE {ONE.format('idempotency_keys', 'true')}",
     ),
     (
-        "a call's stamp is whole, and one without a token moved nothing",
+        "a webhook call has status and result together, and without a token no effect",
         "UPDATE webhook_logs SET processing_result = NULL WHERE processing_result = 'duplicate'",
     ),
     (
-        "a counted call is one of a flood",
+        "only calls above the limit are counted instead of stored",
         "UPDATE webhook_logs SET calls = 2 WHERE processing_result = 'duplicate'",
     ),
     (
-        "money is taken by one call, and the call that says so has taken it",
+        "one webhook call confirms a payment",
         "UPDATE webhook_logs SET processing_result = 'confirmed' WHERE processing_result = 'duplicate'",
     ),
     (
         "an operator's action on a failure has one audit row",
         "DELETE FROM operator_audit_log WHERE action = 'failed_pairing.actioned'",
     ),
-    ("an operator's setting has its audit row", "DELETE FROM operator_audit_log WHERE action = 'config.set'"),
-    ("an operator's price has its audit row", "DELETE FROM operator_audit_log WHERE action = 'tier.reordered'"),
-    ("a price's history is whole, and ends with the price", "UPDATE pricing_promotions SET price_idr = price_idr + 1"),
     (
-        "a price's history is whole, and ends with the price",
+        "an operator's change of a setting has one audit row",
+        "DELETE FROM operator_audit_log WHERE action = 'config.set'",
+    ),
+    (
+        "an operator's change of a price has one audit row",
+        "DELETE FROM operator_audit_log WHERE action = 'tier.reordered'",
+    ),
+    (
+        "a price's history is complete and ends with its present row",
+        "UPDATE pricing_promotions SET price_idr = price_idr + 1",
+    ),
+    (
+        "a price's history is complete and ends with its present row",
         """DELETE FROM pricing_tiers_history WHERE change_kind = 'created' AND pricing_tier_id IN
              (SELECT pricing_tier_id FROM pricing_tiers_history WHERE change_kind = 'updated')""",
     ),
     (
-        "a session that an operator ended has its audit row",
+        "a session that an operator ended has one audit row",
         "UPDATE chat_sessions SET ended_by = 'operator' WHERE status = 'closing'",
     ),
     (
-        "a replay is of a call with a token, and has its audit row",
+        "a replayed call had a valid token, and its replay has one audit row",
         "DELETE FROM operator_audit_log WHERE action = 'webhook.replayed'",
     ),
     (
-        "nothing is searched for beyond its round and its limit",
+        "a search ends with its round or its time limit",
         f"UPDATE chat_sessions SET search_ends_at = now() - {HOUR} WHERE status = 'searching'",
     ),
     (
-        "a paid request has its search or its question",
+        "a confirmed payment request has a session or an extension",
         f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() - {HOUR} WHERE status = 'pending'",
     ),
     ("an unpaid request expires", f"UPDATE payment_requests SET expires_at = now() - {HOUR} WHERE status = 'pending'"),
@@ -455,11 +467,11 @@ BROKEN: tuple[tuple[str, str], ...] = (
         f"UPDATE chat_sessions SET paired_at = paired_at - {HOUR}, expires_at = expires_at - {HOUR} WHERE status = 'active'",
     ),
     (
-        "an extension is answered in time, or by silence",
+        "an extension is answered by its deadline",
         f"UPDATE session_extensions SET answer_by = now() - {HOUR} WHERE status = 'pending'",
     ),
     (
-        "a session is over with its grace",
+        "a session is completed after its grace period",
         f"UPDATE chat_sessions SET grace_ends_at = now() - {HOUR} WHERE status IN ('expired', 'closing')",
     ),
     (
@@ -475,12 +487,12 @@ BROKEN: tuple[tuple[str, str], ...] = (
             SELECT gen_random_uuid(), 'database', now() - n * {HOUR}, now() FROM generate_series(1, 2) n""",
     ),
     (
-        "every call is stamped",
+        "every webhook call has a result",
         f"""UPDATE webhook_logs SET http_status = NULL, processing_result = NULL, received_at = now() - {HOUR}
             WHERE processing_result = 'duplicate'""",
     ),
     (
-        "what nobody acknowledged becomes a push",
+        "an unacknowledged event becomes a push",
         f"UPDATE deliveries SET created_at = now() - {HOUR} WHERE {ONE.format('deliveries', 'true')}",
     ),
 )
