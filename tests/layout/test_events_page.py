@@ -15,6 +15,11 @@ def test_each_event_has_a_push_or_the_reason_why_it_has_none() -> None:
     assert all(why.endswith(".") for why in NOT_PUSHED.values())
 
 
+def test_each_event_says_what_an_app_does() -> None:
+    assert {asyncapi.type_of(frame) for _, frame, _ in events_page.events()} == events_page.APP.keys()
+    assert all(then.endswith(".") for then in events_page.APP.values())
+
+
 def test_each_event_is_sent_to_a_user_and_acknowledged() -> None:
     for _, frame, recipients in events_page.events():
         assert recipients
