@@ -1,0 +1,46 @@
+"""docs/errors.md is current and complete: each code has one row of advice, and each route that it names exists."""
+
+import collections
+
+from core.base.errors import Kind
+from tools import errors_page
+from tools.errors_page import ADVICE, Repeat
+
+
+def test_page_equals_the_error_classes() -> None:
+    assert errors_page.PAGE.read_text() == errors_page.page(), "run `make pages`"
+
+
+def test_every_code_has_advice_once() -> None:
+    rows = collections.Counter(name for some in ADVICE.values() for name in some)
+    assert rows.keys() == errors_page.codes().keys(), "complete ADVICE in tools/errors_page.py"
+    assert max(rows.values()) == 1
+
+
+def test_every_code_says_when_and_what_to_do_in_sentences() -> None:
+    for name, code in errors_page.codes().items():
+        assert code.when.endswith("."), name
+        assert "  " not in code.when, name
+    for some in ADVICE.values():
+        for name, one in some.items():
+            assert one.then.endswith("."), name
+
+
+def test_a_code_that_says_when_itself_has_no_error_class() -> None:
+    known = errors_page.codes()
+    for some in ADVICE.values():
+        for name, one in some.items():
+            assert one.when is None or known[name].when == one.when, name
+
+
+def test_codes_that_ask_for_a_wait_are_those_that_carry_one() -> None:
+    waits = {errors_page.STATUS[Kind.TOO_SOON], errors_page.STATUS[Kind.LOCKED]}
+    known = errors_page.codes()
+    for some in ADVICE.values():
+        for name, one in some.items():
+            if one.repeat is Repeat.WAIT:
+                assert known[name].status in waits, name
+
+
+def test_routes_name_codes_of_the_page() -> None:
+    assert errors_page.routes().keys() <= errors_page.codes().keys()

@@ -1,0 +1,43 @@
+"""docs/invariants.md is current, and names only invariants, constraints and rules that exist."""
+
+import pathlib
+import re
+
+from core.reads.ledger import RULES
+from tools import invariants_page
+
+ROOT = pathlib.Path(__file__).parents[2]
+SQL = "\n".join(path.read_text() for path in sorted((ROOT / "piccolo_migrations" / "sql").glob("*.sql")))
+TEXT = invariants_page.PAGE.read_text()
+
+
+def test_page_equals_the_rules_of_the_audit() -> None:
+    assert invariants_page.page(TEXT) == TEXT, "run `make pages`"
+
+
+def test_every_rule_of_the_audit_is_on_the_page() -> None:
+    named = {name for rule in RULES for name in invariants_page.invariants_of(rule)}
+    assert sorted(invariants_page.marked(TEXT)) == sorted({*named, "other"})
+    assert all(f"- {rule.name}" in TEXT for rule in RULES)
+
+
+def test_every_rule_of_the_audit_says_what_it_checks() -> None:
+    for rule in RULES:
+        assert rule.proves, rule.name
+        for section in invariants_page.sections_of(rule):
+            assert re.fullmatch(r"docs/[a-z]+\.md(#[a-z0-9-]+)?", section), rule.name
+
+
+def test_every_object_of_the_database_that_the_page_names_exists() -> None:
+    named = [
+        name
+        for line in re.findall(r"^- Database: .*?(?=^- |^$)", TEXT, re.S | re.M)
+        for name in re.findall(r"`(\w+)`", line)
+    ]
+    assert len(named) > 20
+    assert [name for name in named if not re.search(rf"\b{name}\b", SQL)] == []
+
+
+def test_every_invariant_has_its_anchor_in_order() -> None:
+    assert sorted(re.findall(r'<a id="(i\d+)"', TEXT)) == sorted(f"i{number}" for number in range(1, 17))
+    assert re.findall(r"^\| \[(I\d+)\]\(#i\d+\)", TEXT, re.M) == [f"I{number}" for number in range(1, 17)]
