@@ -60,7 +60,7 @@ pages: install    ## write the pages in docs that are made from the code
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
-	$(VENV)/bin/python -m tools.states_page
+	$(VENV)/bin/python -m tools.product_page
 	$(VENV)/bin/python -m tools.errors_page
 	$(VENV)/bin/python -m tools.invariants_page
 	$(VENV)/bin/python -m tests.faults.table

@@ -1,10 +1,15 @@
 """docs/errors.md is current and complete: each code has one row of advice, and each route that it names exists."""
 
 import collections
+import re
 
+from core.base import settings
 from core.base.errors import Kind
+from core.pairing.rules import Response
 from tools import errors_page
 from tools.errors_page import ADVICE, Repeat
+
+PAGES = ("product.md", "events.md", "errors.md", "glossary.md", "security.md")  # what apps and operators read
 
 
 def test_page_equals_the_error_classes() -> None:
@@ -44,3 +49,14 @@ def test_codes_that_ask_for_a_wait_are_those_that_carry_one() -> None:
 
 def test_routes_name_codes_of_the_page() -> None:
     assert errors_page.routes().keys() <= errors_page.codes().keys()
+
+
+def test_every_code_that_a_page_names_exists() -> None:
+    known = {*errors_page.codes(), *settings.names(), *settings.file_names(), *(one.value for one in Response)}
+    unknown = [
+        f"{path.name}: {word}"
+        for path in map(errors_page.PAGE.with_name, PAGES)
+        for word in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", path.read_text())
+        if word not in known
+    ]
+    assert unknown == []

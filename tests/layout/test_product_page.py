@@ -4,20 +4,22 @@ import re
 
 import pytest
 
+from core.base.settings import variables
+from core.config.keys import KEYS
 from core.operators.rules import AREAS
 from core.pairing.rules import CauseTag, Response
 from core.pairing_failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
 from core.storage.piccolo_app import APP_CONFIG
-from tools import states_page
-from tools.states_page import MACHINES, START, Machine
+from tools import product_page
+from tools.product_page import MACHINES, START, Machine
 
 EVERY = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 
 
 def test_page_equals_the_state_tables() -> None:
-    text = states_page.PAGE.read_text()
-    assert text == states_page.page(text), "run `make pages`"
+    text = product_page.PAGE.read_text()
+    assert text == product_page.page(text), "run `make pages`"
 
 
 @EVERY
@@ -35,10 +37,10 @@ def test_every_edge_has_a_cause_and_no_other_edge_has_one(machine: Machine) -> N
 
 
 def test_machines_without_a_table_have_the_values_of_their_enums() -> None:
-    assert {after for _, after in states_page.INVITATION.edges} == set(Response)
-    assert {after for _, after in states_page.FAILURE.edges} == {*OperatorAction, "superseded"}
-    assert set(states_page.SENSITIVITY.states) == set(Sensitivity)
-    for before, after in states_page.SENSITIVITY.edges:
+    assert {after for _, after in product_page.INVITATION.edges} == set(Response)
+    assert {after for _, after in product_page.FAILURE.edges} == {*OperatorAction, "superseded"}
+    assert set(product_page.SENSITIVITY.states) == set(Sensitivity)
+    for before, after in product_page.SENSITIVITY.edges:
         assert flips(Sensitivity(before), Sensitivity(after), one_way=False)
     with pytest.raises(SensitivityLatched):
         flips(Sensitivity.SENSITIVE, Sensitivity.REGULAR, one_way=True)
@@ -46,12 +48,12 @@ def test_machines_without_a_table_have_the_values_of_their_enums() -> None:
 
 def test_page_without_a_marker_is_refused() -> None:
     with pytest.raises(ValueError, match="payment request"):
-        states_page.page("")
+        product_page.page("")
 
 
 def rows_of(heading: str) -> list[list[str]]:
     """Return the cells of each row of the tables below a heading of the page."""
-    section = re.split(r"^#+ ", states_page.PAGE.read_text().split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.M)[0]
+    section = re.split(r"^#+ ", product_page.PAGE.read_text().split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.M)[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return rows[1:]
 
@@ -67,3 +69,18 @@ def test_every_cause_tag_is_explained() -> None:
 
 def test_every_permission_area_is_explained() -> None:
     assert [row[0].strip("`") for row in rows_of("Roles")] == list(AREAS)
+
+
+def test_defaults_that_the_page_names_are_those_of_the_rows_and_settings() -> None:
+    text = product_page.PAGE.read_text()
+    named = re.findall(r"`(\w+)` \(([\d,]+)\)", text)
+    assert len(named) > 15
+    settings = {variable.name.upper(): variable.metadata["default"] for variable in variables()}
+    for name, value in named:
+        default = KEYS[name].default if name in KEYS else settings[name]
+        assert str(default) == value.replace(",", ""), name
+
+
+def test_every_configuration_row_that_is_used_is_on_the_page() -> None:
+    text = product_page.PAGE.read_text()
+    assert [key for key, row in KEYS.items() if row.used and f"`{key}`" not in text] == []

@@ -1,9 +1,10 @@
-"""Write the state machines of docs/product.md: a diagram, the states and the transitions of each, from the state tables.
+"""Write the generated parts of docs/product.md: the state machines and the fixed constants.
 
 The edges come from `core/*/states.py`, or from the enum of the values where a machine has no table. What the code can't say is
 written here: what a state means, what causes a transition, and who. A test holds both to the same states and edges.
 """
 
+import datetime as dt
 import enum
 import pathlib
 import re
@@ -11,15 +12,25 @@ from collections.abc import Iterable
 
 import attrs
 
+from core.customers.store import JOINS_A_DAY
 from core.extensions import states as extensions
 from core.extensions.states import ExtensionStatus as E
+from core.flows import delivery, session_end
+from core.idempotency import rules as idempotency
+from core.logins import identity, otp, refresh
+from core.messages import rules as messages
+from core.operators import login_token, totp
+from core.pairing.rules import REPEAT_AFTER
 from core.pairing.rules import Response as R
 from core.pairing_failures.rules import OperatorAction as A
+from core.payments import rules as payment_rules
 from core.payments import states as payments
 from core.payments.states import PaymentStatus as P
+from core.sessions import rules as session_rules
 from core.sessions import states as sessions
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus as S
+from jobs.schedule import SWEEPS
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "product.md"
 START = "[*]"  # Mermaid's name for the beginning and the end of a diagram
@@ -312,20 +323,66 @@ def block(machine: Machine) -> str:
     return "\n".join([*lines, ""])
 
 
+def _duration(time: dt.timedelta | float) -> str:
+    """Return a duration as people say it; a number is in seconds."""
+    seconds = time.total_seconds() if isinstance(time, dt.timedelta) else time
+    if seconds >= 3_600:
+        return f"{seconds / 3_600:g} h"
+    return f"{seconds / 60:g} min" if seconds > 180 else f"{seconds:g} s"
+
+
+def constants() -> list[tuple[str, str, str]]:
+    """Return what the code fixes: what it is, its value, and the kind of time that it counts in."""
+    every = {sweep.name: _duration(sweep.every_s) for sweep in SWEEPS}
+    *first, last = (f"{after.total_seconds() / 60:g}" for after in payment_rules.POLL_AFTER)
+    return [
+        ("session warning", f"{_duration(session_rules.WARNING)} before the end", "service"),
+        ("grace period of `expired` and of `closing`", _duration(session_rules.GRACE), "service"),
+        (
+            "delay after `expires_at` within which a payment is still in time",
+            _duration(payment_rules.LATE_TOLERANCE),
+            "service",
+        ),
+        ("polls of the gateway after an invoice was made", f"{', '.join(first)} and {last} min", "service"),
+        ("sweep for stale payment requests", f"every {every['expire_payments']}", "service"),
+        ("sweep for paid requests without a search", f"every {every['announce_again']}", "service"),
+        ("repeats of the number of asked mitras", f"at most every {_duration(REPEAT_AFTER)}", "service"),
+        ("lifetime of a sign-in code", f"{_duration(otp.LIFETIME)}, {otp.CODE_LENGTH} digits", "service"),
+        ("time in which a used refresh token gets the same answer", _duration(refresh.RETRY_WINDOW), "service"),
+        ("time in which a used identity token gets the same answer", _duration(identity.REPEAT), "service"),
+        ("time in which an idempotency key gets the same answer", _duration(idempotency.KEEP), "service"),
+        ("anonymous customers who may join one account in a day", f"{JOINS_A_DAY}", "real"),
+        ("time for which an unacknowledged event is sent again", _duration(delivery.KEEP_S), "real"),
+        ("age of the number of available mitras", "at most 2 s", "real"),
+        ("login token of an operator, until the second factor", _duration(login_token.LIVES), "real"),
+        ("step-up by a fresh code", _duration(totp.STEPPED_UP_FOR), "real"),
+        ("one-time code to set up a second factor", _duration(totp.ENROLMENT_CODE_FOR), "real"),
+        ("message", f"1 to {messages.MAX_CONTENT:,} characters, {messages.MAX_METADATA:,} bytes of metadata", ""),
+        ("goodbye", f"1 to {session_end.MAX_CLOSURE:,} characters", ""),
+    ]
+
+
+def constants_block() -> str:
+    """Return the table of fixed constants, without its markers."""
+    rows = [f"| {what} | {value} | {time} |" for what, value, time in constants()]
+    return "\n".join(["| what | value | time |", "|---|---|---|", *rows, ""])
+
+
 def _marked(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(<!-- states: {re.escape(name)} -->\n).*?(<!-- end -->)", re.S)
+    return re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.S)
 
 
 def page(text: str) -> str:
-    """Return the page with the part of each machine replaced. Raises ValueError for a machine without markers."""
-    for machine in MACHINES:
-        marked = _marked(machine.name)
+    """Return the page with its generated parts replaced. Raises ValueError for a part without markers."""
+    parts = {f"states: {machine.name}": block(machine) for machine in MACHINES}
+    for name, part in {**parts, "constants": constants_block()}.items():
+        marked = _marked(name)
         if len(marked.findall(text)) != 1:
-            raise ValueError(f"{PAGE.name} must have one `<!-- states: {machine.name} -->` … `<!-- end -->`")
-        text = marked.sub(lambda found, machine=machine: f"{found[1]}{block(machine)}{found[2]}", text)
+            raise ValueError(f"{PAGE.name} must have one `<!-- {name} -->` … `<!-- end -->`")
+        text = marked.sub(lambda found, part=part: f"{found[1]}{part}{found[2]}", text)
     return text
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
-    print(f"{PAGE.name}: {len(MACHINES)} state machines")
+    print(f"{PAGE.name}: {len(MACHINES)} state machines, {len(constants())} constants")
