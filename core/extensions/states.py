@@ -1,16 +1,16 @@
-"""States of an extension (contract 6). A trigger holds the database to the same edges."""
+"""States of an extension (docs/product.md#states-of-an-extension). A trigger holds the database to the same edges."""
 
 import enum
 
 
 class ExtensionStatus(enum.StrEnum):
-    """Where an extension is."""
+    """The state of an extension."""
 
     PENDING = "pending"  # the mitra is asked
-    APPROVED = "approved"  # she said yes: earned. Final
-    AUTO_APPROVED = "auto_approved"  # she did not answer in time, and that means yes: earned. Final
-    REJECTED = "rejected"  # she said no, or did not answer and that means no. Final
-    SAFEGUARD_TRIPPED = "safeguard_tripped"  # the session could not be extended any more. Final
+    APPROVED = "approved"  # the mitra approved: earned. Final
+    AUTO_APPROVED = "auto_approved"  # no answer in time, and silence approves: earned. Final
+    REJECTED = "rejected"  # the mitra rejected, or silence did. Final
+    SAFEGUARD_TRIPPED = "safeguard_tripped"  # the session can no longer be extended. Final
 
 
 E = ExtensionStatus

@@ -1,14 +1,14 @@
-"""States of a payment request (contract 4). A trigger holds the database to the same edges."""
+"""States of a payment request (docs/product.md#states-of-a-payment-request). A trigger holds the database to the same edges."""
 
 import enum
 
 
 class PaymentStatus(enum.StrEnum):
-    """Where a payment request is."""
+    """The state of a payment request."""
 
     PENDING = "pending"  # waiting for the money
-    CONFIRMED = "confirmed"  # paid; its session is being sought, or its extension asked
-    CONSUMED = "consumed"  # earned: it became a chat. Final
+    CONFIRMED = "confirmed"  # paid; a mitra is searched for, or asked to extend
+    CONSUMED = "consumed"  # earned: it bought a chat or an extension. Final
     FAILED_PAIRING = "failed_pairing"  # paid, but no chat; an operator acts, or the customer tries again
     ABANDONED = "abandoned"  # given up before the money came
     EXPIRED = "expired"  # the money did not come in time
@@ -23,7 +23,7 @@ EDGES: frozenset[tuple[PaymentStatus, PaymentStatus]] = frozenset(
         (P.PENDING, P.FAILED_PAIRING),  # paid, but no session may start
         (P.CONFIRMED, P.CONSUMED),
         (P.CONFIRMED, P.FAILED_PAIRING),
-        (P.EXPIRED, P.CONFIRMED),  # paid in time, told late
+        (P.EXPIRED, P.CONFIRMED),  # paid in time, reported late
         (P.EXPIRED, P.FAILED_PAIRING),  # paid too late
         (P.ABANDONED, P.FAILED_PAIRING),
         (P.FAILED_PAIRING, P.CONFIRMED),  # a targeted request falls back to a blast

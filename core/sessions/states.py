@@ -1,18 +1,18 @@
-"""States of a chat session (contract 5). A trigger holds the database to the same edges."""
+"""States of a chat session (docs/product.md#states-of-a-session). A trigger holds the database to the same edges."""
 
 import enum
 
 
 class SessionStatus(enum.StrEnum):
-    """Where a session is."""
+    """The state of a session."""
 
     SEARCHING = "searching"  # mitras are being asked
     ACTIVE = "active"  # paid time runs; messages flow
-    EXPIRED = "expired"  # the time is up: chat is frozen, an extension or a goodbye is possible
-    CLOSING = "closing"  # goodbyes are being said
+    EXPIRED = "expired"  # the paid time is over: the chat is frozen; an extension or a goodbye is possible
+    CLOSING = "closing"  # both parties may say goodbye
     COMPLETED = "completed"  # over. Final
-    CANCELLED = "cancelled"  # the customer left before a mitra came. Final
-    FAILED = "failed"  # nobody came. Final
+    CANCELLED = "cancelled"  # the search was cancelled. Final
+    FAILED = "failed"  # the search found no mitra. Final
 
 
 S = SessionStatus
