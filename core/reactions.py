@@ -1,6 +1,6 @@
-"""The one table: committed fact -> flow that follows in the same process.
+"""The flows that follow a committed signal in the same process.
 
-If the process dies in between, the sweeps find the same work in the database.
+If the process dies before a flow has run, the sweeps find the same work in the database.
 """
 
 from collections.abc import Coroutine
@@ -12,19 +12,19 @@ from core.runtime import Runtime
 
 
 class Begin(Protocol):
-    """A flow that takes up a paid request."""
+    """A flow that takes a paid request further."""
 
     def __call__(self, runtime: Runtime, *, payment_request_id: str) -> Coroutine[Any, Any, None]: ...
 
 
 async def _in_turn(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> None:
-    """However many requests were paid at once, or are found by the sweep: connections are left for everybody else."""
+    """Run the flow when a slot is free, so that many paid requests at once leave connections for other work."""
     async with runtime.turns:
         await begin(runtime, payment_request_id=signal.payment_request_id)
 
 
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
-    """Return the work that follows a fact; None when nothing does."""
+    """Return the work that follows a signal, None if there is none."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
         return _in_turn(runtime, pairing_start.start, signal)
     if isinstance(signal, PaymentConfirmed):

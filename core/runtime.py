@@ -1,7 +1,8 @@
-"""What every flow receives: database, bus, clock, configuration, ports; and what happens after a commit.
+"""The composition root: what every flow receives, and what follows a commit.
 
-Signals go out after the commit and may be lost. So each process also looks at the database once a second for what it
-must not miss for longer: changed configuration, revoked logins, joined accounts.
+A flow receives the database, the bus, the clock, the configuration and the providers. Signals are sent after the commit
+and may be lost. So each process also polls the database every LOOK_EVERY_S for changed configuration, revoked auth
+sessions and joined accounts.
 """
 
 import asyncio
@@ -48,22 +49,23 @@ from core.outside.webhook_sink import WebhookSink
 from core.storage.database import AWAY, Database, Tx
 from core.webhooks.flood_counts import FloodCounts
 
-LOOK_EVERY_S = 0.8  # a revoked token and an old setting live at most a second (contract 1, reliability I9)
+LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
 CLOCK_EVERY_S = 60.0
-ERRANDS, VOIDS = 8, 4  # to the gateway, side by side
-UNPROVEN_CALLS = 2  # connections that storing webhook calls without a valid token may use
-CODE_SENDS = 16  # to the code provider, side by side, that no answer waits for
+ERRANDS, VOIDS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
+UNPROVEN_CALLS = 2  # database connections for storing webhook calls without a valid token
+CODE_SENDS = 16  # concurrent calls to the OTP provider that no request waits for
 PAID_KEPT = 50_000
-READY_S = 1.0  # how long the answer to a probe holds
-CLOCK_MARGIN_S = 60.0  # by which clocks may differ when tokens expire
-OVERLAP_S = 10.0  # a revocation may be committed so long after it was stamped
-# What changed since: the version of the configuration, the logins revoked and the accounts joined in the last while.
-# The statement's own time: beside clock_timestamp(), which differs from row to row, no index finds the end of the range.
+READY_S = 1.0  # for which the result of a readiness probe is cached
+CLOCK_MARGIN_S = 60.0  # how much clocks may differ when an access token expires
+OVERLAP_S = 10.0  # the most between a revocation's timestamp and its commit
+# The version of the configuration, and the auth sessions revoked and the accounts joined in the last $1 seconds.
+# statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
 NEWS = f"""SELECT {config_store.VERSION} AS config_version,
   ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)) AS revoked,
   ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
     WHERE joined_real_at > statement_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
-# Held by a migration while it runs; shared by those who read whole tables, whose locks it would wait for.
+# Advisory lock. A migration holds it exclusively. The ledger audit, whose table locks would hold up a migration, takes
+# it shared and is refused while a migration runs.
 MIGRATION_LOCK = 5_351_001
 MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
 
@@ -73,13 +75,15 @@ Reaction = Callable[["Runtime", Signal], Coroutine[Any, Any, None] | None]
 
 @attrs.define(kw_only=True)
 class Runtime:
-    """One process's connections and knowledge."""
+    """The connections of one process and what it knows."""
 
     settings: Settings
     clock: Clock
     db: Database
-    commits: Database  # for messages and their marks; apart in the realtime process, so that commits wait behind nothing else
-    leases: Database  # one connection, for the process's lease: a busy pool must not look like an outage
+    # For messages and read markers. The realtime process has a separate pool, so that other queries never delay
+    # commits.
+    commits: Database
+    leases: Database  # one connection for the process's lease: a busy pool must not look like an outage
     bus: Bus
     config: Config
     tokens: AccessTokens
@@ -91,33 +95,34 @@ class Runtime:
     gateway: Gateway | None
     push_sender: PushSender
     rate_limit: RateLimit
-    turns: asyncio.Semaphore  # of what follows a commit with work in the database
-    errands: asyncio.Semaphore  # questions to the gateway that no customer waits for
-    voids: asyncio.Semaphore  # of invoices: apart, because they must not hold up the questions
+    turns: asyncio.Semaphore  # for reactions that work in the database
+    errands: asyncio.Semaphore  # for polls of the gateway that no customer waits for
+    voids: asyncio.Semaphore  # for voiding invoices; separate, so that voiding never delays polls
     unproven_calls: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(UNPROVEN_CALLS))
     flood_counts: FloodCounts = attrs.field(init=False)
-    code_sends: asyncio.Semaphore  # of mitras' codes
+    code_sends: asyncio.Semaphore  # for sending sign-in codes to mitras
     accounts: Accounts = attrs.field(factory=Accounts)
     callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
-    togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # reads that are shared, by name
+    togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # batch loaders of shared reads, by name
     node: str = attrs.field(factory=ids.new_id)
     revoked: RevokedLogins = attrs.field(init=False)
-    # Customers who paid since their access token was made, which may still call them newcomers.
+    # Customers who paid lately, whose access tokens may still say that they are newcomers. Cleared at PAID_KEPT.
     paid: set[str] = attrs.field(factory=set)
-    # Requests of this process that wait for one Idempotency-Key.
+    # One lock for each (user id, Idempotency-Key) that requests of this process wait for.
     lines: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.field(
         factory=weakref.WeakValueDictionary
     )
     _readiness: tuple[bool, bool, str | None] = (False, False, None)
     _ready_until: float = 0.0
     _looking: asyncio.Lock = attrs.field(factory=asyncio.Lock)
-    # When the process last refused a client or lost a heartbeat because it was overloaded, on the monotonic clock.
+    # When this process last refused a client or lost a heartbeat because of overload (monotonic seconds).
     overloaded_at: float = -math.inf
     draining: bool = False  # stopping: no longer ready, still serving
-    brought_up: dict[str, int] = attrs.field(factory=dict)  # floods of messages on their way to their sessions' marks
-    # Set by core.reactions: committed signal -> flow that follows in this process.
+    # Progress of syncing the message statuses of very long chats, by session id.
+    brought_up: dict[str, int] = attrs.field(factory=dict)
+    # Set to core.reactions.react: returns the flow that follows a committed signal in this process.
     react: Reaction | None = None
-    # Set by the realtime process: its own sockets get an envelope without the way over the bus.
+    # Set by the realtime process: gives an envelope to its own sockets without the bus.
     local: Callable[[Envelope], None] | None = None
     hear: list[Callable[[Signal], Awaitable[None] | None]] = attrs.field(factory=list)
     missed: list[Callable[[], None]] = attrs.field(factory=list)
@@ -131,7 +136,7 @@ class Runtime:
 
     @property
     def token_life_s(self) -> float:
-        """Real seconds after which an access token has expired, whenever it was made before."""
+        """Real seconds after which every access token made before now has expired."""
         return self.settings.access_token_seconds / self.settings.sesi_time_scale + CLOCK_MARGIN_S
 
     # -- time and transactions
@@ -142,9 +147,10 @@ class Runtime:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Tx]:
-        """Open a write transaction; after its commit, tell everybody and start what follows.
+        """Open a write transaction. After its commit, send its events and signals and start the flows that follow.
 
-        Raises Unavailable when the database is away, too busy or holds a lock for too long.
+        Raises Unavailable if the database does not answer, is overloaded, or keeps the transaction waiting for a lock
+        too long.
         """
         with away_is_unavailable():
             async with self.db.transaction(self.now) as tx:
@@ -154,17 +160,17 @@ class Runtime:
             self.announce(fact)
 
     async def charge(self, charges: Charges) -> None:
-        """Count one request in each of these buckets, now. Raises RateLimited."""
+        """Take one token from each of these buckets. Raises RateLimited."""
         await self.rate_limit.take_all(charges, now_us=int(self.now().timestamp() * 1_000_000))
 
     def note_overload(self) -> None:
-        """Note that a client was refused or a heartbeat was lost just now, because this process is overloaded."""
+        """Record that this process refused a client or lost a heartbeat just now, because it is overloaded."""
         self.overloaded_at = monotonic()
 
-    # -- telling
+    # -- publishing
 
     def tell(self, envelope: Envelope) -> None:
-        """Hand committed news to users' sockets, in this process and in all others."""
+        """Send committed events and frames to users' sockets, in this process and in all others."""
         if not (envelope.notices or envelope.messages or envelope.passing):
             return
         if self.local is not None:
@@ -172,7 +178,7 @@ class Runtime:
         self.bus.publish(frames_of(self.node), wire.encode(envelope))
 
     def announce(self, signal: Signal) -> None:
-        """Tell all processes a committed fact, and start the flow that follows from it here."""
+        """Publish a signal to all processes and start the flow that follows it here."""
         self._take_to_heart(signal)
         self.bus.publish(SIGNALS, signals.encode(signal))
         if self.react is not None:
@@ -181,7 +187,7 @@ class Runtime:
                 self.follow(follow)
 
     def _take_to_heart(self, signal: Signal) -> None:
-        """What this process itself must know, whoever told it."""
+        """Apply a signal to this process's own caches, whether it came from this process or another."""
         if isinstance(signal, signals.LoginsRevoked):
             self.revoked.add(signal.auth_session_ids, now=monotonic())
         if isinstance(signal, signals.AccountJoined):
@@ -192,14 +198,20 @@ class Runtime:
             self.paid.add(signal.customer_id)
 
     def follow(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start work that goes on when its caller is gone; a process that stops waits shortly for it."""
+        """Start work that continues after its caller has ended.
+
+        When the process stops, it waits at most 2 s for this work.
+        """
         task = asyncio.create_task(self._quietly(work))
         self._followers.add(task)
         task.add_done_callback(self._followers.discard)
         return task
 
     async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what follows a commit. If it fails or dies here, the sweeps find the same work in the database."""
+        """Run work that follows a commit, and log its failure.
+
+        If it fails, the sweeps find the same work in the database.
+        """
         try:
             await work
         except (DomainError, *AWAY) as error:
@@ -207,23 +219,23 @@ class Runtime:
         except Exception:
             log.exception("a reaction failed")
 
-    # -- life
+    # -- lifecycle
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background until the process stops."""
+        """Run a background task until the process stops. If the task ends early, the process stops."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """A background task never ends by itself: a process without one of its tasks must not look alive."""
+        """Stop the process if a background task has ended: without one of its tasks it must not look healthy."""
         self._tasks.discard(task)
         if not task.cancelled():
             log.critical("a background task ended; the process stops", exc_info=task.exception())
             os.kill(os.getpid(), signal.SIGTERM)
 
     def start(self, *, look: bool = True) -> None:
-        """Start sending and hearing signals, keeping the clock, and (`look`) reading what changed."""
+        """Start the background tasks: the bus, the clock and, if `look` is set, the poll for changes."""
         self.spawn(self.bus.run_writer())
         self.spawn(self.bus.listen([SIGNALS], self._heard, self._resubscribed))
         self.spawn(self._keep_clock())
@@ -265,7 +277,7 @@ class Runtime:
                 log.exception("the clock could not be set")
 
     async def set_clock(self, db: Database | None = None) -> None:
-        """Set this process's clock to the database's, over `db` or else the common pool."""
+        """Set this process's clock to the database's time. `db` None: over the common pool."""
         at, monotonic_at = await (db or self.db).clock()
         behind = self.clock.set_real(at, at_monotonic=monotonic_at)
         metrics.CLOCK_OFFSET.set(behind)
@@ -287,35 +299,38 @@ class Runtime:
                 log.exception("looking for news failed")
 
     async def look(self, *, back_s: float = 10.0) -> None:
-        """Read what changed in the last `back_s` real seconds: configuration, revoked logins, joined accounts.
+        """Read what changed in the last `back_s` real seconds: configuration, revoked auth sessions, joined accounts.
 
-        A promotion of the server is noticed here too: `Database.on_new_epoch` says it.
+        This also notices that a standby was promoted, and then `Database.on_new_epoch` is called.
         """
         await self.db.is_writable()
         row = await self.db.fetchrow(NEWS, back_s)
         fresh = [sid for sid in row["revoked"] if sid not in self.revoked]
         if fresh:
             await self._pass_on(signals.LoginsRevoked(auth_session_ids=fresh))
-        for pair in row["joined"]:  # told again and again for a while: a read may have been under way
+        for pair in row["joined"]:  # repeated for OVERLAP_S, because a read of the account may have been in progress
             customer_id, joined_id = pair.split()
             await self._pass_on(signals.AccountJoined(customer_id=customer_id, joined_id=joined_id))
         await self.follow_config(row["config_version"])
 
     async def follow_config(self, version: str | None) -> None:
-        """Read all configuration rows anew when they are of another version than what is known here."""
+        """Read the configuration again unless `version`, the version in the database, is the one known here."""
         if version != self.config.version:
             await self.refresh_config()
 
     async def refresh_config(self) -> None:
-        """Read all configuration rows anew. Of two at once the elder may end last: the next look sees it by the version."""
+        """Read all configuration rows.
+
+        If two reads overlap, the older one may finish last. The next poll notices the version and reads again.
+        """
         values, self.config.version = await config_store.read_all(self.db)
         self.config.values = effective(values, cadence_seconds=self.settings.mitra_heartbeat_cadence_seconds)
 
     async def ready(self) -> tuple[bool, bool, str | None]:
-        """Return (ready, degraded, why not).
+        """Return (ready, degraded, reason); a ready process has no reason.
 
-        Ready: not stopping, the database answers, takes writes and is migrated. Degraded: the bus does not answer. The
-        database is asked once a second at most, however often strangers probe.
+        Ready: the process is not stopping, and the database answers, is writable and is migrated. Degraded: the bus
+        does not answer. The result is cached for READY_S, so probes from outside can't load the database.
         """
         if self.draining:
             return False, False, "the process is stopping"
@@ -340,16 +355,16 @@ class Runtime:
         return True, not await self.bus.ping(), None
 
     async def drain(self, stop: asyncio.Event) -> bool:
-        """Stop being ready and keep serving for DRAIN_SECONDS, so that load balancers send new clients elsewhere first.
+        """Stop being ready but keep serving for DRAIN_SECONDS, so that load balancers send new clients elsewhere.
 
-        `stop` is the event of the process's signals: a second signal ends the wait. Returns whether one came.
+        `stop` is the event of the process's signals: a second signal ends the wait. Return whether one came.
         """
         self.draining = True
         log.info("draining", seconds=self.settings.drain_seconds)
         return await wait_for_second_signal(stop, self.settings.drain_seconds)
 
     async def close(self) -> None:
-        """Finish what follows from commits, send the last signals, close all connections."""
+        """Finish the flows that follow commits, send the last signals, and close all connections."""
         if self._followers:
             await asyncio.wait(self._followers, timeout=min(2.0, self.settings.shutdown_grace_seconds / 2))
         await self.bus.drain()
@@ -369,7 +384,7 @@ class Runtime:
 
 @contextlib.contextmanager
 def away_is_unavailable() -> Any:
-    """Turn every way in which the database can be away into Unavailable (503, reliability I11)."""
+    """Turn all errors of an unreachable or overloaded database into Unavailable (503)."""
     try:
         yield
     except AWAY as error:
@@ -379,7 +394,7 @@ def away_is_unavailable() -> Any:
 
 @functools.cache
 def migration_ids() -> frozenset[str]:
-    """Return the ids of all migrations that this version brings."""
+    """Return the ids of all migrations in this version of the code."""
     found = set()
     for path in MIGRATIONS.glob("sesi_*.py"):
         for line in path.read_text().splitlines():
@@ -389,10 +404,10 @@ def migration_ids() -> frozenset[str]:
 
 
 async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_size: int = 0) -> Runtime:
-    """Connect to everything; the clock is set and the configuration read.
+    """Connect to all backends, set the clock and read the configuration.
 
-    Messages are committed on `commit_pool_size` connections of their own, or with 0 on those of `pool_size`.
-    Raises SettingsError when SESI_TIME_ANCHOR is not the database's, Unavailable when the database is away.
+    Messages are committed over a pool of `commit_pool_size` connections; 0 uses the common pool. Raises SettingsError
+    if SESI_TIME_ANCHOR differs from the database's anchor, and Unavailable if the database does not answer.
     """
     with away_is_unavailable():
         db = await Database.connect(settings.database_url, size=pool_size)

@@ -1,4 +1,4 @@
-"""Signs a customer in with something that was proven: the four cases (specification, Authentication-related; contract 3)."""
+"""Sign a customer in after a phone or an identity was proven. docs/product.md#merging-accounts has the four cases."""
 
 import math
 from typing import Any
@@ -31,13 +31,15 @@ async def sign_in(
     device: dict[str, Any],
     opening: Opening | None = None,
 ) -> tuple[Tokens, Customer]:
-    """Upgrade, join, create or recognise, then open the device's auth session.
+    """Find or make the customer of a proven phone or identity, and open an auth session for the device.
 
-    `caller` is who the request's Bearer names; only a living anonymous customer counts. When they join an account, all their
-    auth sessions end; when they are upgraded, all but the caller's.
+    `caller` is the user of the request's Bearer token. It counts only if it is an anonymous customer whose auth session
+    has not been revoked. If they join an account, all their auth sessions are revoked; if they are upgraded, all except
+    the caller's.
 
-    Raises RateLimited when too many anonymous rows have joined the account: each makes reads of the account longer. A sign-in
-    without a Bearer joins nothing and is never refused for it.
+    Returns (tokens, customer). Raises RateLimited if too many anonymous customers have joined the account lately,
+    because each one makes reads of the account slower. A sign-in without a Bearer token joins nothing and is never
+    refused for this.
     """
     await customers.hold_identity(tx, identity)
     anonymous = await _anonymous(tx, caller)
@@ -73,7 +75,10 @@ async def _check_joins(runtime: Runtime, tx: Tx, account_id: str) -> None:
 
 
 async def _anonymous(tx: Tx, caller: Actor | None) -> AuthSession | None:
-    """Return the caller's auth session if they are a living anonymous customer, and lock them with all their devices."""
+    """Return the caller's auth session if they are an anonymous customer and it is not revoked.
+
+    Locks the customer and all their auth sessions.
+    """
     if caller is None or caller.user_type is not UserType.CUSTOMER:
         return None
     await logins.lock_all(tx, caller.user_id)

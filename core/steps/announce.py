@@ -1,6 +1,8 @@
-"""Tells users what has changed: one delivery for each recipient, written with the change, sent after its commit.
+"""Store and send the events of a change.
 
-The only place that knows who hears of what, and in which words (contract 7).
+Each recipient gets one delivery, written in the same transaction and sent after its commit. These functions decide who
+gets which event, and with which fields (docs/events.md). The frames of the chat itself (`message`, `message_status`)
+are made in core/flows/message_send.py.
 """
 
 import datetime as dt
@@ -32,7 +34,11 @@ from core.storage.database import Tx
 def _notice(
     at: dt.datetime, recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]
 ) -> Notice:
-    """Return an event for one recipient; `at` is the transaction's `event_time`, asked for when the session is locked."""
+    """Return an event for one recipient.
+
+    `at` is the transaction's `event_time`. The caller must read it while the session is locked, so that event ids
+    follow the order of changes.
+    """
     return Notice(
         event_id=ids.new_event_id(at),
         recipient_id=recipient_id,
@@ -44,7 +50,10 @@ def _notice(
 
 
 async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any) -> None:
-    """Tell both parties of sessions: `session_started`, `session_expired`, `session_closing`, `session_completed`, …"""
+    """Send an event about sessions, such as `session_started` or `session_closing`, to both parties of each.
+
+    `more` are further fields of the frame.
+    """
     if not session_ids:
         return
     found = []
@@ -54,14 +63,14 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
             view = two.seen_by(side)
             party = view.mitra if side is UserType.MITRA else view.customer
             if party is not None:
-                stored = attrs.evolve(view, closures=[])  # see core.steps.goodbyes
+                stored = attrs.evolve(view, closures=[])  # goodbyes are added when the event is sent
                 found.append(_notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
         tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
     await deliveries.add(tx, found, as_sent=await goodbyes.fill_in(tx, found))
 
 
 async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:
-    """Tell both parties of the topic flag's new value; no push follows (contract 7)."""
+    """Send the topic's new sensitivity to both parties. This event never becomes a push."""
     frame = {"type": "session_topic_updated", "session_id": session.id, "topic_sensitivity": topic_sensitivity}
     await deliveries.add(tx, _both(await tx.event_time(), session, frame))
 
@@ -82,14 +91,17 @@ async def extension_requested(tx: Tx, session: Session, extension: Extension) ->
 
 
 async def extension_resolved(tx: Tx, session: Session, extension: Extension, *, to_mitra: bool) -> None:
-    """Tell the customer, and the mitra if she was asked, what became of an extension."""
+    """Send the result of an extension to the customer, and to the mitra if `to_mitra` is set (they were asked)."""
     view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
     notices = _both(await tx.event_time(), session, {"type": "extension_resolved", "extension": view})
     await deliveries.add(tx, notices if to_mitra else notices[:1])
 
 
 async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime]]) -> None:
-    """Tell both parties that 180 s are left; each entry is (session, customer, mitra, expires_at)."""
+    """Warn both parties of sessions that 180 s are left.
+
+    Each entry of `parties` is (session id, customer id, mitra id, expires_at).
+    """
     found = []
     at = await tx.event_time()
     for session_id, customer_id, mitra_id, expires_at in parties:
@@ -116,7 +128,10 @@ async def pairing_status(
     cause_tag: str | None = None,
     mitra: Person | None = None,
 ) -> None:
-    """Tell the customer how the search stands: searching (with the number of mitras asked), paired, failed or cancelled."""
+    """Send the customer the state of their search: `searching`, `paired`, `failed` or `cancelled`.
+
+    `asked` is the number of mitras asked so far.
+    """
     frame: dict[str, Any] = {
         "type": "pairing_status",
         "payment_request_id": payment_request_id,
@@ -134,7 +149,10 @@ async def pairing_status(
 
 
 def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.datetime) -> list[Passing]:
-    """Return the `pairing_status` that gives a customer a larger number of mitras: without `event_id`, and not stored."""
+    """Return `pairing_status` frames with the present number of asked mitras.
+
+    They have no `event_id` and are not stored. `asked` has a number for the id of each search.
+    """
     return [
         Passing(
             recipient_id=search.customer_id,
@@ -157,7 +175,7 @@ def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.dat
 
 
 async def payment_updated(tx: Tx, payments: list[PaymentRequest]) -> None:
-    """Report what has become of payment requests to their customers, where no other event does."""
+    """Send payment requests to their customers, for changes that no other event reports."""
     if not payments:
         return
     at = await tx.event_time()
@@ -170,12 +188,12 @@ async def payment_updated(tx: Tx, payments: list[PaymentRequest]) -> None:
 
 
 async def payment_abandoned(tx: Tx, by: Actor, payments: list[PaymentRequest]) -> None:
-    """Report requests that a customer has abandoned on one device, if the customer has another one."""
+    """Send payment requests that a customer has abandoned on one device (`by`) if the customer has other devices."""
     if payments and await logins.has_another(tx, by):
         await payment_updated(tx, payments)
 
 
-# The open request of a session to one mitra (contract 5, GET /api/mitra/chat-requests).
+# The open chat requests as `GET /api/mitra/chat-requests` returns them.
 REQUESTS = f"""SELECT n.mitra_id, s.id AS session_id, {NAME} AS customer_display_name, s.mode, s.topics, s.topic_sensitivity,
     s.duration_minutes, CASE WHEN s.targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END AS kind, n.notified_at, n.answer_by
   FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id JOIN customers c ON c.id = s.customer_id {ACCOUNT}
@@ -183,7 +201,7 @@ REQUESTS = f"""SELECT n.mitra_id, s.id AS session_id, {NAME} AS customer_display
 
 
 async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
-    """Send an open request to the mitras who were just asked, and let the jobs know of its deadline."""
+    """Send the chat request of a session to the mitras who were just asked."""
     if not mitra_ids:
         return
     found = []
@@ -200,7 +218,10 @@ async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
 async def requests_closed(
     tx: Tx, session_id: str, mitra_ids: list[str], reason: str, *, topic_sensitivity: str
 ) -> None:
-    """Tell mitras that a request is no longer theirs: taken, cancelled, timeout, accepted or rejected."""
+    """Tell mitras that a chat request is closed.
+
+    `reason` is `taken`, `cancelled`, `timeout`, `accepted` or `rejected`.
+    """
     frame = {
         "type": "chat_request_closed",
         "session_id": session_id,
@@ -213,10 +234,10 @@ async def requests_closed(
 
 
 async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason: StatusReason) -> Notice | None:
-    """Report a mitra's status to all of the mitra's devices; only the newest report is kept until it is acknowledged.
+    """Send a mitra's new presence to all their devices. Only the newest unacknowledged report is kept.
 
-    Return the stored event; None for the mitra's own wish, which is sent to those devices that are connected and not stored.
-    The mitra is locked by the caller.
+    Returns the stored event, or None for `StatusReason.SELF`: the mitra's own change is sent to connected devices only
+    and is not stored. The caller must hold the lock of the mitra's row.
     """
     frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
     await deliveries.forget(tx, mitra_id, "mitra_status_changed")
@@ -230,6 +251,6 @@ async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason
 
 
 def deadline(tx: Tx, at: dt.datetime | None) -> None:
-    """Wake the jobs if this is sooner than what they wait for."""
+    """Wake the jobs process if `at` is sooner than the deadline that it is waiting for. None does nothing."""
     if at is not None:
         tx.signal(DeadlineSet(at=at))

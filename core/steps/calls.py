@@ -1,4 +1,7 @@
-"""What the gateway's word does to a locked request, told by a call or asked for (contract 4, the webhook's table)."""
+"""Apply what the gateway reports about an invoice to a locked payment request, by webhook or poll.
+
+docs/product.md#how-a-payment-is-confirmed has the rules.
+"""
 
 import datetime as dt
 import json
@@ -15,13 +18,13 @@ from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 
 FITS = frozenset({Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE})
-# Of the ids of polled conflicts: each is made from what was found, so that what is found again has the same one.
+# Ids of polled conflicts are made from their content with this fixed time, so the same finding always gets the same id.
 NO_TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 log = logs.get("payments")
 
 
 def issued(payment: PaymentRequest) -> Issued:
-    """Return what was asked for."""
+    """Return the fields of a payment request that a call of the gateway is judged against."""
     return Issued(
         status=payment.status,
         amount=payment.amount,
@@ -34,7 +37,11 @@ def issued(payment: PaymentRequest) -> Issued:
 async def settle(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: Call, *, received_at: dt.datetime
 ) -> tuple[Case, str | None]:
-    """Judge and act; the caller holds the account. Returns the case, and what an operator should know of it."""
+    """Judge a call of the gateway and apply its effect.
+
+    The caller must hold the customer's account and the payment's lock. Returns (case, note): the note is text for
+    operators, None if there is nothing to add.
+    """
     asked = issued(payment)
     case = rules.judge(call, asked, received_at=received_at)
     if case is Case.EXPIRED:
@@ -42,7 +49,7 @@ async def settle(
     paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
     if paid and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
         return Case.CONFLICT, "this invoice has paid another request"
-    if case is Case.DUPLICATE:  # confirmed by hand, its invoice is told now
+    if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
@@ -54,9 +61,10 @@ async def settle(
 async def settle_polled(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, *, app_tag: str
 ) -> Case:
-    """Judge and act on what the gateway says of an invoice when asked; the caller holds the account.
+    """Judge an invoice that the gateway returned when polled, and apply its effect.
 
-    Money that does not fit is logged as a conflict, once, and changes nothing.
+    The caller must hold the customer's account and the payment's lock. Money that does not fit is logged as a conflict,
+    once, and changes nothing.
     """
     call = rules.read_call(invoice.body, app_tag=app_tag)
     if isinstance(call, Case):
@@ -71,7 +79,7 @@ async def settle_polled(
 
 
 async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> Case:
-    """Log money that a question found and that does not fit: one row for the same finding, however often it is made."""
+    """Log money that a poll found and that does not fit. The same finding is logged once."""
     body = invoice.body
     money_found = (body.get("amount"), body.get("paid_amount"), body.get("currency"))
     found = json.dumps([invoice.id, payment_request_id, note, *map(plain_text, money_found)]).encode()
@@ -82,7 +90,7 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
         received_at=tx.now,
         source_ip="",
         headers={},
-        token_valid=True,  # the gateway itself has said it
+        token_valid=True,  # it comes from the gateway's API
         external_id=payment_request_id or plain_text(body.get("external_id")),
         gateway_invoice_id=invoice.id,
         status=plain_text(body.get("status")),

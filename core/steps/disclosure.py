@@ -1,4 +1,4 @@
-"""Leaves an audit row for personal data that an operator is about to see. Without the row there is no answer."""
+"""Write the audit row for personal data that an operator is about to see. If that fails, the data is not returned."""
 
 from core.base.actor import Actor
 from core.operators import store as operators
@@ -6,12 +6,15 @@ from core.runtime import Runtime
 
 
 async def one(runtime: Runtime, actor: Actor, *, object_type: str, object_id: str, fields: list[str]) -> None:
-    """Note that the operator reads these fields of one object. Raises Unavailable."""
+    """Record that the operator reads these fields of one object. Raises Unavailable."""
     await _note(runtime, actor, object_type, object_id, {"fields": fields})
 
 
 async def several(runtime: Runtime, actor: Actor, *, object_type: str, ids: list[str], fields: list[str]) -> None:
-    """Note in one row that the operator reads these fields of a list's objects; none for no objects. Raises Unavailable."""
+    """Record in one row that the operator reads these fields of several objects. Without objects no row is written.
+
+    Raises Unavailable.
+    """
     if ids:
         await _note(runtime, actor, object_type, operators.LIST, {"fields": fields, "ids": ids})
 

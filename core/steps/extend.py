@@ -1,7 +1,7 @@
-"""How an extension is asked and how it ends: the only places that touch its money (specification, Core rules 5; contract 6).
+"""Ask for an extension and end it, with its money (docs/product.md#extensions).
 
-The caller holds the session's lock. A mitra's deactivation takes the same locks, so each step here sees whether the mitra
-is active, and a deactivation sees each extension.
+The caller must hold the session's lock. Deactivating a mitra takes the same lock, so each step here sees whether the
+mitra is active, and the deactivation sees every extension.
 """
 
 import datetime as dt
@@ -31,21 +31,25 @@ CAUSES = {
 
 
 def extendable(session: Session | None, *, now: dt.datetime) -> bool:
-    """Whether a session runs, or has run out and is not over: by the clock, not by when somebody noticed."""
+    """Return whether a session can be extended: it is active, or expired less than the grace period ago.
+
+    The clock decides, because the jobs process may change the state a moment late.
+    """
     if session is None or session.status not in HELD or session.expires_at is None:
         return False
     return now < session.expires_at + session_rules.GRACE
 
 
 async def mitra_can_answer(tx: Tx, session: Session) -> bool:
-    """Return whether the session's mitra is active: one who is not can't sign in."""
+    """Return whether the session's mitra is active. An inactive mitra can't sign in, and so can't answer."""
     return session.mitra_id is not None and await mitras.is_active(tx, session.mitra_id)
 
 
 async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: dt.datetime) -> Extension:
-    """Ask the mitra for a confirmed payment; trip the extension when the session is over or the mitra can't answer.
+    """Create the extension of a confirmed payment and ask the mitra.
 
-    The payment is locked by the caller, and no extension was asked for it.
+    If the session is over or the mitra is inactive, the extension trips its safeguard instead and the payment fails.
+    The caller must hold the payment's lock and have checked that it has no extension yet.
     """
     possible = extendable(session, now=tx.now) and await mitra_can_answer(tx, session)
     extension = await extensions.create(
@@ -67,9 +71,10 @@ async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: d
 
 
 async def resolve(tx: Tx, session: Session, extension: Extension, status: ExtensionStatus) -> Extension:
-    """Move a pending extension to its end, with the money and, for a yes, the session's new end.
+    """End a pending extension: consume or fail its payment and, if approved, extend the session.
 
-    It is tripped instead when the session is over or the mitra can't answer. Raises ExtensionResolved.
+    The safeguard trips instead if the session is over or the mitra is inactive. Raises ExtensionResolved if it was no
+    longer pending.
     """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
     if (status in EARNING and session.status not in HELD) or not await mitra_can_answer(tx, session):
@@ -91,7 +96,10 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
 
 
 async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
-    """The minutes are added while the session runs, and start now after its end; the warning is armed anew."""
+    """Move the session's end and arm its warning again.
+
+    The minutes are added to `expires_at` while the session is active. After its end they start now.
+    """
     assert session.expires_at is not None
     minutes = extension.requested_duration_minutes
     expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now)
@@ -103,7 +111,10 @@ async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
 
 
 async def trip(tx: Tx, session: Session) -> None:
-    """End what is pending of a session's extension, paid or not: the session enters closing, or the mitra can't answer."""
+    """Trip a session's pending extension and abandon its unpaid extension requests.
+
+    Called when the session starts closing or its mitra is deactivated.
+    """
     pending = await extensions.pending_of(tx, session.id)
     if pending is not None:
         await resolve(tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)

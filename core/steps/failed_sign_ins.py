@@ -1,4 +1,4 @@
-"""The log line and the figure of a failed sign-in: who tried which way from where, without personal data."""
+"""Log and count failed sign-ins, without personal data."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ log = logs.get("logins")
 
 @attrs.define(kw_only=True)
 class Attempt:
-    """One try to sign in; the flow fills in what it finds out.
+    """One sign-in attempt. The flow fills in the fields as it learns them.
 
     `account` is the phone number, subject, e-mail or user id; only its keyed hash is logged.
     """
@@ -26,10 +26,11 @@ class Attempt:
 
 @contextlib.contextmanager
 def noted(runtime: Runtime, *, way: str, address: str) -> Iterator[Attempt]:
-    """Log and count the refusal that the block raises, then let it pass on.
+    """Log and count a refusal that the block raises, and raise it again.
 
-    `way` is the kind of sign-in: "customer code", "mitra code", "identity a", "refresh", "operator password", … `address`
-    is the client's. Refusals that say nothing about the caller, such as Unavailable, are not noted.
+    `way` is the kind of sign-in: "customer code", "mitra code", "identity a", "refresh", "operator password", …
+    `address` is the client's address. Refusals that say nothing about the caller, such as Unavailable, are neither
+    logged nor counted.
     """
     attempt = Attempt()
     try:

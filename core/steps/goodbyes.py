@@ -1,5 +1,8 @@
-"""Goodbyes in events. They are stored once, with their session: an event is stored without them, and gets them each time it
-is sent. So a copy that waits to be acknowledged holds no text, and shows what its recipient may read by then.
+"""Add goodbyes to events when they are sent.
+
+An event is stored without goodbyes; they are stored once, with their session. So an event that waits for its
+acknowledgement holds no personal text, and each time it is sent it shows what its recipient may read by then
+(docs/product.md#goodbyes).
 """
 
 import msgspec
@@ -15,7 +18,7 @@ EVENTS = frozenset({"session_closing", "session_completed"})
 
 
 async def fill_in(reader: Reader, notices: list[Notice]) -> list[Notice]:
-    """Return notices as they are sent: those of a session's end with the goodbyes that their recipient may read."""
+    """Return the events as they are sent. Events of a session's end get the goodbyes that their recipient may read."""
     ended = {notice.session_id for notice in notices if notice.event in EVENTS and notice.session_id is not None}
     if not ended:
         return notices

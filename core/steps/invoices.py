@@ -1,8 +1,8 @@
-"""What a payment request needs of the gateway: an invoice before the answer, none left open behind an abandoned one (contract 4).
+"""Payment requests and their invoices: create, issue, abandon, expire (docs/product.md#payment-requests).
 
-With the gateway enabled, creating a request takes two transactions with the gateway between them. The first keeps the
-request, and the key's claim on it; the second keeps the invoice and the answer. Whoever repeats the key after a death
-in between takes up the same request.
+With the gateway enabled, creating a request takes two transactions with the call to the gateway between them. The first
+stores the request and the idempotency key's claim on it; the second stores the invoice and the answer. If the process
+dies in between, a retry with the same key continues with the same request.
 """
 
 import math
@@ -29,7 +29,10 @@ GIVEN_UP = frozenset({PaymentStatus.ABANDONED, PaymentStatus.EXPIRED})
 
 
 def development_page(runtime: Runtime, payment_id: str) -> str | None:
-    """With the gateway disabled the customer pays on a page of ours; in production there is none."""
+    """Return the address of the service's own payment page, None in production.
+
+    It is used while the gateway is disabled.
+    """
     settings = runtime.settings
     if not settings.development_payment_page:
         return None
@@ -52,9 +55,11 @@ async def create(
     targeted_mitra_id: str | None = None,
     topics: list[str] | None = None,
 ) -> PaymentRequest:
-    """Insert a pending request with its price frozen; one at a price of 0 is confirmed at once and needs no invoice.
+    """Insert a pending payment request with a fixed price.
 
-    `address` is the caller's; the caller holds the `account`. Raises RateLimited, and GatewayUnavailable while the gateway does not answer.
+    A request at a price of 0 is confirmed at once and needs no invoice. `amount` is in rupiah. `address` is the
+    caller's. `account` are the caller's ids; the caller must hold that account. Raises RateLimited, and
+    GatewayUnavailable while the circuit breaker is open.
     """
     payment_id = ids.new_id()
     if runtime.gateway is not None and amount > 0:
@@ -91,9 +96,9 @@ async def create(
 async def _count(
     runtime: Runtime, tx: Tx, payment_id: str, *, customer_id: str, account: list[str], address: str
 ) -> None:
-    """Count the invoice of an account that never paid against its limits. Raises RateLimited.
+    """Count an invoice of an account that never paid against its limits. Raises RateLimited.
 
-    Exact: the account and then its address are held until the commit.
+    The limits are exact: the account and then the address stay locked until the commit.
     """
     if await invoice_counts.ever_paid(tx, account):
         return
@@ -112,14 +117,17 @@ async def _count(
 
 
 async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
-    """Read the request's view."""
+    """Return the view of a payment request."""
     view = await views.one_of(tx, request.id, customer_ids=[request.customer_id])
     assert view is not None
     return view
 
 
 async def begun(turn: Turn) -> PaymentRequest | None:
-    """The request that the key's first sender made before its process died, unless it was given up since."""
+    """Return the request that an earlier attempt with this key created before its process died.
+
+    None without such a request, or if it was abandoned or expired since.
+    """
     if turn.unfinished is None:
         return None
     request = await payments.get(turn.tx, turn.unfinished)
@@ -127,9 +135,9 @@ async def begun(turn: Turn) -> PaymentRequest | None:
 
 
 async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView | None:
-    """The request was created: without a gateway that is the answer, with one its invoice comes first (None).
+    """Return the answer for a new request, or None if an invoice must be made first.
 
-    A request at a price of 0, or one that was paid before its answer was read, needs no invoice.
+    No invoice is needed without a gateway, at a price of 0, or if the request was paid in the meantime.
     """
     if runtime.gateway is not None and request.status is PaymentStatus.PENDING:
         await turn.claim(request.id)
@@ -140,7 +148,7 @@ async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
 
 
 async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView:
-    """After the first transaction: make the invoice, keep it with the answer. Raises GatewayUnavailable."""
+    """Make the invoice after the first transaction, and store it with the answer. Raises GatewayUnavailable."""
     assert runtime.gateway is not None
     wanted = Wanted(
         external_id=request.id,
@@ -167,7 +175,7 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
         assert found is not None
         other = found.gateway_invoice_id
         if other != invoice.id and (other is not None or found.status is not PaymentStatus.PENDING):
-            # Paid by another invoice, or given up meanwhile: nobody should pay this one.
+            # The request was paid by another invoice or ended in the meantime, so this invoice must not be paid.
             tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
@@ -176,16 +184,16 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
 
 
 def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
-    """Void the invoices of requests after the commit."""
+    """Void the invoices of these requests after the commit."""
     for payment in given_up:
         if payment.gateway_invoice_id is not None:
             tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
 
 
 async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
-    """pending -> abandoned; its invoice is voided after the commit.
+    """Abandon a pending request and void its invoice after the commit. Return False if it was not pending.
 
-    The other devices of the customer `by` are notified; None for a request that no device has been answered with.
+    The customer's other devices are notified. `by` is the caller; None if no device has received the request yet.
     """
     if not await payments.abandon(tx, payment.id):
         return False
@@ -196,27 +204,27 @@ async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
 
 
 async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
-    """The customer's pending ordinary request -> abandoned, because one of the customer's devices asks for another."""
+    """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
     given_up = await payments.abandon_pending(tx, customer_ids)
     _void(tx, given_up)
     await announce.payment_abandoned(tx, by, given_up)
 
 
 async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
-    """Unpaid extensions -> abandoned: their session enters closing or is completed (contract 4)."""
+    """Abandon the unpaid extension requests of sessions that start closing or are completed."""
     given_up = await payments.abandon_extensions(tx, session_ids)
     _void(tx, given_up)
     await announce.payment_updated(tx, given_up)
 
 
 async def expire(tx: Tx, payment: PaymentRequest) -> None:
-    """pending -> expired, on the gateway's word. The payment is locked by the caller."""
+    """Expire a pending request whose invoice has expired. The caller must hold the payment's lock."""
     if await payments.expire(tx, payment.id):
         await announce.payment_updated(tx, [payment])
 
 
 async def expire_due(tx: Tx) -> int:
-    """Pending requests past their deadline -> expired, at most `payments.AT_ONCE`; return how many."""
+    """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
     expired = await payments.expire_due(tx)
     await announce.payment_updated(tx, expired)
     return len(expired)

@@ -1,4 +1,7 @@
-"""Refuses and counts failed tries of operators' secrets: passwords and codes of the second factor."""
+"""Refuse and count failed attempts at operators' secrets: passwords and second-factor codes.
+
+docs/product.md#sign-in-of-operators has the rules.
+"""
 
 import datetime as dt
 
@@ -15,12 +18,15 @@ from core.runtime import Runtime, away_is_unavailable
 from core.steps import failed_sign_ins
 from core.storage.database import Tx
 
-# An address from which the operator has signed in this lately is exempt from the lockout of all addresses.
+# An address from which the operator has signed in within this time is exempt from the lockout of all addresses.
 TRUSTED_FOR = dt.timedelta(days=30)
 
 
 async def look(runtime: Runtime, *, email: str, address: str) -> Attempt:
-    """Read an attempt before its secret is worked on: a locked one costs no hash. Raises AccountLocked."""
+    """Read the counts of an e-mail and an address before the password is hashed.
+
+    So an attempt on a locked account costs no hashing. Raises AccountLocked, Unavailable.
+    """
     with away_is_unavailable():
         attempt = await attempts.read(runtime.db, email=email, address=who_has(address))
     _refuse_locked(attempt, now=runtime.now())
@@ -44,7 +50,7 @@ def _refuse_locked(attempt: Attempt, *, now: dt.datetime) -> None:
 
 
 async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
-    """Count a wrong password or code. The failure that reaches a limit locks from the next try on."""
+    """Count a wrong password or code. The failure that reaches a limit locks the following attempts."""
 
     def counted(count: Count, limit: str, lockout: str) -> Count:
         failed, until = rules.after_failure(
@@ -68,9 +74,9 @@ async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
 
 
 async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_address: str) -> Operator:
-    """Check the calling operator's own password, and count a wrong one; return the operator as they were then.
+    """Check the calling operator's own password and count a wrong one. Return the operator as read before the check.
 
-    Raises LoginInvalid, AccountLocked, Unavailable.
+    Raises LoginInvalid, AccountLocked, Unauthenticated, Unavailable.
     """
     with failed_sign_ins.noted(runtime, way="operator password again", address=ip_address) as noted:
         with away_is_unavailable():
@@ -89,6 +95,6 @@ async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_ad
 
 
 async def note_sign_in(tx: Tx, attempt: Attempt) -> None:
-    """Begin both counts again after a complete sign-in, and remember its address."""
+    """Reset both counts after a complete sign-in, and remember its address."""
     none = Count(failed=0, lockout_until=None)
     await attempts.write(tx, attempt, here=none, everywhere=none, signed_in=True)

@@ -1,6 +1,6 @@
-"""Ends auth sessions: the tokens, the sockets and the push tokens of a device go together (contract 3).
+"""Revoke auth sessions: a device's tokens, sockets and push token end together (docs/product.md#devices).
 
-Locks: auth sessions before the customer or mitra whose they are.
+Lock order: auth sessions before their customer or mitra.
 """
 
 from core.base.actor import Actor, UserType
@@ -12,9 +12,9 @@ from core.storage.database import Tx
 async def revoke(
     tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
 ) -> bool:
-    """End one device, or all of a user's but one. Returns whether there was a living one.
+    """Revoke one device, or all of a user's except `but`. Return whether any device was revoked.
 
-    Its access token is refused and its sockets are closed within a second; no push goes to it any more.
+    Within a second its access token is refused and its sockets are closed. It gets no more pushes.
     """
     ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id, but=but)
     if ended:
@@ -25,16 +25,22 @@ async def revoke(
 
 
 async def revoke_others(tx: Tx, actor: Actor) -> None:
-    """End every living device of the caller but the one that asks. The caller's auth sessions are locked."""
+    """Revoke all of the caller's devices except the calling one.
+
+    The caller of this function must hold their auth sessions' locks.
+    """
     for device in await logins.living(tx, actor.user_id):
         if device != actor.auth_session_id:
             await revoke(tx, auth_session_id=device)
 
 
 async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:
-    """Let the user's own column hold the newest push token of their devices (contract 3)."""
+    """Set the user's own push token to the newest one of their devices.
+
+    `user_type` is `customer` or `mitra`.
+    """
     table = {UserType.CUSTOMER.value: "customers", UserType.MITRA.value: "mitras"}[user_type]
-    # Held first: the statement below must see what whoever held it before us has done to the user's devices.
+    # Lock first: the UPDATE must see what the previous holder of the lock did to the user's devices.
     await tx.execute(f"SELECT 1 FROM {table} WHERE id = $1 FOR NO KEY UPDATE", user_id)
     await tx.execute(
         f"""UPDATE {table} SET push_token = (SELECT a.push_token FROM auth_sessions a WHERE a.user_id = $1

@@ -1,20 +1,21 @@
-"""Before a session is completed: messages of a very long chat are brought up to its marks, a part at a time.
+"""Write the statuses of a very long chat's messages before the session is completed, a batch at a time.
 
-The transaction that completes a session brings up its messages, too. A flood of them would outlast its statement, each
-time it is tried, and hold up whatever is completed with it.
+Completing a session also writes the status of each message from the session's read markers. For a very long chat that
+would exceed the statement timeout on every attempt, and hold up the sessions completed with it.
 """
 
 from core.base.clock import monotonic
 from core.messages import store as messages
 from core.runtime import Runtime, away_is_unavailable
 
-FLOOD = 20_000  # messages: more are not brought up in the transaction that completes their session
+FLOOD = 20_000  # messages; a longer chat is synced in batches before its session is completed
 
 
 async def bring_up(runtime: Runtime, session_id: str, heard: int, *, until: float) -> bool:
-    """Bring up the messages of a session in which so many were heard; whoever asks again goes on from there.
+    """Sync the message statuses of a very long chat. Return False if it is not done at `until` (monotonic seconds).
 
-    False when that is not done by a moment of the monotonic clock. Raises Unavailable.
+    `heard` is the number of messages to sync. The progress is kept in `runtime.brought_up`, so the next call continues
+    there. Raises Unavailable.
     """
     if heard <= FLOOD:
         return True

@@ -1,4 +1,8 @@
-"""The only places where money moves. Each joins the caller's transaction; the database checks conservation at commit."""
+"""Confirm, consume and fail payment requests, in the caller's transaction.
+
+The database checks at commit that money is conserved. One transition is elsewhere: core/flows/pairing_fallback.py
+confirms a failed request again. docs/product.md#states-of-a-payment-request has all transitions.
+"""
 
 from core.base.machine import check_edge
 from core.events.signals import PaymentConfirmed
@@ -15,11 +19,11 @@ from core.storage.database import Tx
 
 
 class MoneyMoved(Exception):
-    """Somebody moved this payment between our look and our statement: the transaction must not commit."""
+    """Another transaction changed this payment after it was read: the caller's transaction must not commit."""
 
 
 async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
-    """confirmed -> consumed, with its one transaction row: money is earned here (contract 4)."""
+    """Consume a confirmed payment and insert its row in the ledger: the money is earned now. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.CONSUMED)
     if not await payments.consume(tx, payment.id):
         raise MoneyMoved(payment.id)
@@ -34,7 +38,7 @@ async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
 
 
 async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: str | None = None) -> None:
-    """-> failed_pairing, with its one live failure (contract 4)."""
+    """Move a payment to `failed_pairing` and insert its pairing failure. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.FAILED_PAIRING)
     if not await payments.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
@@ -51,9 +55,10 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
 async def take(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
 ) -> Case:
-    """Money has come in for a locked request that was not paid before: confirm it, or record why it can't become a chat.
+    """Record money for a locked request that was not paid before: confirm it, or fail it if it can't lead to a chat.
 
-    The caller holds the customer's account. Returns CONFIRMED, NOT_PAIRABLE or LATE.
+    The caller must hold the customer's account. `late` says that the money came after the deadline. Returns CONFIRMED,
+    NOT_PAIRABLE or LATE. Raises MoneyMoved.
     """
     cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
     if late:
@@ -61,7 +66,7 @@ async def take(
         await announce.payment_updated(tx, [payment])
         return Case.LATE
     if payment.extends_session_id is not None:
-        # Paid in time and told late, while the customer has asked for another extension: there is one at a time.
+        # The money was paid in time but reported late, and another extension is under way. Only one can be.
         blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id) is not None
     else:
         blocked = await payments.blocking(tx, list(account), but=payment.id) is not None
@@ -75,13 +80,14 @@ async def take(
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await payments.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
-    if payment.is_extension:  # of an ordinary request `pairing_status` reports the search
+    if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
     tx.signal(
         PaymentConfirmed(
             payment_request_id=payment.id,
             is_extension=payment.is_extension,
-            customer_id=payment.customer_id if payment.amount else None,  # for 0 nobody becomes a customer who paid
+            # A free request does not make a paying customer.
+            customer_id=payment.customer_id if payment.amount else None,
         )
     )
     return Case.CONFIRMED

@@ -1,8 +1,8 @@
-"""A request that happens once for its key: the first answer is committed with what it tells of (contract 2).
+"""Run a request once for each idempotency key (docs/invariants.md#rule-4).
 
-So no death between the two is possible: either the work and its answer are there, or neither. Where something outside
-must be asked in between, the key keeps a claim on what was made: a repeat waits for whoever works on it, and takes the
-work up when that one is dead.
+The first answer is committed in the same transaction as the work, so either both are stored or neither. If a third
+party must be called in between, the key holds a claim on the resource that was created: a retry waits for the process
+that works on it, and continues the work if that process has died.
 """
 
 import asyncio
@@ -27,7 +27,11 @@ POLL_S = 0.05
 
 @attrs.define
 class Turn:
-    """The transaction of a request, and what its key has so far."""
+    """The transaction of an idempotent request, and what is stored for its key.
+
+    `once` is None if the request has no key. `kept` is the stored row, None for the first request. `claimed_at` is set
+    by `claim`.
+    """
 
     tx: Tx
     once: Once | None
@@ -35,34 +39,37 @@ class Turn:
     claimed_at: dt.datetime | None = None
 
     def repeated(self, cls: type[T]) -> T | None:
-        """The first answer; None when there is none yet."""
+        """Return the stored answer of the first request; None without one."""
         if self.kept is None or self.kept.answer is None:
             return None
         return msgspec.json.decode(self.kept.answer, type=cls)
 
     @property
     def unfinished(self) -> str | None:
-        """What a request made whose process died before it had an answer."""
+        """The id of the resource that an earlier request created before its process died; None otherwise."""
         return self.kept.resource_id if self.kept is not None and self.kept.answer is None else None
 
     async def keep(self, answer: object, *, http_status: int) -> None:
-        """Keep the first answer, in the same transaction."""
+        """Store the first answer, in the same transaction."""
         await kept(self.tx, self.once, answer, http_status=http_status)
 
     async def claim(self, resource_id: str) -> None:
-        """Note what was made, in the same transaction; the answer follows."""
+        """Store the id of the resource that was created, in the same transaction. The answer follows later."""
         if self.once is not None:
             self.claimed_at = await store.claim(self.tx, self.once, resource_id=resource_id)
 
 
 async def kept(tx: Tx, once: Once | None, answer: object, *, http_status: int) -> None:
-    """Keep the answer of a claimed key."""
+    """Store the answer for a key. Without a key nothing is stored."""
     if once is not None:
         await store.keep(tx, once, http_status=http_status, answer=msgspec.json.encode(answer).decode())
 
 
 async def forget(tx: Tx, turn: Turn) -> bool:
-    """Give a claimed key free: refusals are not repeated. False when it is somebody else's by now: we stood still too long."""
+    """Release a claimed key so that the request can be retried.
+
+    Return False if another process has taken over the claim since, because this one was too slow.
+    """
     return turn.once is None or await store.forget(tx, turn.once, claimed_at=turn.claimed_at)
 
 
@@ -70,7 +77,8 @@ async def forget(tx: Tx, turn: Turn) -> bool:
 async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn]:
     """Open a write transaction that holds the key.
 
-    Raises IdempotencyMismatch, and IdempotencyInFlight when the first request still runs after 5 s.
+    Raises IdempotencyMismatch if the key was used with another body, and IdempotencyInFlight if the first request is
+    still running after WAIT_S.
     """
     if once is None:
         async with runtime.transaction() as tx:
@@ -94,9 +102,9 @@ async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn
 
 @contextlib.asynccontextmanager
 async def _first_in_line(runtime: Runtime, once: Once) -> AsyncIterator[None]:
-    """Let one of this process's requests with the same key ask the database at a time; the others wait here.
+    """Let only one of this process's requests with the same key query the database at a time.
 
-    Raises IdempotencyInFlight after 5 s.
+    Raises IdempotencyInFlight after WAIT_S.
     """
     lock = runtime.lines.setdefault((once.user_id, once.key), asyncio.Lock())
     try:

@@ -1,4 +1,4 @@
-"""How a mitra starts and stops taking requests: one place for the mitra's own wish, an operator's, and silence."""
+"""Take a mitra online or offline, by their own choice, by an operator or after silence (docs/product.md#presence)."""
 
 from core.events.notices import Notice
 from core.mitras import store as mitras
@@ -13,20 +13,22 @@ from core.storage.database import Tx
 
 
 async def bring_online(tx: Tx, mitra_id: str) -> None:
-    """offline -> online, because the mitra wishes it; when the mitra is online already this is a heartbeat.
+    """Take a mitra online at their own request. If they are online already, this only counts as a heartbeat.
 
-    The mitra is locked by the caller.
+    The caller must hold the lock of the mitra's row.
     """
     if await mitras.go_online(tx, mitra_id):
         await announce.mitra_status_changed(tx, mitra_id, is_online=True, reason=StatusReason.SELF)
 
 
 async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason) -> Notice | None:
-    """online -> offline; requests open to the mitra are ignored ones, a targeted search ends (contract 5).
+    """Take a mitra offline, close their open invitations as `IGNORED`, and fail a targeted search for them.
 
-    Return the event that is stored for the mitra's devices, if any: none when the mitra was offline, unless a deactivation
-    ends their auth sessions. The mitra is locked by the caller; the sessions of the mitra's open requests are locked here, in
-    id order. A search that asks the mitra at this moment is not seen yet: `close_asked` is for what it has asked.
+    The caller must hold the lock of the mitra's row. The sessions of the open invitations are locked here, in order of
+    their ids. An invitation created concurrently is not visible yet; the `close_asked` sweep closes it.
+
+    Returns the event stored for the mitra's devices. None if the mitra was offline already or chose to go offline; a
+    deactivation always stores one, because it ends their auth sessions.
     """
     asked = await _asking(tx, mitra_id)
     notice = None
@@ -37,9 +39,10 @@ async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason) -> Notice | 
 
 
 async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:
-    """Lock the sessions of a mitra and those that ask the mitra; return the former that run or have just run out.
+    """Lock a mitra's sessions and those that have an open invitation to them.
 
-    The mitra is locked by the caller. All are locked in id order, as a batch of messages locks them.
+    Return the mitra's own sessions, active or expired. The caller must hold the lock of the mitra's row. Sessions are
+    locked in order of their ids, as batches of messages do.
     """
     ids = {*await sessions.held_by(tx, mitra_id), *await pairing.open_sessions_of(tx, mitra_id)}
     locked = [await sessions.lock(tx, session_id) for session_id in sorted(ids)]
@@ -47,7 +50,10 @@ async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:
 
 
 async def close_asked(tx: Tx, mitra_id: str) -> None:
-    """Close what a mitra was asked just as she went offline. The mitra is locked by the caller."""
+    """Close invitations that were created while the mitra went offline.
+
+    The caller must hold the lock of the mitra's row.
+    """
     presence = await mitras.presence(tx, mitra_id, now=tx.now)
     if presence is None or not presence.is_online:
         await _ignore(tx, mitra_id, await _asking(tx, mitra_id))

@@ -1,4 +1,4 @@
-"""Plans pushes: one row for each device of a recipient, in the caller's transaction."""
+"""Plan pushes in the caller's transaction: one row for each device of a recipient."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from core.storage.database import Tx
 
 @attrs.frozen(kw_only=True)
 class Due:
-    """What is to be pushed to a user's devices."""
+    """A push for all devices of one user."""
 
     recipient_id: str
     content: Content
@@ -27,7 +27,7 @@ class Due:
 def content_of(
     runtime: Runtime, tx: Tx, event: str, event_id: str, session_id: str | None, payload: str
 ) -> Content | None:
-    """Return what to push for an event; None for one that is never pushed. `payload` is the frame as JSON text."""
+    """Return the content of an event's push, None if the event is never pushed. `payload` is the frame as JSON text."""
     fields: dict[str, Any] = msgspec.json.decode(payload)
     return rules.content_of(
         event=event,
@@ -40,7 +40,10 @@ def content_of(
 
 
 async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
-    """Plan a push for each living device of each recipient; `farewell`: the device's auth session ends in this transaction."""
+    """Plan a push for each signed-in device of each recipient.
+
+    `farewell` says that this transaction revokes the device's auth session.
+    """
     due = list(due)
     devices = await logins.push_devices(tx, sorted({one.recipient_id for one in due})) if due else {}
     await pushes.add(
@@ -61,7 +64,10 @@ async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
 
 
 async def plan_farewell(runtime: Runtime, tx: Tx, notice: Notice) -> None:
-    """Plan the push of an event that ends its recipient's auth sessions, before the transaction ends them."""
+    """Plan the push of an event whose transaction revokes the recipient's auth sessions.
+
+    Call this before they are revoked.
+    """
     content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
     assert content is not None
     await plan(tx, [Due(recipient_id=notice.recipient_id, content=content)], farewell=True)

@@ -1,4 +1,7 @@
-"""How a search begins, and how it ends without a mitra: one place for every cause (contract 5)."""
+"""Begin a search, ask more mitras, and end a search without a mitra (docs/product.md#pairing).
+
+The callers choose the cause tag of an end. docs/product.md#cause-tags lists them.
+"""
 
 from core.base import ids
 from core.base.freedom import Freedom
@@ -19,13 +22,17 @@ from core.storage.database import Tx
 
 
 class SearchBegan(Exception):
-    """The search began while we waited for the payment's lock: look again, in the right order."""
+    """The search began while the caller waited for the payment's lock.
+
+    The caller must start again, to lock in the right order.
+    """
 
 
 async def still_newest(tx: Tx, payment_request_id: str, known: str | None) -> None:
-    """Sessions are locked before payments, everywhere; while there is none, the payment's lock keeps it so.
+    """Check that a payment has no newer session than `known`. Raises SearchBegan.
 
-    Raises SearchBegan when the payment, locked by the caller, has a newer session than the one that was known before.
+    Lock order: session before payment. While a payment has no session, its lock keeps other transactions from creating
+    one. The caller must hold the payment's lock.
     """
     newest = await sessions.of_payment(tx, payment_request_id)
     if newest is not None and newest.id != known:
@@ -33,15 +40,19 @@ async def still_newest(tx: Tx, payment_request_id: str, known: str | None) -> No
 
 
 async def hold_target(tx: Tx, payment: PaymentRequest) -> None:
-    """Mitras are locked before payments, everywhere. Her going offline waits for us, and then finds this request."""
+    """Lock the mitra of a targeted request.
+
+    Lock order: mitra before payment. A concurrent go-offline waits for this transaction and then sees the invitation.
+    """
     if payment.targeted_mitra_id is not None:
         await mitras.lock(tx, payment.targeted_mitra_id)
 
 
 async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
-    """A confirmed request -> a searching session; mitras are asked. A targeted mitra who can't be asked ends it at once.
+    """Create the searching session of a confirmed payment and ask mitras. Return the session.
 
-    The payment is locked by the caller and has no session (that is not failed or cancelled).
+    If the mitra of a targeted request is not eligible, the search fails at once. The caller must hold the payment's
+    lock and have checked that it has no session, except failed or cancelled ones.
     """
     session = _session(runtime, tx, payment)
     await sessions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
@@ -103,7 +114,7 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
 
 
 async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
-    """Whether the mitra of a targeted search can take it; True for a blast."""
+    """Return whether the mitra of a targeted search is eligible. True for a blast."""
     if session.targeted_mitra_id is None:
         return True
     presence = await mitras.presence(tx, session.targeted_mitra_id, now=tx.now)
@@ -115,10 +126,10 @@ async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
 
 
 async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str] | None = None) -> list[str]:
-    """Ask every eligible mitra (of `only`, if given) in a running search; return the mitras asked.
+    """Ask every eligible mitra (only those in `only`, if given) in a running search.
 
-    The session is locked by the caller, and has the number and the end of its present round. The customer gets the larger
-    number of mitras some seconds later.
+    Return the ids of the mitras asked. The caller must hold the session's lock, and `session` must have the number and
+    the end of its present round. The customer is sent the larger number of asked mitras REPEAT_AFTER later.
     """
     assert session.round_ends_at is not None
     invited = await pairing.invite(
@@ -133,9 +144,10 @@ async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str]
 
 
 async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
-    """searching -> failed (cancelled, if the customer left), its payment -> failed_pairing, everybody asked is told.
+    """End a search without a mitra: the session becomes `failed`, or `cancelled` if the customer cancelled.
 
-    The session is locked by the caller and is searching.
+    Its payment becomes `failed_pairing`, and the customer and the mitras with open invitations are notified. The caller
+    must hold the session's lock, and the session must be searching.
     """
     left = cause is CauseTag.CUSTOMER_CANCELLED
     await sessions.end_search(tx, session.id, SessionStatus.CANCELLED if left else SessionStatus.FAILED)

@@ -1,4 +1,7 @@
-"""Uses up a code of an operator's second factor, in the caller's transaction: of two callers with one code one wins."""
+"""Use up codes of an operator's second factor, in the caller's transaction.
+
+If two callers use the same code, one succeeds.
+"""
 
 from core.base import logs
 from core.operators import second_factor as store
@@ -13,7 +16,7 @@ log = logs.get("logins")
 
 
 async def use_totp(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> bool:
-    """Use a code of the authenticator; False when it is wrong or was used."""
+    """Use a code of the authenticator app. Return False if it is wrong or was used before."""
     held = await store.lock(tx, operator_id)
     if held.totp_secret is None:
         return False
@@ -24,14 +27,14 @@ async def use_totp(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> boo
     step = totp.matching_step(secret, code, real_now=runtime.clock.real_now(), after=held.totp_last_step)
     if step is None:
         return False
-    # Sealed again each time, so that after a change of JWT_SECRETS the old one is not needed for long.
+    # Seal the secret again with the newest key, so that after a rotation of JWT_SECRETS the old key is soon not needed.
     sealed = totp.seal(runtime.keys.totp_secrets[0], secret, operator_id=operator_id)
     await store.use_step(tx, operator_id, step=step, secret=sealed)
     return True
 
 
 async def use_recovery_code(tx: Tx, operator_id: str, code: str) -> int | None:
-    """Use a recovery code and return how many are left; None when it is wrong or was used."""
+    """Use a recovery code. Return how many are left, or None if it is wrong or was used before."""
     left = (await store.lock(tx, operator_id)).recovery_codes or []
     used = totp.hash_of(code, operator_id=operator_id)
     if used not in left:
@@ -42,14 +45,17 @@ async def use_recovery_code(tx: Tx, operator_id: str, code: str) -> int | None:
 
 
 async def use(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> bool:
-    """Use a code of either kind: an operator who lost the authenticator has recovery codes only."""
+    """Use a code of either kind. Return whether it worked.
+
+    An operator who has lost the authenticator has only recovery codes.
+    """
     if len(code.strip()) == totp.DIGITS:
         return await use_totp(runtime, tx, operator_id, code.strip())
     return await use_recovery_code(tx, operator_id, code) is not None
 
 
 def is_enrolment_code(runtime: Runtime, held: SecondFactor, operator_id: str, code: str) -> bool:
-    """Return whether this is the operator's enrolment code and its time has not passed."""
+    """Return whether this is the operator's enrolment code and it has not expired."""
     return (
         held.enrolment_code_hash == totp.hash_of(code, operator_id=operator_id)
         and held.enrolment_code_until is not None
@@ -58,7 +64,7 @@ def is_enrolment_code(runtime: Runtime, held: SecondFactor, operator_id: str, co
 
 
 async def give_enrolment_code(runtime: Runtime, tx: Tx, operator_id: str) -> str:
-    """Make the operator's enrolment code; an earlier one no longer works."""
+    """Make and return a new enrolment code for the operator. An earlier one no longer works."""
     code = totp.new_one_time_code()
     await store.set_enrolment_code(
         tx,
@@ -70,7 +76,10 @@ async def give_enrolment_code(runtime: Runtime, tx: Tx, operator_id: str) -> str
 
 
 async def reset(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
-    """Remove a locked operator's second factor and end their auth sessions; return the enrolment code, if the role needs one."""
+    """Remove an operator's second factor and revoke their auth sessions. The caller must hold the operator's lock.
+
+    Returns a new enrolment code if the role requires a second factor, else None.
+    """
     await store.clear(tx, operator.id)
     await login_steps.revoke(tx, user_id=operator.id)
     return await give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None

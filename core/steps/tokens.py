@@ -1,4 +1,4 @@
-"""Opens a device's auth session and makes its first tokens (contract 3)."""
+"""Open a device's auth session and make its first tokens (docs/product.md#devices)."""
 
 import datetime as dt
 from typing import Any
@@ -17,14 +17,14 @@ log = logs.get("logins")
 
 
 def lifetime(runtime: Runtime, user_type: UserType) -> dt.timedelta:
-    """Return how long a new auth session lives: an operator's ends then, all others live on with each rotation."""
+    """Return how long a new auth session lasts. Each refresh extends it, except for operators."""
     if user_type is UserType.OPERATOR:
         return dt.timedelta(hours=runtime.settings.operator_refresh_token_hours)
     return dt.timedelta(days=runtime.settings.refresh_token_days)
 
 
 def end_after_rotation(runtime: Runtime, user_type: UserType, *, ends: dt.datetime, now: dt.datetime) -> dt.datetime:
-    """Return when an auth session that ends at `ends` ends after a refresh: an operator's stays as it is."""
+    """Return when an auth session that ends at `ends` will end after a refresh. An operator's end stays the same."""
     return ends if user_type is UserType.OPERATOR else now + lifetime(runtime, user_type)
 
 
@@ -40,7 +40,8 @@ def with_access(
 ) -> Tokens:
     """Make a new access token and return it with the refresh token.
 
-    `newcomer`: see `customers.store.is_newcomer`. The access token lives no longer than `ends` (None: no such end).
+    `newcomer`: see `customers.store.is_newcomer`. The access token expires at `ends` at the latest; None sets no such
+    limit.
     """
     now, seconds = runtime.now(), runtime.settings.access_token_seconds
     if ends is not None:
@@ -58,7 +59,7 @@ def with_access(
 
 @attrs.frozen(kw_only=True)
 class Opening:
-    """What an auth session begins with: its id, and the random part of its first refresh token."""
+    """The id of a new auth session and the random part of its first refresh token."""
 
     auth_session_id: str = attrs.field(factory=ids.new_id)
     secret: bytes = attrs.field(factory=ids.new_secret, repr=False)
