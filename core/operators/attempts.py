@@ -1,9 +1,12 @@
-"""Writes and locking reads of failed sign-ins: by e-mail and address, and by e-mail from all addresses.
+"""Count failed sign-ins of operators: by e-mail and address, and by e-mail from all addresses.
 
-How this works: an attacker who knows an operator's e-mail must not be able to lock the operator out, and must not get
-unlimited guesses by changing addresses. So failures are counted twice. The count of one address locks the e-mail for that
-address alone. The count of all addresses is ten times as high and locks the e-mail for every address except those from
-which its operator has signed in lately. Unknown e-mails are counted in the same way, so that they look like known ones.
+An attacker who knows an operator's e-mail must not be able to lock the operator out, and must not get unlimited guesses
+by changing addresses. So failures are counted twice. The count of one address locks the e-mail for that address only.
+The count of all addresses has a limit ten times as high and locks the e-mail for every address except those from which
+its operator has signed in lately. Unknown e-mails are counted in the same way, so that an attacker can't tell them from
+known ones.
+
+docs/product.md#sign-in-of-operators has the limits.
 """
 
 import datetime as dt
@@ -27,7 +30,7 @@ COUNTS = """SELECT
 
 @attrs.frozen(kw_only=True)
 class Count:
-    """Failed sign-ins, and the end of the lockout that they led to."""
+    """The number of failed sign-ins, and the end of the lockout that they caused (None: no lockout)."""
 
     failed: int
     lockout_until: dt.datetime | None
@@ -35,9 +38,10 @@ class Count:
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """One try with an e-mail from an address, and what was counted before it.
+    """One sign-in attempt with an e-mail from an address, and the counts before it.
 
-    `operator` has this e-mail; None: the e-mail is unknown. `signed_in_at` is the operator's last good sign-in from here.
+    `operator` is None for an unknown e-mail. `signed_in_at` is the operator's last successful sign-in from this
+    address.
     """
 
     email: str
@@ -57,7 +61,7 @@ def _address_id(email: str, address: str) -> str:
 
 
 async def read(reader: Reader, *, email: str, address: str) -> Attempt:
-    """Read what was counted, without a lock."""
+    """Read the counts without a lock."""
     row = await reader.fetchrow(COUNTS, email.lower(), _email_hash(email), _address_id(email, address))
     return Attempt(
         email=email,
@@ -70,7 +74,7 @@ async def read(reader: Reader, *, email: str, address: str) -> Attempt:
 
 
 async def lock(tx: Tx, *, email: str, address: str) -> Attempt:
-    """Lock the operator or the unknown e-mail, then the address, and read what was counted."""
+    """Lock the operator or the row of the unknown e-mail, then the address, and read the counts."""
     if await operators.lock_by_email(tx, email) is None:
         await tx.execute(
             """INSERT INTO unknown_operator_logins (email_hash, failed_login_count, updated_at) VALUES ($1, 0, $2)
@@ -86,7 +90,7 @@ async def lock(tx: Tx, *, email: str, address: str) -> Attempt:
 
 
 async def write(tx: Tx, attempt: Attempt, *, here: Count, everywhere: Count, signed_in: bool) -> None:
-    """Store both counts of a locked attempt; `signed_in`: the operator has signed in from this address now."""
+    """Store both counts of a locked attempt. `signed_in` says that the operator has now signed in from this address."""
     if attempt.operator is not None:
         await tx.execute(
             "UPDATE control_center_users SET failed_login_count = $2, lockout_until = $3 WHERE id = $1",
@@ -113,7 +117,10 @@ async def forgive(tx: Tx, email: str) -> None:
 
 
 async def purge(tx: Tx, *, before: dt.datetime, limit: int) -> int:
-    """Delete at most `limit` rows of each kind that have not been tried since; return how many of the larger kind."""
+    """Delete rows that were not used since `before`, at most `limit` of each kind.
+
+    Returns the larger of the two numbers of deleted rows.
+    """
     return max(
         await tx.execute(
             """DELETE FROM unknown_operator_logins WHERE email_hash = ANY (ARRAY(SELECT email_hash

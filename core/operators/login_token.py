@@ -1,7 +1,8 @@
-"""Login tokens: what a right password gives an operator who has a second factor.
+"""Login tokens: what an operator with a second factor gets for a correct password.
 
-A login token is a JWT of its own key and audience, so it opens nothing else. It names the auth session that it will open;
-that session exists as soon as the token was used, so it works once. It ends with a change of the password.
+A login token is a JWT with a separate key and audience, so it can't be used for anything else. It names the auth
+session that it will open. That session exists once the token was used, so the token works once. It becomes invalid when
+the password changes.
 """
 
 import datetime as dt
@@ -17,7 +18,7 @@ from core.base.languages import Text
 
 ALGORITHM = "HS256"
 AUDIENCE = "internal-second-factor"
-LIVES = dt.timedelta(minutes=5)  # real
+LIVES = dt.timedelta(minutes=5)  # real time
 CLAIMS = ["sub", "sid", "aud", "exp", "pwd"]
 
 
@@ -34,7 +35,7 @@ class LoginTokenInvalid(DomainError):
 
 @attrs.frozen(kw_only=True)
 class LoginToken:
-    """What a login token says; `auth_session_id` is the one that it opens."""
+    """The contents of a login token. `auth_session_id` is the auth session that it will open."""
 
     operator_id: str
     auth_session_id: str
@@ -46,7 +47,7 @@ def _mark(key: bytes, password_hash: str) -> str:
 
 
 def make(key: bytes, *, operator_id: str, password_hash: str, real_now: dt.datetime) -> str:
-    """Return a new login token."""
+    """Make a login token. It expires LIVES after `real_now`."""
     claims = {
         "sub": operator_id,
         "sid": ids.new_id(),
@@ -58,7 +59,7 @@ def make(key: bytes, *, operator_id: str, password_hash: str, real_now: dt.datet
 
 
 def read(keys: list[bytes], token: str, *, real_now: dt.datetime) -> LoginToken:
-    """Return what a login token says. Raises LoginTokenInvalid."""
+    """Verify a login token and return its contents. Raises LoginTokenInvalid."""
     for key in keys:
         try:
             said = jwt.decode(

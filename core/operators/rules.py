@@ -1,4 +1,4 @@
-"""What an operator may do, and when sign-in is locked (specification, Authentication 6 and 8; contract 8)."""
+"""What an operator may do, and when sign-in is locked (docs/product.md#roles, docs/product.md#sign-in-of-operators)."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -77,14 +77,15 @@ def check_permissions(permissions: object) -> dict[str, str]:
 
 
 def is_administrator(permissions: Mapping[str, str]) -> bool:
-    """Whether a role may do everything."""
+    """Return whether a role may do everything."""
     return permissions.get("*") == "write"
 
 
 def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
-    """Nobody gives rights that she does not have: neither to herself nor to somebody she could sign in as.
+    """Check that an operator with the rights `own` may give the rights `granted`. Raises Forbidden.
 
-    Raises Forbidden.
+    An operator can't give rights that they don't have, neither to themselves nor to an operator whose password they can
+    set.
     """
     for area, level in granted.items():
         areas = AREAS if area == "*" else (area,)
@@ -100,19 +101,19 @@ def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
 
 
 def allows(permissions: Mapping[str, str], area: str, level: str) -> bool:
-    """Whether a role's permissions give `level` (read or write) in an area; write includes read."""
+    """Return whether a role's permissions give `level` (`read` or `write`) in an area. `write` includes `read`."""
     given = {permissions.get(area), permissions.get("*")}
     return "write" in given or (level == "read" and "read" in given)
 
 
 def require(permissions: Mapping[str, str], area: str, level: str) -> None:
-    """Raises Forbidden unless the permissions give `level` in the area."""
+    """Check that the permissions give `level` in an area. Raises Forbidden."""
     if not allows(permissions, area, level):
         raise Forbidden
 
 
 def locked_for(lockout_until: dt.datetime | None, *, now: dt.datetime) -> int | None:
-    """Return the seconds that a lockout still lasts; None when there is none."""
+    """Return the whole seconds until a lockout ends, None if it has ended."""
     if lockout_until is None or lockout_until <= now:
         return None
     return max(1, -int((now - lockout_until).total_seconds() // 1))
@@ -126,6 +127,9 @@ def after_failure(
     lockout: dt.timedelta,
     now: dt.datetime,
 ) -> tuple[int, dt.datetime | None]:
-    """Return the count and lockout after one more failed login. A lockout that has passed starts the count anew."""
+    """Return (failed, lockout_until) after one more failed sign-in.
+
+    After a lockout has ended, counting starts again at 1.
+    """
     failed = 1 if lockout_until is not None and lockout_until <= now else failed_before + 1
     return failed, now + lockout if failed >= max(1, limit) else None

@@ -10,7 +10,7 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import one
 
-LIST = "list"  # the object of an audit row about several objects, whose ids are in `after`
+LIST = "list"  # object_id of an audit row about several objects; their ids are in `after`
 SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
     o.password_change_due, o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
     coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left, o.created_at
@@ -19,7 +19,7 @@ SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name
 
 @attrs.frozen(kw_only=True)
 class Operator:
-    """An operator with the permissions of the role."""
+    """An operator with the permissions of their role."""
 
     id: str
     email: str
@@ -31,13 +31,13 @@ class Operator:
     password_change_due: bool
     disabled: bool
     has_totp: bool
-    require_totp: bool  # of the role
+    require_totp: bool  # from the role
     recovery_codes_left: int
     created_at: dt.datetime
 
     @property
     def must_enrol(self) -> bool:
-        """Whether the role requires a second factor that the operator does not have yet."""
+        """Whether the role requires a second factor and the operator has not set one up."""
         return self.require_totp and not self.has_totp
 
 
@@ -47,21 +47,21 @@ async def get(reader: Reader, operator_id: str) -> Operator | None:
 
 
 async def by_email(reader: Reader, email: str) -> Operator | None:
-    """Read the operator with this e-mail, in any case of letters."""
+    """Read the operator with this e-mail, ignoring case."""
     return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.email = $1", email.lower()))
 
 
 async def lock_by_email(tx: Tx, email: str) -> Operator | None:
-    """Lock and read the operator with this e-mail, in any case of letters.
+    """Lock and read the operator with this e-mail, ignoring case.
 
-    In two statements: the second one sees what a wait for the lock has changed, such as the role.
+    Two statements, so that the second one sees what changed while the first waited for the lock, such as the role.
     """
     await tx.execute("SELECT 1 FROM control_center_users WHERE email = $1 FOR UPDATE", email.lower())
     return await by_email(tx, email)
 
 
 async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
-    """Return the id of the role, made if there is none of this name."""
+    """Return the id of the role with this name. Create the role if it does not exist."""
     await tx.execute(
         "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING",
         ids.new_id(), name, permissions, tx.now,
@@ -70,7 +70,7 @@ async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
 
 
 async def role_by_name(reader: Reader, name: str) -> str | None:
-    """Return a role's id."""
+    """Return the id of the role with this name, None without such a role."""
     found = await reader.fetchval("SELECT id FROM roles WHERE name = $1", name)
     return str(found) if found else None
 
@@ -78,7 +78,7 @@ async def role_by_name(reader: Reader, name: str) -> str | None:
 async def create(
     tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str, password_change_due: bool
 ) -> str | None:  # fmt: skip
-    """Insert an operator; None when the e-mail is taken."""
+    """Insert an operator and return the id, None if the e-mail is taken."""
     operator_id = await tx.fetchval(
         """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash, password_change_due, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email) DO NOTHING RETURNING id""",
@@ -99,7 +99,7 @@ class Role:
 
 
 async def hold_rights(tx: Tx) -> None:
-    """Let changes of operators and roles be judged one after the other: two of them together must not end the last right."""
+    """Serialise changes of operators and roles, because two at once could together remove the last administrator."""
     await tx.execute("SELECT pg_advisory_xact_lock(6, 0)")
 
 
@@ -114,7 +114,7 @@ async def role(reader: Reader, role_id: str) -> Role | None:
 
 
 async def create_role(tx: Tx, *, name: str, permissions: dict[str, str], require_totp: bool) -> str | None:
-    """Insert a role; None when the name is taken."""
+    """Insert a role and return the id, None if the name is taken."""
     role_id = await tx.fetchval(
         """INSERT INTO roles (id, name, permissions, require_totp, created_at) VALUES ($1, $2, $3, $4, $5)
            ON CONFLICT (name) DO NOTHING RETURNING id""",
@@ -124,7 +124,7 @@ async def create_role(tx: Tx, *, name: str, permissions: dict[str, str], require
 
 
 async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str], require_totp: bool) -> bool:
-    """Change a role; False when the name is another's."""
+    """Change a role. Return False if another role has the name."""
     if await tx.fetchval("SELECT 1 FROM roles WHERE name = $2 AND id <> $1", role_id, name):
         return False
     await tx.execute(
@@ -138,9 +138,9 @@ async def update(
     tx: Tx, operator_id: str, *, email: str, display_name: str, role_id: str, password_hash: str, disabled: bool,
     password_change_due: bool = False,
 ) -> bool:  # fmt: skip
-    """Change an operator; False when the e-mail is another's. A new password ends a lockout.
+    """Change an operator. Return False if another operator has the e-mail. A new password ends a lockout.
 
-    `password_change_due` says whether another person chose the new password.
+    `password_change_due` says that another person chose the new password.
     """
     if await tx.fetchval(
         "SELECT 1 FROM control_center_users WHERE email = $2 AND id <> $1", operator_id, email.lower()
@@ -158,13 +158,13 @@ async def update(
 
 
 async def lock(tx: Tx, operator_id: str) -> Operator | None:
-    """Lock and read an operator, in two statements as `lock_by_email`."""
+    """Lock and read an operator, in two statements like `lock_by_email`."""
     await tx.execute("SELECT 1 FROM control_center_users WHERE id = $1 FOR UPDATE", operator_id)
     return await get(tx, operator_id)
 
 
 async def any_administrator(reader: Reader) -> bool:
-    """Whether somebody who may do everything can sign in."""
+    """Return whether an enabled operator with a password may do everything."""
     return bool(
         await reader.fetchval(
             """SELECT 1 FROM control_center_users o JOIN roles r ON r.id = o.role_id
@@ -174,17 +174,17 @@ async def any_administrator(reader: Reader) -> bool:
 
 
 async def any_operator(reader: Reader) -> bool:
-    """Whether there is an operator at all."""
+    """Return whether there is any operator."""
     return bool(await reader.fetchval("SELECT 1 FROM control_center_users LIMIT 1"))
 
 
 async def audit(
     tx: Tx, *, operator_id: str, action: str, object_type: str, object_id: str, before: Any, after: Any
 ) -> None:
-    """Note what an operator did, in the transaction that did it.
+    """Insert the audit row of an operator's write, in the transaction of the write.
 
-    Of customers it takes ids and the names of fields, never a phone, e-mail or name. A text that an operator wrote stands
-    under `reason`, which `blank_operator_audit_log` empties when the customer is erased.
+    `before` and `after` hold a customer's id and the names of fields, never a phone number, e-mail or name. Text that
+    the operator wrote goes under `reason`, which `blank_operator_audit_log` empties when the customer is erased.
     """
     await tx.execute(
         """INSERT INTO operator_audit_log (id, operator_id, action, object_type, object_id, before, after, created_at)

@@ -1,4 +1,4 @@
-"""Operators, roles and what operators did (specification, Resources: control_center_users, roles; contract 8)."""
+"""The tables of operators, roles, sign-in attempts and the audit log."""
 
 from piccolo.columns import Varchar
 from piccolo.constraints import Check
@@ -8,12 +8,12 @@ from core.storage import columns
 
 
 class Role(Table, tablename="roles"):
-    """A set of permissions: {"<area>": "read" | "write"}."""
+    """A set of permissions, as {"<area>": "read" | "write"}."""
 
     id = columns.identifier()
     name = columns.string(100, unique=True)
     permissions = columns.json(null=False, default="{}")
-    # Its operators need a second factor.
+    # Operators with this role must have a second factor.
     require_totp = columns.flag()
     created_at = columns.created()
 
@@ -21,7 +21,8 @@ class Role(Table, tablename="roles"):
 class Operator(Table, tablename="control_center_users"):
     """A person who runs the service. The e-mail is stored in lower case.
 
-    `failed_login_count` and `lockout_until` count failed sign-ins from all addresses. Times of the second factor are real.
+    `failed_login_count` and `lockout_until` count failed sign-ins from all addresses. Times of the second factor are
+    real time.
     """
 
     id = columns.identifier()
@@ -33,16 +34,17 @@ class Operator(Table, tablename="control_center_users"):
     failed_login_count = columns.number(default=0)
     lockout_until = columns.moment()
     disabled = columns.flag()
-    # Another person chose the password: it is replaced before anything else.
+    # Another person chose the password: the operator must replace it before anything else.
     password_change_due = columns.flag()
-    # The second factor: its sealed secret, the 30 s step of the last code that was used, hashes of unused recovery codes.
+    # The second factor: its encrypted secret, the 30 s step of the last used code, and the hashes of unused recovery
+    # codes.
     totp_secret = columns.text(null=True)
     totp_last_step = columns.number(null=True)
     recovery_codes = columns.json()
-    # A sealed secret that waits for its first code.
+    # An encrypted secret that waits for its first code.
     totp_pending = columns.text(null=True)
     totp_pending_until = columns.moment()
-    # The one-time code with which an operator whose role requires a second factor may begin one.
+    # The hash of the one-time code with which an operator whose role requires a second factor may set one up.
     enrolment_code_hash = columns.string(64, null=True)
     enrolment_code_until = columns.moment()
     created_at = columns.created()
@@ -51,7 +53,10 @@ class Operator(Table, tablename="control_center_users"):
 
 
 class UnknownLogin(Table, tablename="unknown_operator_logins"):
-    """Failed sign-ins with unknown e-mails, from all addresses: counted and locked like known ones, so that they look alike."""
+    """Failed sign-ins with an unknown e-mail, from all addresses.
+
+    They are counted and locked like those of known e-mails, so that an attacker can't tell the difference.
+    """
 
     email_hash = Varchar(length=64, primary_key=True, default=None, null=False)
     failed_login_count = columns.number(default=0)
@@ -60,7 +65,10 @@ class UnknownLogin(Table, tablename="unknown_operator_logins"):
 
 
 class SignInAddress(Table, tablename="operator_sign_in_addresses"):
-    """Failed sign-ins with one e-mail from one address; `id` is a hash of both, `signed_in_at` the last good sign-in."""
+    """Failed sign-ins with one e-mail from one address.
+
+    `id` is a hash of both. `signed_in_at` is the last successful sign-in.
+    """
 
     id = Varchar(length=64, primary_key=True, default=None, null=False)
     email_hash = columns.string(64)
@@ -71,7 +79,7 @@ class SignInAddress(Table, tablename="operator_sign_in_addresses"):
 
 
 class OperatorAudit(Table, tablename="operator_audit_log"):
-    """One row for each write by an operator, and for each reading of personal data. A trigger refuses changes."""
+    """One row for each write by an operator and for each reading of personal data. A trigger refuses changes."""
 
     id = columns.identifier()
     operator_id = columns.reference("Operator")

@@ -1,7 +1,7 @@
 """Time-based one-time codes (RFC 6238: HMAC-SHA1, 6 digits, steps of 30 s of real time) and recovery codes.
 
-A code is accepted in its own step and in the steps before and after it, because phones' clocks are wrong and people type
-slowly. It works once: after a code only codes of later steps are accepted.
+A code is accepted in its own step and in the steps before and after it, because phones' clocks are inexact and people
+type slowly. A code works once: afterwards only codes of later steps are accepted.
 """
 
 import base64
@@ -19,12 +19,12 @@ from core.base.languages import Text
 
 STEP_S = 30
 DIGITS = 6
-SECRET_BYTES = 20  # as long as SHA-1's result (RFC 4226, 4: R6)
+SECRET_BYTES = 20  # the length of a SHA-1 digest (RFC 4226, section 4, R6)
 NONCE_BYTES = 12
 RECOVERY_CODES = 10
 ONE_TIME_BYTES = 10  # 80 bits, so a fast hash is enough
-PENDING_FOR = dt.timedelta(minutes=10)  # real: from the secret to its first code
-ENROLMENT_CODE_FOR = dt.timedelta(hours=72)  # real: it may be handed over before a weekend
+PENDING_FOR = dt.timedelta(minutes=10)  # real time, from the secret to its first code
+ENROLMENT_CODE_FOR = dt.timedelta(hours=72)  # real time; long enough for a code handed over before a weekend
 STEPPED_UP_FOR = dt.timedelta(minutes=5)  # real
 ISSUER = "Sesi"
 
@@ -88,7 +88,7 @@ class TotpRequiredByRole(DomainError):
 
 
 def new_secret() -> bytes:
-    """Make a secret of 160 bits."""
+    """Make a 160-bit secret."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
@@ -98,14 +98,14 @@ def as_text(secret: bytes) -> str:
 
 
 def otpauth_uri(*, email: str, secret: bytes) -> str:
-    """Return the address that authenticator apps read from a QR code."""
+    """Return the URI that authenticator apps read from a QR code."""
     label = urllib.parse.quote(f"{ISSUER}:{email}", safe="")
     query = {"secret": as_text(secret), "issuer": ISSUER, "algorithm": "SHA1", "digits": DIGITS, "period": STEP_S}
     return f"otpauth://totp/{label}?{urllib.parse.urlencode(query)}"
 
 
 def step_of(real_now: dt.datetime) -> int:
-    """Return the number of the step that a moment is in."""
+    """Return the number of the step that contains a moment of real time."""
     return int(real_now.timestamp()) // STEP_S
 
 
@@ -118,7 +118,7 @@ def code_at(secret: bytes, step: int) -> str:
 
 
 def matching_step(secret: bytes, code: str, *, real_now: dt.datetime, after: int | None) -> int | None:
-    """Return the step whose code this is; None for a wrong code and for one of step `after` or before."""
+    """Return the step whose code this is. None if the code is wrong, or its step is `after` or earlier."""
     present = step_of(real_now)
     found = None
     for step in (present - 1, present, present + 1):
@@ -129,13 +129,16 @@ def matching_step(secret: bytes, code: str, *, real_now: dt.datetime, after: int
 
 
 def seal(key: bytes, secret: bytes, *, operator_id: str) -> str:
-    """Encrypt an operator's secret (AES-256-GCM); it can't be opened as another operator's."""
+    """Encrypt an operator's secret (AES-256-GCM).
+
+    The operator's id is authenticated, so the result works for this operator only.
+    """
     nonce = secrets.token_bytes(NONCE_BYTES)
     return base64.b64encode(nonce + AESGCM(key).encrypt(nonce, secret, operator_id.encode())).decode()
 
 
 def unseal(keys: list[bytes], sealed: str, *, operator_id: str) -> bytes | None:
-    """Decrypt an operator's secret; None when it was sealed with none of these keys."""
+    """Decrypt an operator's secret. None if it was encrypted with none of these keys."""
     raw = base64.b64decode(sealed)
     for key in keys:
         try:
@@ -152,6 +155,6 @@ def new_one_time_code() -> str:
 
 
 def hash_of(one_time_code: str, *, operator_id: str) -> str:
-    """Return the hash of a recovery or enrolment code, however its letters and dashes were typed."""
+    """Return the hash of a recovery or enrolment code. Case, spaces and dashes don't count."""
     plain = "".join(one_time_code.split()).replace("-", "").lower()
     return hashlib.sha256(f"{operator_id} {plain}".encode(errors="replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""What a provider answers, however it is written."""
+"""Read the response bodies of providers."""
 
 import json
 from typing import Any
@@ -10,9 +10,9 @@ PART = 1 << 16
 
 
 async def read_json(answer: aiohttp.ClientResponse) -> Any:
-    """Return an answer's JSON; None for an empty one.
+    """Return the JSON of a response, None if the body is empty.
 
-    Raises ValueError for what is none, is nested too deeply or is longer than MOST, and what aiohttp raises.
+    Raises ValueError if it is not JSON, is nested too deeply or is longer than MOST bytes, and whatever aiohttp raises.
     """
     body = bytearray()
     async for part in answer.content.iter_chunked(PART):

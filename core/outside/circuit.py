@@ -1,29 +1,32 @@
-"""A circuit breaker: a third party that fails again and again is left alone for a while."""
+"""A circuit breaker: a provider that fails repeatedly is not called for a while."""
 
 import math
 
 from core.base.clock import monotonic
 
-FAILURES = 5  # in a row; one process's view
-# Real seconds. Short, because customers must be able to pay within 5 s after the third party is back.
+FAILURES = 5  # in a row; each process counts separately
+# Real seconds. Short, because customers must be able to pay within 5 s after the provider recovers.
 OPEN_S = 2.0
 
 
 class Circuit:
-    """Closed after a success; open after FAILURES calls in a row without an answer, but for one try every OPEN_S."""
+    """Closed after a success. Open after FAILURES failed calls in a row; then one call is let through every OPEN_S."""
 
     def __init__(self) -> None:
         self._failures = 0
         self._open_until = 0.0
 
     def wait_s(self) -> int:
-        """Return how long to wait, in whole seconds; 0 while calls are let through."""
+        """Return the whole seconds until the next call may be made; 0 if it may be made now."""
         if self._failures < FAILURES:
             return 0
         return max(0, math.ceil(self._open_until - monotonic()))
 
     def admit(self) -> bool:
-        """Let a call through. In an open circuit that is the one try: others wait until it has failed or OPEN_S is over."""
+        """Return whether a call may be made.
+
+        In an open circuit only one call is let through; others must wait until it has failed or OPEN_S has passed.
+        """
         if self.wait_s():
             return False
         if self._failures >= FAILURES:
@@ -31,11 +34,11 @@ class Circuit:
         return True
 
     def succeeded(self) -> None:
-        """Note that there was an answer."""
+        """Record a call that was answered."""
         self._failures = 0
 
     def failed(self) -> None:
-        """Note that there was none."""
+        """Record a call that was not answered."""
         self._failures += 1
         if self._failures >= FAILURES:
             self._open_until = monotonic() + OPEN_S

@@ -1,7 +1,7 @@
-"""The payment gateway's invoices (specification, Core rules 9; contract 7, the world outside).
+"""The payment gateway's invoices: create, find, read, void.
 
-A gateway may make two invoices for one external id. So a call whose outcome is unknown is never just repeated: the gateway
-is asked first what it has.
+A gateway may create two invoices for one external id. So if the result of a call is unknown, the gateway is first asked
+which invoices it has.
 """
 
 import asyncio
@@ -23,11 +23,12 @@ from core.base.settings import Settings
 from core.outside.answers import read_json
 from core.outside.circuit import Circuit
 
-TIMEOUT_S = 5.0  # contract 7
+TIMEOUT_S = 5.0  # for each call
 ATTEMPTS = 3
-WHOLE_S = 14.0  # for an invoice, retries and look-ups included; the customer waits
-# Invoices that one process makes at once, and how long others wait for their turn (real). A gateway that answers in 0.2 s
-# makes 160 a second so; one that hangs holds no more customers than these.
+WHOLE_S = 14.0  # for creating an invoice, with retries and look-ups; the customer waits
+# How many invoices one process creates at the same time, and how long others wait for a slot (real seconds). With a
+# gateway that answers in 0.2 s that is 160 invoices a second; a gateway that hangs holds up no more customers than
+# this.
 INVOICES_AT_ONCE = 32
 TURN_S = 2.0
 CURRENCY = "IDR"
@@ -38,19 +39,19 @@ log = logs.get("gateway")
 
 @attrs.frozen(kw_only=True)
 class Wanted:
-    """An invoice to be made."""
+    """The invoice to create. `amount` is in rupiah."""
 
     external_id: str
     amount: int
     description: str
     duration_s: int
     app_tag: str
-    payment_methods: tuple[str, ...] = ()  # the gateway's channels in the order to show; empty: all that it has
+    payment_methods: tuple[str, ...] = ()  # the gateway's channels, in the order to show; empty: all of them
 
 
 @attrs.frozen(kw_only=True)
 class Invoice:
-    """An invoice as the gateway has it; `body` is its whole answer."""
+    """An invoice as the gateway returns it. `body` is the whole JSON object."""
 
     id: str
     url: str | None
@@ -82,15 +83,15 @@ def _invoice(body: Any) -> Invoice | None:
 
 
 def _in_path(invoice_id: str) -> str:
-    """Quote an id for a path: ids come from the gateway's calls too, and must not lead to its other routes.
+    """Quote an invoice id for a path: ids also come from webhook calls and must not reach the gateway's other routes.
 
-    A dot is quoted as well, because "." and ".." are steps in a path.
+    A dot is quoted too, because "." and ".." are steps in a path.
     """
     return urllib.parse.quote(invoice_id, safe="").replace(".", "%2E")
 
 
 def _asked(wanted: Wanted) -> dict[str, Any]:
-    """Return the body of the call that makes an invoice."""
+    """Return the request body that creates an invoice."""
     body = {
         "external_id": wanted.external_id,
         "amount": wanted.amount,
@@ -108,26 +109,26 @@ def _refuses_methods(answer: _Answer) -> bool:
 
 
 def _is_good(invoice: Invoice, wanted: Wanted) -> bool:
-    """Whether a customer can pay what is wanted by it, or has, as far as the gateway says."""
+    """Return whether the invoice is for this request, and can be paid or has been paid."""
     amount = invoice.body.get("amount")
-    others = isinstance(amount, int | float) and amount != wanted.amount  # written in another way it says nothing
+    others = isinstance(amount, int | float) and amount != wanted.amount  # an amount in another form is ignored
     ours = invoice.body.get("external_id", wanted.external_id) == wanted.external_id
     return ours and (invoice.status in PAID or (invoice.url is not None and invoice.status != EXPIRED and not others))
 
 
 class Gateway:
-    """Makes, finds and voids invoices."""
+    """Creates, finds, reads and voids invoices."""
 
     def __init__(self, *, base_url: str, secret_key: str) -> None:
         self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": aiohttp.encode_basic_auth(secret_key, "")}
         self._circuit = Circuit()
-        # Apart: invoices that can't be read must not keep customers from getting theirs.
+        # Separate, because failing reads must not keep customers from getting invoices.
         self._polls = Circuit()
         self._turns = asyncio.Semaphore(INVOICES_AT_ONCE)
 
     async def _call(self, method: str, path: str, **more: Any) -> _Answer | None:
-        """Make one call; None when there was no answer that says anything."""
+        """Make one call. Return None if there was no response, a 5xx, a 429 or a body that can't be read."""
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), headers=self._headers) as session,
@@ -143,16 +144,17 @@ class Gateway:
             return None
 
     def check_invoices(self) -> None:
-        """Raise GatewayUnavailable while the gateway is left alone because it does not answer."""
+        """Raise GatewayUnavailable while the circuit breaker is open."""
         if wait_s := self._circuit.wait_s():
             metrics.LIMITED.labels("gateway_circuit").inc()
             raise GatewayUnavailable(retry_after_seconds=wait_s)
 
     async def create(self, wanted: Wanted, *, again: bool = False) -> Invoice:
-        """Make the invoice of a payment request, or return the one that an earlier try has made.
+        """Create the invoice of a payment request, or return the one that an earlier attempt created.
 
-        `again`: there may have been an earlier try. Raises GatewayUnavailable when the gateway refuses, has not answered for a
-        while, has too many calls under way, or does not answer in time: then it may have made an invoice.
+        `again` says that an earlier attempt may have created one, so the gateway is asked first. Raises
+        GatewayUnavailable if the gateway refuses, the circuit breaker is open, no slot is free within TURN_S, or the
+        gateway does not answer in time; in the last case an invoice may exist.
         """
         try:
             async with asyncio.timeout(TURN_S):
@@ -166,7 +168,7 @@ class Gateway:
             self._turns.release()
 
     async def _create_guarded(self, wanted: Wanted, *, again: bool) -> Invoice:
-        """Make the invoice unless the circuit is open, and tell the circuit whether there was an answer."""
+        """Create the invoice unless the circuit breaker is open, and tell it whether the gateway answered."""
         if not self._circuit.admit():
             self.check_invoices()
         try:
@@ -182,7 +184,7 @@ class Gateway:
         return invoice
 
     async def _create(self, wanted: Wanted, *, again: bool) -> Invoice | None:
-        """Make the invoice; None when the gateway refuses. Raises GatewayUnavailable when it does not answer."""
+        """Create the invoice. Return None if the gateway refuses. Raises GatewayUnavailable if it does not answer."""
         body = _asked(wanted)
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -190,11 +192,11 @@ class Gateway:
             if attempt or again:
                 found = await self._find(wanted.external_id)
                 if found is None:
-                    continue  # nobody knows what the last try has made: not making another one
+                    continue  # unknown whether the last attempt created one, so don't create another
                 good = [invoice for invoice in found if _is_good(invoice, wanted)]
                 if good:
                     return good[0]
-                for odd in found:  # nobody should pay one that can't be used
+                for odd in found:  # an invoice that can't be used must not be paid
                     if odd.status != EXPIRED:
                         await self._expire(odd.id)
             answer = await self._post(body)
@@ -207,7 +209,10 @@ class Gateway:
         raise GatewayUnavailable
 
     async def _post(self, body: dict[str, Any]) -> _Answer | None:
-        """Make an invoice; when its payment methods are refused, without naming any: paying matters more than the order."""
+        """Create an invoice.
+
+        If its payment methods are refused, repeat without them: paying matters more than their order.
+        """
         answer = await self._call("POST", "/v2/invoices", json=body)
         if answer is None or "payment_methods" not in body or not _refuses_methods(answer):
             return answer
@@ -216,14 +221,20 @@ class Gateway:
         return await self._call("POST", "/v2/invoices", json=body)
 
     async def find(self, external_id: str) -> Invoice | None:
-        """Return the oldest invoice for an external id; None when there is none. Raises GatewayUnavailable."""
+        """Return an invoice for an external id, a paid one if there is one, else the oldest. None without any.
+
+        Raises GatewayUnavailable.
+        """
         found = await self._find(external_id)
         if found is None:
             raise GatewayUnavailable
         return found[0] if found else None
 
     async def _find(self, external_id: str) -> list[Invoice] | None:
-        """Return the invoices of an external id, a paid one first, then the oldest; None when nobody answers."""
+        """Return the invoices for an external id, paid ones first, then the oldest.
+
+        None if the gateway does not answer.
+        """
         answer = await self._call("GET", "/v2/invoices", params={"external_id": external_id})
         if answer is None or answer.status >= 300 or not isinstance(answer.body, list):
             return None
@@ -232,7 +243,7 @@ class Gateway:
         return [invoice for invoice in map(_invoice, ours) if invoice is not None]
 
     async def get(self, invoice_id: str) -> Invoice | None:
-        """Read an invoice; None when the gateway says that it has none. Raises GatewayUnavailable."""
+        """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""
         answer = await self._call("GET", f"/v2/invoices/{_in_path(invoice_id)}")
         if (
             answer is not None
@@ -247,15 +258,15 @@ class Gateway:
         return invoice
 
     def poll_wait_s(self) -> int:
-        """Return for how many whole seconds the gateway is not asked about invoices, because it did not answer; 0: it is."""
+        """Return the whole seconds until the gateway may be polled again after failures; 0 if it may be polled now."""
         return max(self._circuit.wait_s(), self._polls.wait_s())
 
     def may_poll(self) -> bool:
-        """Whether the gateway may be asked about one invoice now. A yes is followed by one `poll`."""
+        """Return whether one invoice may be polled now. If so, the caller must call `poll` once."""
         return not self._circuit.wait_s() and self._polls.admit()
 
     async def poll(self, invoice_id: str) -> Invoice | None:
-        """Read an invoice, and note whether there was an answer. None and errors as in `get`."""
+        """Read an invoice like `get`, and tell the circuit breaker of polls whether the gateway answered."""
         try:
             invoice = await self.get(invoice_id)
         except GatewayUnavailable:
@@ -265,7 +276,10 @@ class Gateway:
         return invoice
 
     async def void(self, invoice_id: str) -> bool:
-        """Let nobody pay an invoice any more; False when the gateway refuses: it may be paid. Raises GatewayUnavailable."""
+        """Cancel an invoice.
+
+        Return False if the gateway refuses, usually because it has been paid. Raises GatewayUnavailable.
+        """
         for attempt in range(ATTEMPTS):
             if attempt:
                 await _pause(attempt)
@@ -279,12 +293,12 @@ class Gateway:
 
 
 def make_gateway(settings: Settings) -> Gateway | None:
-    """Return the gateway, None while it is disabled (specification, Core rules 9)."""
+    """Return the gateway, None if it is disabled."""
     if not settings.gateway_enabled:
         return None
     return Gateway(base_url=settings.gateway_base_url, secret_key=settings.gateway_secret_key)
 
 
 def duration_s(*, now: dt.datetime, expires_at: dt.datetime, scale: float) -> int:
-    """Return how many real seconds an invoice may be paid: the gateway's clock is not scaled."""
+    """Return for how many real seconds an invoice can be paid. The gateway's clock is not scaled."""
     return max(1, int((expires_at - now).total_seconds() / scale))

@@ -1,4 +1,4 @@
-"""The published keys of an identity provider: a JWK set behind a URL, cached (contract 3, Identity tokens)."""
+"""The published keys of an identity provider: a JWK set behind a URL, cached (docs/product.md#identity-providers)."""
 
 import asyncio
 import contextlib
@@ -15,18 +15,18 @@ from core.base.errors import Unavailable
 from core.base.settings import Settings
 from core.outside.answers import read_json
 
-TIMEOUT_S = 5.0  # contract 7
+TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
-DEADLINE_S = 4.5  # for all attempts together: who signs in is answered within 5 s (reliability, I11)
-REFETCH_S = 60.0  # contract 3: an unknown key id makes us look again, at most once a minute
+DEADLINE_S = 4.5  # for all attempts together, so that a sign-in is answered within 5 s
+REFETCH_S = 60.0  # real; an unknown key id causes a read of the set at most this often
 AFTER_FAILURE_S = 5.0
-FRESH_S = (60.0, 3_600.0, 86_400.0)  # at least, unless told otherwise, at most: how long a set is believed
+FRESH_S = (60.0, 3_600.0, 86_400.0)  # how long a set is cached: at least, without a Cache-Control header, at most
 
 log = logs.get("identity")
 
 
 class IdentityKeys:
-    """One provider's keys."""
+    """The cached keys of one provider."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -38,13 +38,13 @@ class IdentityKeys:
         self._lock = asyncio.Lock()
 
     async def get(self, key_id: str) -> jwt.PyJWK | None:
-        """Return a key; None when the provider has no such key.
+        """Return a key, None if the provider has no key with this id.
 
-        Raises Unavailable when that can't be said, because the provider does not answer.
+        Raises Unavailable if that is unknown, because the provider does not answer.
         """
-        # Who has a key does not wait for somebody else's reading.
+        # If the key is cached, don't wait for a read in progress.
         if self._wants_reading(key_id) and not (key_id in self._keys and self._lock.locked()):
-            async with self._lock:  # many sign-ins at once make one request
+            async with self._lock:  # single-flight: concurrent sign-ins share one request
                 if self._wants_reading(key_id):
                     await self._refresh()
         found = self._keys.get(key_id)
@@ -53,7 +53,10 @@ class IdentityKeys:
         return found
 
     def _wants_reading(self, key_id: str) -> bool:
-        """Whether the set is too old, or lacks the key and was not searched for an unknown one in this minute."""
+        """Return whether to read the set.
+
+        It is read if it has expired, or if it lacks the key and was not read for a missing key within REFETCH_S.
+        """
         now = monotonic()
         if self._failed and now < self._asked_at + AFTER_FAILURE_S:
             return False
@@ -74,7 +77,7 @@ class IdentityKeys:
         self._failed = found is None
         if found is None:
             log.warning("identity keys could not be read", url=self._url)
-            return  # the old ones stand
+            return  # keep the old keys
         self._keys, fresh_s = found
         self._until = self._asked_at + fresh_s
         if searching:
@@ -109,7 +112,7 @@ class IdentityKeys:
 
 @attrs.frozen(kw_only=True)
 class IdentityProvider:
-    """What a provider's tokens must say, and where its keys are."""
+    """The audiences and issuers that a provider's tokens may have, and its keys."""
 
     audiences: tuple[str, ...]
     issuers: tuple[str, ...]
@@ -117,7 +120,7 @@ class IdentityProvider:
 
 
 def make_identity_providers(settings: Settings) -> dict[str, IdentityProvider]:
-    """Return the configured providers by their letter: a, b."""
+    """Return the configured identity providers by letter, `a` or `b`."""
     found = {}
     for letter in ("a", "b"):
         audiences, issuers, url = (

@@ -1,7 +1,7 @@
-"""Delivers sign-in codes. Two kinds of provider, one adapter each; chosen by OTP_SENDER (contract 7, the world outside).
+"""Deliver sign-in codes. OTP_SENDER chooses the adapter (docs/product.md#phone-codes).
 
-A *sender* (`log`, `http`) is given a code that we made and check ourselves. A *verifier* (`twilio_verify`) makes the code,
-sends it and says whether what somebody typed is right.
+There are two kinds of provider. A *sender* (`log`, `http`) delivers a code that the service makes and checks. A
+*verifier* (`twilio_verify`) makes the code, sends it, and checks what the user types.
 """
 
 import enum
@@ -19,14 +19,14 @@ from core.base.plain_json import plain_text, storable
 from core.base.settings import Settings
 from core.outside.answers import read_json
 
-TIMEOUT_S = 5.0  # contract 7
+TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
 log = logs.get("otp")
 
 
 @attrs.frozen(kw_only=True)
 class Code:
-    """A code to deliver; None: the provider makes it."""
+    """A code to deliver. `code` is None when the provider will make it."""
 
     phone: str
     code: str | None = attrs.field(repr=False)
@@ -36,44 +36,44 @@ class Code:
 
 
 class Verdict(enum.Enum):
-    """What a provider says of a typed code."""
+    """The provider's answer about a typed code."""
 
     RIGHT = "right"
     WRONG = "wrong"
-    EXPIRED = "expired"  # too old, used, or unknown to the provider
-    EXCEEDED = "exceeded"  # the provider takes no more tries
+    EXPIRED = "expired"  # expired, used, or unknown to the provider
+    EXCEEDED = "exceeded"  # the provider accepts no more attempts
 
 
 class NumberRefused(Exception):
-    """The provider does not send codes to this number, now or later."""
+    """The provider will not send codes to this number; a retry would not help."""
 
 
 @runtime_checkable
 class OtpSender(Protocol):
-    """Delivers a code; returns the provider's reference. Raises OtpDeliveryFailed, NumberRefused."""
+    """Delivers a code and returns the provider's reference. Raises OtpDeliveryFailed, NumberRefused."""
 
     async def send(self, code: Code) -> str: ...
 
 
 @runtime_checkable
 class OtpVerifier(OtpSender, Protocol):
-    """Makes the code too, and judges it. Raises Unavailable when the provider does not answer.
+    """Also makes the code and checks it. Raises Unavailable if the provider does not answer.
 
-    `reference` names one code. Without it the pending code of `phone` is judged. With neither nothing was sent: the provider
-    is asked all the same, so that the answer takes as long as any other.
+    `reference` names one code; without it the pending code of `phone` is checked. If both are None, no code was sent.
+    The provider is asked anyway, so that the response takes as long as any other.
     """
 
     async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict: ...
 
 
 class LogOtpSender:
-    """Writes the code to the log, for development. In production the code itself is left out."""
+    """Write the code to the log, for development. In production the code is left out."""
 
     def __init__(self, *, production: bool) -> None:
         self._production = production
 
     async def send(self, code: Code) -> str:
-        """Write one line."""
+        """Log one line."""
         shown = "(hidden in production: set OTP_SENDER)" if self._production else code.code
         log.info("otp code", otp_request_id=code.otp_request_id, code=shown)
         return "log"
@@ -86,7 +86,7 @@ class _Answer:
 
 
 async def _post(url: str, **more: Any) -> _Answer | None:
-    """Post once, within the time-out; None when there was no answer."""
+    """Post once, within TIMEOUT_S. Return None if there was no response."""
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
@@ -102,7 +102,7 @@ async def _post(url: str, **more: Any) -> _Answer | None:
 
 
 async def _persistently(url: str, **more: Any) -> _Answer | None:
-    """Post, a second time after no answer or a 5xx, with a little jitter between."""
+    """Post, and retry once after no response or a 5xx, with jitter before the retry."""
     answer = None
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -114,7 +114,7 @@ async def _persistently(url: str, **more: Any) -> _Answer | None:
 
 
 class HttpOtpSender:
-    """Posts the code to a gateway of our own kind (contract 7)."""
+    """Post the code to an HTTP service with a simple interface of our own."""
 
     NUMBER_REFUSED = 422
 
@@ -123,27 +123,27 @@ class HttpOtpSender:
         self._token = token
 
     async def send(self, code: Code) -> str:
-        """Post; a second try carries the same otp_request_id, so the gateway can tell."""
+        """Post the code. A retry carries the same otp_request_id, so that the service can recognise it."""
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
         if answer is not None and answer.status == self.NUMBER_REFUSED:
             raise NumberRefused
         reference = plain_text(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
-        if not reference:  # some say with a 200 that they did not send it
+        if not reference:  # some services report a failure with status 200
             log.warning("otp delivery failed", otp_request_id=code.otp_request_id)
             raise OtpDeliveryFailed
         return reference
 
 
 class TwilioVerify:
-    """Twilio Verify v2: it makes, sends and checks the code.
+    """Twilio Verify v2: makes, sends and checks the code.
 
     https://www.twilio.com/docs/verify/api: Verifications, VerificationCheck.
     """
 
-    GONE = 404  # 20404: expired, approved before, or out of tries: the verification is deleted
+    GONE = 404  # error 20404: expired, already approved, or out of attempts; Twilio has deleted the verification
     TOO_MANY_CHECKS = 60202
-    # Not a number, a landline, blocked as fraud, a country that the account does not send to.
+    # Invalid number, landline, blocked as fraud, or a country that the account does not send to.
     NUMBER_REFUSED = frozenset({60200, 60205, 60410, 60605})
     NO_VERIFICATION = "VE" + "0" * 32
 
@@ -152,7 +152,7 @@ class TwilioVerify:
         self._auth = aiohttp.BasicAuth(key, secret)
 
     async def send(self, code: Code) -> str:
-        """Start a verification; asking again for the same phone repeats the same code there, so a retry is harmless."""
+        """Start a verification. A second call for the same phone sends the same code, so a retry is harmless."""
         form = {"To": code.phone, "Channel": code.channel}
         answer = await _persistently(f"{self._url}/Verifications", data=form, auth=self._auth)
         reference = storable(answer.body.get("sid")) if answer is not None and answer.status < 300 else None
@@ -164,9 +164,9 @@ class TwilioVerify:
         return reference
 
     async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict:
-        """Ask whether the code is right. Not asked twice: a second question could be a second try.
+        """Ask whether the code is correct. There is no retry, because it could count as another attempt.
 
-        Of what is no number it is not asked at all: it would refuse the question.
+        A code with other characters than digits is wrong without asking, because Twilio would reject the request.
         """
         if not (code.isascii() and code.isdigit()):
             return Verdict.WRONG
@@ -193,7 +193,7 @@ class TwilioVerify:
 
 
 def make_otp_sender(settings: Settings) -> OtpSender:
-    """Return the adapter that the settings ask for."""
+    """Return the adapter that OTP_SENDER names."""
     if settings.otp_sender == "http":
         return HttpOtpSender(url=settings.otp_http_url, token=settings.otp_http_token)
     if settings.otp_sender == "twilio_verify":

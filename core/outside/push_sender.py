@@ -1,4 +1,4 @@
-"""Delivers pushes. One interface, an adapter each; chosen by PUSH_SENDER (contract 7, the world outside)."""
+"""Deliver pushes. PUSH_SENDER chooses the adapter (docs/events.md)."""
 
 import asyncio
 import datetime as dt
@@ -19,20 +19,20 @@ from core.base.plaintext import http_in_plaintext
 from core.base.settings import Settings, SettingsError
 from core.outside.answers import read_json
 
-TIMEOUT_S = 5.0  # contract 7
+TIMEOUT_S = 5.0  # for each call
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"  # RFC 7523
-RENEW_AT = 0.8  # of an access token's life
-RENEW_AGAIN_S = 1.0  # after a failure: pushes that waited for the one try must not make one each
-QUOTA_S = 60.0  # the provider's least pause when it names none
+RENEW_AT = 0.8  # part of an access token's lifetime after which it is renewed
+RENEW_AGAIN_S = 1.0  # after a failed renewal, so that pushes that waited for it don't each retry at once
+QUOTA_S = 60.0  # the pause after a 429 without Retry-After
 CONFIGURATION_S = 30.0
-LONGEST_PAUSE_S = 3600.0  # by then no push is of use any more
+LONGEST_PAUSE_S = 3600.0  # by then every push has expired
 log = logs.get("push")
 
 
 @attrs.frozen(kw_only=True)
 class Notification:
-    """One push for one device. `data` holds title and body too; all values are text. `expires_at` is real time."""
+    """One push for one device. `data` includes title and body; all values are text. `expires_at` is real time."""
 
     token: str = attrs.field(repr=False)
     data: Mapping[str, str]
@@ -42,22 +42,22 @@ class Notification:
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """The provider has taken it: it may still not be shown."""
+    """The provider has accepted the push. The phone may still not show it."""
 
 
 @attrs.frozen(kw_only=True)
 class DeadToken:
-    """The provider knows no such device (any more): forget the token."""
+    """The provider does not know this device, or no longer: the caller should delete the token."""
 
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """The provider will never take this push; the token may be good."""
+    """The provider will never accept this push. The token may still be valid."""
 
 
 @attrs.frozen(kw_only=True)
 class Later:
-    """Try again after so many real seconds."""
+    """Retry after this many real seconds."""
 
     after_s: float
 
@@ -66,23 +66,26 @@ Outcome = Sent | DeadToken | Refused | Later
 
 
 class PushSender(Protocol):
-    """Delivers a push, one try, and says what became of it; never raises for what the provider does."""
+    """Make one attempt to deliver a push and return the outcome. Provider errors are never raised."""
 
     async def send(self, push: Notification, *, attempt: int) -> Outcome: ...
 
 
 class LogPushSender:
-    """Writes a line to the log, for development."""
+    """Write each push to the log, for development."""
 
     async def send(self, push: Notification, *, attempt: int) -> Outcome:
-        """Write one line, without the token."""
+        """Log one line, without the token."""
         data = push.data
         log.info("push", action=data["action"], pushed_event=data["event"], event_id=data["event_id"])
         return Sent()
 
 
 class Fcm:
-    """FCM HTTP v1 (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages)."""
+    """Firebase Cloud Messaging, HTTP v1.
+
+    https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
+    """
 
     def __init__(self, *, base_url: str, project_id: str, credentials: Mapping[str, Any], clock: Clock) -> None:
         self._url = f"{base_url.rstrip('/')}/v1/projects/{project_id}/messages:send"
@@ -94,7 +97,7 @@ class Fcm:
         self._lock = asyncio.Lock()
 
     async def send(self, push: Notification, *, attempt: int) -> Outcome:
-        """Send to one device."""
+        """Send to one device. `attempt` is the number of the attempt; it sets the backoff."""
         token = await self._access_token()
         if token is None:
             return self._later(attempt)
@@ -150,10 +153,12 @@ class Fcm:
             return DeadToken()
         if status == 401 or code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
             log.error("the push provider does not accept our credentials", status=status, code=code)
-            if code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):  # its own key at Apple, not our token
+            # FCM's credentials at Apple, not our access token
+            if code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
                 return Later(after_s=CONFIGURATION_S)
             self._ends_at = self._renew_at = float("-inf")
-            # The access token may just have been withdrawn: once, a new one is tried at once.
+            # The access token may just have been revoked, so the first failure is retried with a new one after a
+            # second.
             return Later(after_s=1.0 if attempt <= 1 and code == "UNAUTHENTICATED" else CONFIGURATION_S)
         pause = self._seconds(retry_after)
         if status == 429:
@@ -170,7 +175,7 @@ class Fcm:
         return self._clock.real_now().timestamp()
 
     def _seconds(self, retry_after: str | None) -> float:
-        """Return the pause that a Retry-After asks for, by number or by date; 0 for none that can be read."""
+        """Return the seconds of a Retry-After header, given as a number or a date; 0 if it is missing or invalid."""
         text = (retry_after or "").strip()
         if text.isascii() and text.isdigit():
             return float(min(LONGEST_PAUSE_S, int(text[:9])))
@@ -181,9 +186,9 @@ class Fcm:
         return min(LONGEST_PAUSE_S, max(0.0, until - self._real_now()))
 
     async def _access_token(self) -> str | None:
-        # Who has a good token does not wait for somebody else's renewal.
+        # If the token is still valid, don't wait for a renewal in progress.
         if monotonic() >= self._renew_at and not (monotonic() < self._ends_at and self._lock.locked()):
-            async with self._lock:  # many pushes at once make one request
+            async with self._lock:  # single-flight: concurrent pushes share one request
                 if monotonic() >= self._renew_at:
                     await self._renew()
         return self._token if monotonic() < self._ends_at else None
@@ -221,7 +226,7 @@ class Fcm:
 
 
 def _error_code(body: Any) -> str | None:
-    """Return FCM's own error code, or the general status."""
+    """Return FCM's own error code if there is one, else the general status."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return None
@@ -233,7 +238,7 @@ def _error_code(body: Any) -> str | None:
 
 
 def make_push_sender(settings: Settings, clock: Clock) -> PushSender:
-    """Return the adapter that the settings ask for. Raises SettingsError for credentials that can't be read."""
+    """Return the adapter that PUSH_SENDER names. Raises SettingsError if the credentials can't be read."""
     if settings.push_sender != "fcm":
         return LogPushSender()
     try:

@@ -1,7 +1,7 @@
-"""The rolling file for webhook calls that the database could not take (specification, Limits: fallback variables).
+"""The fallback file: webhook calls that the database could not store (docs/invariants.md#i10).
 
-Each line ends with a seal, an HMAC of the rest of the line under a key of the service: a line that says that its call had a
-valid token must be one that the service has written.
+Each line ends with a seal, an HMAC of the rest of the line. A line may claim that its call had a valid token, so only
+lines with a valid seal are trusted.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 from core.base import logs
 from core.base.settings import Settings
 
-WAIT_S = 0.5  # for the disk: one that hangs must not hold the reply, which is out in under 2 s (contract 4)
+WAIT_S = 0.5  # for the disk: a disk that hangs must not delay the response, which is due within 2 s
 SEAL = b',"seal":"'
 PURPOSE = b"sesi webhook fallback file"
 log = logs.get("webhook_sink")
@@ -30,19 +30,22 @@ def _seal(key: bytes, line: bytes) -> bytes:
 
 
 class WebhookSink:
-    """Appends one JSON line a call to `<NAME>-YYYY-MM-DD.jsonl`; off by default; never writes to stdout."""
+    """Appends each call as a JSON line to `<NAME>-YYYY-MM-DD.jsonl`. Off by default; never writes to stdout."""
 
     def __init__(self, settings: Settings) -> None:
         self._enabled = settings.webhook_fallback_enabled
         self._dir = settings.webhook_fallback_dir
         self._name = settings.webhook_fallback_name
-        # The first secret seals, as it signs; the others verify lines from before a rotation.
+        # The first secret makes seals; the others verify lines from before a rotation.
         self._keys = [hmac.digest(secret, PURPOSE, "sha256") for _, secret in settings.jwt_secrets]
-        # A thread of its own: what hangs on the disk must not take those that check passwords.
+        # A separate thread: a disk that hangs must not block the threads that check passwords.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="webhook-sink")
 
     async def write(self, *, received_at: dt.datetime, raw_body: bytes, fields: dict[str, Any]) -> bool:
-        """Keep a call. Returns False when the sink is off or the disk does not take it in time: it may take it yet."""
+        """Append a call.
+
+        Return False if the file is off or the disk fails or is too slow; a slow write may still succeed later.
+        """
         if not self._enabled:
             return False
         fields = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
@@ -59,7 +62,7 @@ class WebhookSink:
         return line[:-1] + SEAL + _seal(self._keys[0], line)
 
     def is_sealed(self, line: bytes) -> bool:
-        """Whether the service wrote a line of the file, and nothing changed it since."""
+        """Return whether the service wrote this line and it was not changed since."""
         content, _, seal = line.strip().rpartition(SEAL)
         return any(hmac.compare_digest(_seal(key, content + b"}"), seal) for key in self._keys)
 
@@ -70,8 +73,8 @@ class WebhookSink:
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                line = b"\n" + line  # a full disk has cut the line before: it must not take this one with it
-            written = os.write(descriptor, line)  # one write of one line: concurrent processes do not mix
+                line = b"\n" + line  # a full disk may have cut the previous line; keep this one separate
+            written = os.write(descriptor, line)  # a single write, so that lines of concurrent processes don't mix
             if written < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)

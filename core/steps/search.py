@@ -126,10 +126,11 @@ async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
 
 
 async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str] | None = None) -> list[str]:
-    """Ask every eligible mitra (only those in `only`, if given) in a running search.
+    """Ask every eligible mitra in a running search (only those in `only`, if given). Return the ids of the mitras
+    asked.
 
-    Return the ids of the mitras asked. The caller must hold the session's lock, and `session` must have the number and
-    the end of its present round. The customer is sent the larger number of asked mitras REPEAT_AFTER later.
+    The caller must hold the session's lock, and `session` must have the number and the end of its present round. The
+    customer is sent the larger number of asked mitras REPEAT_AFTER later.
     """
     assert session.round_ends_at is not None
     invited = await pairing.invite(
