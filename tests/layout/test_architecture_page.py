@@ -1,0 +1,48 @@
+"""docs/architecture.md and the decisions name only files, locks and signals that exist."""
+
+import pathlib
+import re
+
+import pytest
+
+from core.events import signals
+from core.runtime import MIGRATION_LOCK
+
+ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "architecture.md").read_text()
+PAGES = sorted([DOCS / "architecture.md", *(DOCS / "decisions").glob("*.md")])
+PATH = re.compile(r"`((?:core|api|realtime|jobs|tools|tests|piccolo_migrations)/[\w./-]+)`")
+NUMBERED = re.compile(r"pg_(?:try_)?advisory_xact_lock\((\d+),|hashtextextended\(\$1, (\d+)\)")
+MOST_ARROWS = 12  # of a diagram: more can't be taken in at a glance
+
+
+def section(name: str) -> str:
+    """Return the text below a heading of the second level."""
+    return PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_that_a_page_names_exists(page: pathlib.Path) -> None:
+    assert [name for name in PATH.findall(page.read_text()) if not (ROOT / name).exists()] == []
+
+
+def test_every_diagram_is_small() -> None:
+    diagrams = re.findall(r"```mermaid\n(.*?)```", PAGE, re.S)
+    assert len(diagrams) == 3
+    assert max(len(re.findall(r"-?->>", diagram)) for diagram in diagrams) <= MOST_ARROWS
+
+
+def test_the_lock_order_has_every_advisory_lock() -> None:
+    code = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
+    taken = {int(one or other) for one, other in NUMBERED.findall(code)} | {MIGRATION_LOCK}
+    rows = "\n".join(line for line in section("Lock order").splitlines() if line.startswith("| "))
+    cells = re.findall(r"\| (advisory \d[^|]*)\|", rows)
+    listed = {int(number) for cell in cells for number in re.findall(r"(?:advisory|,) (\d+)", cell)}
+    assert listed == taken
+
+
+def test_every_signal_of_the_page_exists() -> None:
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", section("Signals")))
+    assert len(named) > 5
+    assert [name for name in named if not hasattr(signals, name)] == []
