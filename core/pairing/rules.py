@@ -1,4 +1,7 @@
-"""Who is asked, until when, and with which cause a search ends (specification, States; contract 5)."""
+"""Rules of pairing: cause tags, how an invitation ends, its deadlines and its refusals (docs/product.md#pairing).
+
+Which mitras are eligible is decided in SQL: `free_mitras`, a function in the database, and ELIGIBLE in `store.py`.
+"""
 
 import datetime as dt
 import enum
@@ -10,7 +13,7 @@ from core.base.languages import Text
 
 
 class CauseTag(enum.StrEnum):
-    """Why a paid request came to no chat (specification, pairing_failures)."""
+    """Why a paid request led to no chat (docs/product.md#cause-tags)."""
 
     NO_MITRA_AVAILABLE = "no_mitra_available"
     ALL_MITRAS_REJECTED = "all_mitras_rejected"
@@ -24,13 +27,13 @@ class CauseTag(enum.StrEnum):
 
 
 class Response(enum.StrEnum):
-    """How a request to a mitra ended."""
+    """How an invitation ended (docs/product.md#states-of-an-invitation)."""
 
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
-    MISSED = "MISSED"  # another mitra was first
-    IGNORED = "IGNORED"  # no answer in time, or she went offline
-    CANCELLED = "CANCELLED"  # the customer left
+    MISSED = "MISSED"  # another mitra accepted first
+    IGNORED = "IGNORED"  # the mitra did not answer in time, or went offline
+    CANCELLED = "CANCELLED"  # the customer cancelled, or fell back to a blast
 
 
 class RequestTaken(DomainError):
@@ -54,14 +57,14 @@ class SessionNotSearching(DomainError):
     message = Text(en="There is no search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")
 
 
-# From a search's first new invitation to the message that gives the customer the larger number. Invitations in between are in
-# the same message, so there is at most one in this time.
+# The customer is sent the number of asked mitras this long after a new one is invited. Invitations made in between are
+# counted in the same message, so that the customer gets at most one in this time (docs/product.md#repeats).
 REPEAT_AFTER = dt.timedelta(seconds=2)
 
 
 @attrs.frozen(kw_only=True)
 class Tally:
-    """How a search stands: distinct mitras ever asked, how many of them said no, and how many requests are open."""
+    """Counts of one search: the distinct mitras ever asked, those of them who rejected, and the open invitations."""
 
     asked: int
     rejected: int
@@ -69,22 +72,30 @@ class Tally:
 
 
 def round_ends(*, now: dt.datetime, round_length: dt.timedelta, search_ends_at: dt.datetime) -> dt.datetime:
-    """Return the end of a round that begins now: the search's end may come first."""
+    """Return the end of a round that begins now: after `round_length`, or with the search if that ends earlier."""
     return min(now + round_length, search_ends_at)
 
 
 def answer_in_time(
     *, targeted: bool, round_ends_at: dt.datetime, search_ends_at: dt.datetime, now: dt.datetime
 ) -> bool:
-    """Whether a yes still counts. The end of a blast's round changes nothing for who is asked again; the others' ends do."""
+    """Return whether an acceptance still counts: for a blast until the search ends, for a targeted request until its
+    round ends.
+
+    In a blast a mitra who is invited again keeps their chance after the round.
+    """
     return now < (round_ends_at if targeted else search_ends_at)
 
 
 def all_rejected(tally: Tally) -> bool:
-    """Whether every mitra who was ever asked has rejected."""
+    """Return whether every mitra who was ever asked has rejected; False if none was asked."""
     return tally.asked > 0 and tally.rejected >= tally.asked
 
 
 def is_idle(tally: Tally, *, anyone_eligible: bool) -> bool:
-    """Whether the end of a blast's round changes nothing: no request is open, no mitra can be asked, one may still come."""
+    """Return whether the end of a blast's round has no effect.
+
+    That is so if no invitation is open, no mitra can be invited, and the search does not fail because all have
+    rejected.
+    """
     return tally.open == 0 and not anyone_eligible and not all_rejected(tally)

@@ -1,4 +1,4 @@
-"""Writes and locking reads of requests to mitras."""
+"""Writes and locking reads of invitations (`chat_request_notifications`)."""
 
 import datetime as dt
 
@@ -11,26 +11,28 @@ from core.pairing.rules import Response, Tally
 from core.storage.database import Tx
 from core.storage.reads import Reader
 
-# A free mitra f has no open request for this session and never rejected it.
+# An available mitra f can be invited if they have no open invitation for this session and never rejected it.
+# In ELIGIBLE: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all).
 MAY_BE_ASKED = """NOT EXISTS (SELECT 1 FROM chat_request_notifications n
       WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""
 ELIGIBLE = f"""FROM free_mitras($2, $3, $4, $5) f
   WHERE ($6::uuid[] IS NULL OR f.mitra_id = ANY($6)) AND {MAY_BE_ASKED.format(session="$1")}"""
-# Counts the requests of a session. A session without requests may be joined to a row of nulls.
+# Counts the invitations of a session. `mitra_id IS NOT NULL` leaves out the row of nulls that a LEFT JOIN gives to a
+# session without any.
 TALLY = """count(DISTINCT mitra_id)::int AS asked,
   count(DISTINCT mitra_id) FILTER (WHERE response = 'REJECTED')::int AS rejected,
   count(*) FILTER (WHERE response IS NULL AND mitra_id IS NOT NULL)::int AS open"""
 
 
 async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:
-    """Whether a mitra is free who could be asked (again)."""
+    """Return whether an available mitra can be invited, for the first time or again."""
     args = (session_id, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, None)
     return bool(await reader.fetchval(f"SELECT 1 {ELIGIBLE} LIMIT 1", *args))
 
 
 @attrs.frozen(kw_only=True)
 class Invited:
-    """The mitras who were asked now, and whether any of them had not been asked for this session before."""
+    """The mitras who were invited now, and whether one of them had not been invited to this session before."""
 
     mitra_ids: list[str]
     any_new: bool
@@ -45,7 +47,7 @@ async def invite(
     answer_by: dt.datetime,
     only: list[str] | None = None,
 ) -> Invited:
-    """Ask every eligible mitra (of `only`, if given). The session is locked by the caller."""
+    """Invite every eligible mitra, or those of them that are in `only`. The caller has locked the session."""
     rows = await tx.fetch(
         f"""SELECT f.mitra_id, f.active_session_count, NOT EXISTS (SELECT 1 FROM chat_request_notifications n
               WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id) AS is_new {ELIGIBLE}""",
@@ -64,7 +66,7 @@ async def invite(
 
 
 async def asked_for(reader: Reader, session_ids: list[str]) -> dict[str, int]:
-    """Count the distinct mitras that each of these sessions has asked."""
+    """Return session id -> how many distinct mitras it has invited. A session without invitations is left out."""
     rows = await reader.fetch(
         """SELECT session_id::text, count(DISTINCT mitra_id)::int AS asked FROM chat_request_notifications
            WHERE session_id = ANY($1) GROUP BY session_id""",
@@ -74,7 +76,10 @@ async def asked_for(reader: Reader, session_ids: list[str]) -> dict[str, int]:
 
 
 async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple[bool, str | None]:
-    """Return (whether the mitra was ever asked, their newest response: None while it is open)."""
+    """Return (whether the mitra was ever invited, the response of their newest invitation).
+
+    The response is None while the invitation is open, and if there is none.
+    """
     row = await reader.fetchrow(
         """SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2
            ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC LIMIT 1""",
@@ -84,7 +89,7 @@ async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple
 
 
 async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) -> bool:
-    """Close one mitra's open request."""
+    """Close one mitra's open invitation. Return False if it was not open."""
     return bool(
         await tx.execute(
             """UPDATE chat_request_notifications SET response = $3, responded_at = $4
@@ -98,7 +103,7 @@ async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) ->
 
 
 async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
-    """Close all open requests of a session; return whose."""
+    """Close all open invitations of a session; return the ids of the invited mitras."""
     rows = await tx.fetch(
         """UPDATE chat_request_notifications SET response = $2, responded_at = $3
            WHERE session_id = $1 AND response IS NULL RETURNING mitra_id""",
@@ -108,7 +113,7 @@ async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
 
 
 async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
-    """Sessions whose request is open to this mitra, in id order (the order in which they are locked)."""
+    """Return the ids of the sessions with an open invitation to this mitra, in id order (the order of locking)."""
     rows = await reader.fetch(
         """SELECT session_id FROM chat_request_notifications WHERE mitra_id = $1 AND response IS NULL ORDER BY session_id""",
         mitra_id,
@@ -117,7 +122,7 @@ async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
 
 
 async def asked_offline(reader: Reader) -> list[str]:
-    """Mitras with an open request who are not online."""
+    """Return the ids of the mitras who have an open invitation and are not online."""
     rows = await reader.fetch(
         """SELECT DISTINCT n.mitra_id FROM chat_request_notifications n WHERE n.response IS NULL AND NOT EXISTS
              (SELECT 1 FROM mitra_online_status o WHERE o.mitra_id = n.mitra_id AND o.is_online) ORDER BY n.mitra_id"""
@@ -126,13 +131,13 @@ async def asked_offline(reader: Reader) -> list[str]:
 
 
 async def tally(reader: Reader, session_id: str) -> Tally:
-    """Count how a search stands."""
+    """Count the invitations of a search."""
     row = await reader.fetchrow(f"SELECT {TALLY} FROM chat_request_notifications WHERE session_id = $1", session_id)
     return Tally(**dict(row))
 
 
 async def idle_of(reader: Reader, session_ids: list[str], freedom: Freedom, *, now: dt.datetime) -> list[str]:
-    """Return those of these searches whose round can end without effect (see rules.is_idle)."""
+    """Return those of these sessions whose round can end without effect (see `rules.is_idle`)."""
     rows = await reader.fetch(
         f"""WITH free AS MATERIALIZED (SELECT mitra_id FROM free_mitras($2, $3, $4, $5)),
               tallies AS (SELECT s.id, {TALLY} FROM unnest($1::uuid[]) s(id)
@@ -150,7 +155,7 @@ async def idle_of(reader: Reader, session_ids: list[str], freedom: Freedom, *, n
 
 
 async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[str]:
-    """Searching sessions whose round is over."""
+    """Return the ids of at most `limit` searching sessions whose round is over, the longest overdue first."""
     rows = await reader.fetch(
         "SELECT id FROM chat_sessions WHERE status = 'searching' AND round_ends_at <= $1 ORDER BY round_ends_at LIMIT $2",
         now, limit,
@@ -159,9 +164,12 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
 
 
 async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
-    """Return running blasts with a free mitra who may be asked."""
+    """Return the ids of running blasts for which an available mitra can be invited.
+
+    `only` limits the mitras that are considered; None means all.
+    """
     rows = await reader.fetch(
-        # The free mitras are read once, not for each search.
+        # MATERIALIZED reads the available mitras once, not once for each search.
         f"""WITH free AS MATERIALIZED (
               SELECT mitra_id FROM free_mitras($1, $2, $3, $4) WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5))
             SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1

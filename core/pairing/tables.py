@@ -1,4 +1,4 @@
-"""Requests to mitras (specification, Resources: chat_request_notifications)."""
+"""The table of invitations."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class ChatRequestNotification(Table, tablename="chat_request_notifications"):
-    """One mitra asked once. `response` is null while the request is open to her."""
+    """One mitra, invited once to one session. `response` is null while the invitation is open."""
 
     id = columns.identifier()
     session_id = columns.reference("ChatSession")

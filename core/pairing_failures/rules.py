@@ -1,4 +1,4 @@
-"""What an operator may still do about a failure (specification, Pairing failure operator action; contract 8)."""
+"""What operators do about failed pairings, and the refusals (docs/product.md#failed-pairings)."""
 
 import enum
 
@@ -7,7 +7,7 @@ from core.base.languages import Text
 
 
 class OperatorAction(enum.StrEnum):
-    """What was done for the customer."""
+    """What an operator has done for the customer."""
 
     REFUNDED = "refunded"
     CREDITED = "credited"
@@ -22,14 +22,14 @@ class AlreadyActioned(DomainError):
 
 
 class FailureActioned(DomainError):
-    """An operator has already acted on the failure, so the customer can't try again with its money."""
+    """An operator has already acted on the failed request, so the customer can't use its money for another try."""
 
     code = "FAILURE_ACTIONED"
     message = Text(en="An operator has acted on this request already.", id="Permintaan ini sudah ditangani operator.")
 
 
 class NotTargeted(DomainError):
-    """The request is not targeted, or can't become a blast in its present state."""
+    """The request is not targeted, or its state does not allow a fallback to a blast."""
 
     code = "NOT_TARGETED"
     message = Text(
@@ -38,7 +38,7 @@ class NotTargeted(DomainError):
 
 
 class FailureSuperseded(DomainError):
-    """The customer has tried again, so the failure takes no action."""
+    """The customer has tried again with the same payment, so operators can't act on the failure."""
 
     code = "FAILURE_SUPERSEDED"
     message = Text(

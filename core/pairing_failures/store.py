@@ -1,4 +1,4 @@
-"""Writes of pairing failures."""
+"""Writes and locking reads of pairing failures."""
 
 import attrs
 
@@ -17,7 +17,7 @@ async def create(
     cause_tag: str,
     amount: int,
 ) -> str:
-    """Insert the one live failure of a payment request."""
+    """Insert the one live failure of a payment request and return its id. `amount` is in Rupiah."""
     failure_id = ids.new_id()
     await tx.execute(
         """INSERT INTO pairing_failures (id, payment_request_id, customer_id, targeted_mitra_id, cause_tag, amount, created_at)
@@ -28,7 +28,10 @@ async def create(
 
 
 async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str) -> str | None:
-    """Set the operator's action, once; return the id of the payment request. None when there is nothing to act on."""
+    """Record an operator's action and return the id of the payment request.
+
+    Return None if there is no such failure, an operator has acted on it, or it is superseded.
+    """
     found = await tx.fetchval(
         """UPDATE pairing_failures SET operator_action = $2, actioned_by = $3, actioned_at = $4
            WHERE id = $1 AND operator_action IS NULL AND superseded_at IS NULL RETURNING payment_request_id""",
@@ -39,7 +42,7 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
 
 @attrs.frozen(kw_only=True)
 class Live:
-    """The one failure of a payment request that was not superseded."""
+    """The one failure of a payment request that is not superseded."""
 
     id: str
     cause_tag: str
@@ -47,7 +50,10 @@ class Live:
 
 
 async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
-    """Read and lock a payment request's live failure: an operator may be about to act on it."""
+    """Read and lock a payment request's live failure, because an operator may be about to act on it.
+
+    None without one.
+    """
     row = await tx.fetchrow(
         """SELECT id, cause_tag, operator_action FROM pairing_failures WHERE payment_request_id = $1 AND superseded_at IS NULL
            FOR UPDATE""",
@@ -57,7 +63,10 @@ async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
 
 
 async def supersede(tx: Tx, failure_id: str) -> bool:
-    """The customer tries again: the failure is history, never deleted."""
+    """Mark a failure as superseded, because the customer tries again. It is never deleted.
+
+    Return False if it is superseded already or an operator has acted on it.
+    """
     return bool(
         await tx.execute(
             "UPDATE pairing_failures SET superseded_at = $2 WHERE id = $1 AND superseded_at IS NULL AND operator_action IS NULL",
@@ -68,6 +77,6 @@ async def supersede(tx: Tx, failure_id: str) -> bool:
 
 
 async def state(tx: Tx, failure_id: str) -> tuple[str | None, bool] | None:
-    """Return (operator_action, superseded); None when there is no such failure."""
+    """Return (operator action or None, whether it is superseded); None if there is no such failure."""
     row = await tx.fetchrow("SELECT operator_action, superseded_at FROM pairing_failures WHERE id = $1", failure_id)
     return None if row is None else (row["operator_action"], row["superseded_at"] is not None)

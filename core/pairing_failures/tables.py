@@ -1,4 +1,4 @@
-"""Confirmed payments without a chat (specification, Resources: pairing_failures)."""
+"""The table of failed pairings: paid requests that led to no chat."""
 
 from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check
@@ -8,7 +8,8 @@ from core.storage import columns
 
 
 class PairingFailure(Table, tablename="pairing_failures"):
-    """Why a paid request came to nothing, and what an operator did about it. Superseded by a later try, never deleted."""
+    """Why a paid request led to no chat, and what an operator did about it. A later try supersedes the row; none is
+    deleted."""
 
     id = columns.identifier()
     payment_request_id = columns.reference("PaymentRequest", on_delete=OnDelete.cascade)

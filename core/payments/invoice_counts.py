@@ -1,4 +1,7 @@
-"""Invoices of the last hour that were made for accounts that never paid: what their limits are counted from."""
+"""Counts of the invoices made in the last hour for accounts that never paid.
+
+They have limits (docs/product.md#payment-requests).
+"""
 
 import datetime as dt
 
@@ -9,7 +12,7 @@ PURGED_AT_ONCE = 5_000
 
 
 async def ever_paid(tx: Tx, customer_ids: list[str]) -> bool:
-    """Whether an account has ever paid something."""
+    """Return whether an account has ever paid more than 0. `customer_ids` are the caller's ids."""
     sql = (
         "SELECT 1 FROM payment_requests WHERE customer_id = ANY($1) AND confirmed_at IS NOT NULL AND amount > 0 LIMIT 1"
     )
@@ -17,12 +20,18 @@ async def ever_paid(tx: Tx, customer_ids: list[str]) -> bool:
 
 
 async def hold_address(tx: Tx, address: str) -> None:
-    """Let the invoices of one address be counted one after the other. Held last: nothing is waited for behind it."""
+    """Lock an address until the transaction ends, so that its invoices are counted one at a time.
+
+    Take this lock last: a transaction that holds it must not wait for another lock.
+    """
     await tx.execute("SELECT pg_advisory_xact_lock(8, hashtext($1))", address)
 
 
 async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> dt.datetime | None:
-    """Return when an account may have its next invoice; None: now. `most` 0: no limit."""
+    """Return when an account may have its next invoice, or None if it may have one now.
+
+    `most` is the limit; 0 is no limit.
+    """
     if not most:
         return None
     oldest = await tx.fetchval(
@@ -34,7 +43,10 @@ async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> d
 
 
 async def address_full_until(tx: Tx, address: str, *, most: int) -> dt.datetime | None:
-    """Return when an address may have its next invoice; None: now. `most` 0: no limit."""
+    """Return when an address may have its next invoice, or None if it may have one now.
+
+    `most` is the limit; 0 is no limit.
+    """
     if not most:
         return None
     oldest = await tx.fetchval(
@@ -54,12 +66,12 @@ async def add(tx: Tx, *, payment_request_id: str, customer_id: str, address: str
 
 
 async def remove(tx: Tx, payment_request_id: str) -> None:
-    """Do not count a request whose invoice was not made."""
+    """Remove the count of a request, because its invoice was not made."""
     await tx.execute("DELETE FROM invoices_asked WHERE id = $1", payment_request_id)
 
 
 async def purge(tx: Tx) -> int:
-    """Delete counts that no limit looks at; return how many."""
+    """Delete counts older than WINDOW, at most PURGED_AT_ONCE; return how many."""
     return await tx.execute(
         f"""DELETE FROM invoices_asked WHERE id = ANY (ARRAY(
               SELECT id FROM invoices_asked WHERE asked_at <= $1 LIMIT {PURGED_AT_ONCE} FOR UPDATE SKIP LOCKED))""",

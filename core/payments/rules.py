@@ -1,4 +1,5 @@
-"""Payment requests: what may be asked, and whether money that comes in is the money that was asked for."""
+"""Rules of payment requests: their refusals, and what a webhook call means for a request
+(docs/product.md#payment-requests)."""
 
 import datetime as dt
 import enum
@@ -13,18 +14,19 @@ from core.base.languages import Text
 from core.base.plain_json import storable
 from core.payments.states import PaymentStatus
 
-# How long after an invoice was made the gateway is asked about it, while its request is pending.
+# When the jobs process asks the gateway about a pending request: this long after its invoice was made.
 POLL_AFTER = tuple(dt.timedelta(minutes=minutes) for minutes in (1, 3, 10))
-LATE_TOLERANCE = dt.timedelta(seconds=60)  # paid by then counts as paid in time (contract 4)
+LATE_TOLERANCE = dt.timedelta(seconds=60)  # after `expires_at`; money paid by then counts as in time
 CURRENCY = "IDR"
-QRIS = "QRIS"  # as the gateway names it
+QRIS = "QRIS"  # the gateway's name for this payment method
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
 
 
 class SessionInProgress(DomainError):
     """The customer has a live session or another paid request.
 
-    `details.session_id` names the session, and is null if there is only a request; `details.payment_request_id` names that.
+    `details.session_id` is the session's id, or null if there is only a request. `details.payment_request_id` is the
+    request's id.
     """
 
     code = "SESSION_IN_PROGRESS"
@@ -34,8 +36,8 @@ class SessionInProgress(DomainError):
 class FreeRequestOpen(DomainError):
     """The customer's last request at a price of 0 failed, and no operator has acted on it yet.
 
-    `details.payment_request_id` names the request. Such a request costs nothing, so only this keeps a customer from asking
-    all mitras again and again.
+    `details.payment_request_id` is that request's id. Free requests cost nothing, so without this rule a customer could
+    have all mitras asked again and again.
     """
 
     code = "FREE_REQUEST_OPEN"
@@ -79,10 +81,10 @@ class NotReplayable(DomainError):
 
 
 class Case(enum.Enum):
-    """What a call of the gateway is (contract 4, the webhook's table)."""
+    """How a webhook call is classified: (`processing_result` of its log row, HTTP status of the answer)."""
 
     UNAUTHORIZED = ("unauthorized", 401)
-    FLOOD = ("flood", 401)  # without a valid token, and above the limit of such calls: counted, not stored
+    FLOOD = ("flood", 401)  # no valid token, and over the limit of such calls: counted, not stored
     INVALID_PAYLOAD = ("invalid_payload", 400)
     TOO_LARGE = ("invalid_payload", 413)
     NON_UUID = ("ignored_non_uuid_external_id", 200)
@@ -99,18 +101,18 @@ class Case(enum.Enum):
 
     @property
     def result(self) -> str:
-        """What `processing_result` says."""
+        """The `processing_result` of the call's log row."""
         return self.value[0]
 
     @property
     def http_status(self) -> int:
-        """What the gateway is answered."""
+        """The HTTP status that the gateway gets."""
         return self.value[1]
 
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """A call of the gateway that can be read."""
+    """The fields of a webhook call that was read successfully. Amounts are in Rupiah."""
 
     invoice_id: str
     external_id: str  # canonical UUID
@@ -124,7 +126,7 @@ class Call:
 
 @attrs.frozen(kw_only=True)
 class Issued:
-    """What was asked for."""
+    """What a payment request asked for. `invoice_id` is None if none was issued."""
 
     status: PaymentStatus
     amount: int
@@ -134,10 +136,10 @@ class Issued:
 
 
 def whole_idr(value: Any) -> int | None:
-    """Return an amount of whole IDR out of JSON; None for anything else. 12000.0 is 12000."""
+    """Return a JSON number as whole Rupiah (12000.0 is 12000); None for anything else and from 2^31 on."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # The bound comes first: JSON as Python reads it knows NaN and Infinity, which no int can hold.
+    # Check the bound first: Python's JSON reader accepts NaN and Infinity, and int() raises for them.
     return int(value) if abs(value) < 2**31 and value == int(value) else None
 
 
@@ -150,14 +152,14 @@ def _time(value: Any) -> dt.datetime | None:
 
 
 def read_call(body: Any, *, app_tag: str) -> Call | Case:
-    """Return the call, or the case that ends it before any request is looked up."""
+    """Return the parsed call, or the case that decides it without looking up a request."""
     if not isinstance(body, dict):
         return Case.INVALID_PAYLOAD
     external = body.get("external_id")
     if isinstance(external, bool) or not isinstance(external, str | int | float):
         return Case.INVALID_PAYLOAD
-    # Whose call it is comes first: what is not ours need not be written as we want it (Gateway webhook, rule 3).
-    # Other systems behind the same gateway use numbers, or leave the id empty.
+    # First check whether the call is for us: calls for other systems behind the same gateway need not have our form.
+    # Those systems use numbers as ids, or leave the id empty.
     external_id = parse_id(external)
     if external_id is None:
         return Case.NON_UUID
@@ -191,12 +193,15 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
 
 
 def in_order(methods: tuple[str, ...], *, qris_first: bool) -> tuple[str, ...]:
-    """Return the gateway's payment methods with QRIS first, or else last; the others keep their order."""
+    """Return the gateway's payment methods with QRIS first, or last if `qris_first` is False.
+
+    The others keep their order.
+    """
     return tuple(sorted(methods, key=lambda method: (method != QRIS) == qris_first))
 
 
 def covers(call: Call, amount: int) -> bool:
-    """Whether at least so much of our money was asked and paid."""
+    """Return whether the call reports at least `amount` Rupiah, both invoiced and paid, in our currency."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     if paid is None or paid < amount or (call.currency or CURRENCY) != CURRENCY:
         return False
@@ -204,12 +209,12 @@ def covers(call: Call, amount: int) -> bool:
 
 
 def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
-    """Say what a readable call about a known request is.
+    """Return the case of a parsed call about a known request.
 
-    CONFIRMED may still become NOT_PAIRABLE, when the customer has another session by now.
+    The caller may turn CONFIRMED into NOT_PAIRABLE, if the customer has another session by now.
     """
     anothers = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
-    if call.status == "EXPIRED":  # of an invoice too many it says nothing about the one that was shown
+    if call.status == "EXPIRED":  # if it is a surplus invoice's, the invoice that the customer has is still valid
         return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not anothers else Case.IGNORED_STATUS
     if call.status not in PAID_STATUSES:
         return Case.IGNORED_STATUS
@@ -219,7 +224,7 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
         return Case.DUPLICATE
     if not covers(call, issued.amount):
         return Case.CONFLICT
-    if issued.was_confirmed:  # by hand: this is the money that was seen
+    if issued.was_confirmed:  # by hand: the operator had seen this payment
         return Case.DUPLICATE
     if issued.status is PaymentStatus.PENDING:
         return Case.CONFIRMED
@@ -230,20 +235,20 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
 
 
 def overpaid_by(call: Call, issued: Issued) -> int:
-    """Return how much more than asked was paid."""
+    """Return how many Rupiah more than the request's amount were paid; 0 if none."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     return max(0, (paid or 0) - issued.amount)
 
 
 def is_callback_token(given: str | None, expected: tuple[str, ...]) -> bool:
-    """Whether a call carries one of the callback tokens; without configured tokens it never does.
+    """Return whether `given` is one of the callback tokens; False if none is configured.
 
-    Compares bytes, and all tokens, in constant time.
+    Compares bytes in constant time, and always with every token.
     """
     if given is None:
         return False
     sent = given.encode("utf-8", "surrogateescape")
     valid = False
-    for token in expected:  # all of them, always: the time must not tell which one is near
+    for token in expected:  # no early exit: the time taken must not reveal which token matches
         valid |= hmac.compare_digest(sent, token.encode())
     return valid

@@ -1,4 +1,7 @@
-"""States of a payment request (docs/product.md#states-of-a-payment-request). A trigger holds the database to the same edges."""
+"""States of a payment request (docs/product.md#states-of-a-payment-request).
+
+A trigger in the database enforces the same edges.
+"""
 
 import enum
 
@@ -8,9 +11,9 @@ class PaymentStatus(enum.StrEnum):
 
     PENDING = "pending"  # waiting for the money
     CONFIRMED = "confirmed"  # paid; a mitra is searched for, or asked to extend
-    CONSUMED = "consumed"  # earned: it bought a chat or an extension. Final
-    FAILED_PAIRING = "failed_pairing"  # paid, but no chat; an operator acts, or the customer tries again
-    ABANDONED = "abandoned"  # given up before the money came
+    CONSUMED = "consumed"  # final: the money is earned, it bought a chat or an extension
+    FAILED_PAIRING = "failed_pairing"  # paid, but no chat: an operator acts, or the customer tries again
+    ABANDONED = "abandoned"  # the customer gave it up before the money came
     EXPIRED = "expired"  # the money did not come in time
 
 
@@ -20,7 +23,7 @@ EDGES: frozenset[tuple[PaymentStatus, PaymentStatus]] = frozenset(
         (P.PENDING, P.CONFIRMED),
         (P.PENDING, P.ABANDONED),
         (P.PENDING, P.EXPIRED),
-        (P.PENDING, P.FAILED_PAIRING),  # paid, but no session may start
+        (P.PENDING, P.FAILED_PAIRING),  # paid, but the customer may not start a session
         (P.CONFIRMED, P.CONSUMED),
         (P.CONFIRMED, P.FAILED_PAIRING),
         (P.EXPIRED, P.CONFIRMED),  # paid in time, reported late

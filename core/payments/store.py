@@ -1,4 +1,8 @@
-"""Writes and locking reads of payment requests. Each transition is one statement guarded by the state before it."""
+"""Writes and locking reads of payment requests.
+
+Each transition is one statement that names the expected state, so two transactions can't both make it. Functions that
+return a bool return False if the request was in another state.
+"""
 
 import datetime as dt
 
@@ -10,14 +14,14 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many, one
 
-AT_ONCE = 500  # rows a statement
+AT_ONCE = 500  # rows in one statement
 COLUMNS = """id, customer_id, amount, duration_minutes, is_first_session_discount, is_extension, extends_session_id, mode,
   status, targeted_mitra_id, topics, created_at, confirmed_at, consumed_at, expires_at, gateway_invoice_id, gateway_invoice_url"""
 
 
 @attrs.frozen(kw_only=True)
 class PaymentRequest:
-    """A row of payment_requests."""
+    """A row of payment_requests. `amount` is in Rupiah."""
 
     id: str
     customer_id: str
@@ -39,7 +43,7 @@ class PaymentRequest:
 
 
 async def get(reader: Reader, payment_request_id: str) -> PaymentRequest | None:
-    """Read a request."""
+    """Return a request; None if there is none with this id."""
     return one(
         PaymentRequest,
         await reader.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1", payment_request_id),
@@ -47,7 +51,7 @@ async def get(reader: Reader, payment_request_id: str) -> PaymentRequest | None:
 
 
 async def lock(tx: Tx, payment_request_id: str) -> PaymentRequest | None:
-    """Read and lock a request."""
+    """Lock a request and return it; None if there is none with this id."""
     return one(
         PaymentRequest,
         await tx.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id),
@@ -69,7 +73,7 @@ async def create(tx: Tx, request: PaymentRequest) -> None:
 
 
 async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) -> bool:
-    """pending or expired -> confirmed. Keeps the first invoice id where none was issued."""
+    """Move a request from `pending` or `expired` to `confirmed`. Store `invoice_id` if the request has none yet."""
     return bool(
         await tx.execute(
             """UPDATE payment_requests SET status = 'confirmed', confirmed_at = $2,
@@ -83,7 +87,7 @@ async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) ->
 
 
 async def consume(tx: Tx, payment_request_id: str) -> bool:
-    """confirmed -> consumed."""
+    """Move a request from `confirmed` to `consumed`."""
     return bool(
         await tx.execute(
             "UPDATE payment_requests SET status = 'consumed', consumed_at = $2 WHERE id = $1 AND status = 'confirmed'",
@@ -94,7 +98,10 @@ async def consume(tx: Tx, payment_request_id: str) -> bool:
 
 
 async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None) -> bool:
-    """`before` -> failed_pairing; money that comes in with it gets its time."""
+    """Move a request from `before` to `failed_pairing`.
+
+    If the money came only now, record when, and `invoice_id` if given.
+    """
     return bool(
         await tx.execute(
             """UPDATE payment_requests SET status = 'failed_pairing', confirmed_at = coalesce(confirmed_at, $3),
@@ -109,7 +116,7 @@ async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoic
 
 
 async def abandon(tx: Tx, payment_request_id: str) -> bool:
-    """pending -> abandoned."""
+    """Move a request from `pending` to `abandoned`."""
     return bool(
         await tx.execute(
             "UPDATE payment_requests SET status = 'abandoned' WHERE id = $1 AND status = 'pending'",
@@ -119,7 +126,7 @@ async def abandon(tx: Tx, payment_request_id: str) -> bool:
 
 
 async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[PaymentRequest]:
-    """The customer's pending ordinary request -> abandoned; return it."""
+    """Abandon the customer's pending request that is not for an extension; return what was abandoned (at most one)."""
     rows = await tx.fetch(
         f"""UPDATE payment_requests SET status = 'abandoned' WHERE customer_id = ANY($1) AND status = 'pending' AND NOT is_extension
            RETURNING {COLUMNS}""",
@@ -129,7 +136,7 @@ async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[PaymentReques
 
 
 async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: str | None) -> None:
-    """Keep the invoice that the gateway has just made, unless the request was paid by another one before."""
+    """Store the invoice that the gateway has just made, unless the request has another one, by which it was paid."""
     await tx.execute(
         """UPDATE payment_requests SET gateway_invoice_id = $2, gateway_invoice_url = $3, invoice_made_at = $4, poll_at = $5
            WHERE id = $1 AND (gateway_invoice_id IS NULL OR gateway_invoice_id = $2)""",
@@ -138,9 +145,9 @@ async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: 
 
 
 async def take_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
-    """Take pending requests about which the gateway is to be asked now, and set when it is asked next.
+    """Claim pending requests whose poll of the gateway is due, and set the time of their next poll.
 
-    Each poll is taken once; of several that were missed, one is left.
+    Each poll is claimed once. Several missed polls of a request count as one.
     """
     return many(
         PaymentRequest,
@@ -157,7 +164,7 @@ async def take_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
 
 
 async def give_polls_back(tx: Tx, payment_request_ids: list[str]) -> None:
-    """Set polls that were taken, and not made, to now."""
+    """Make claimed polls due again, because they were not carried out."""
     await tx.execute(
         "UPDATE payment_requests SET poll_at = $2 WHERE id = ANY($1) AND status = 'pending'",
         payment_request_ids,
@@ -168,7 +175,7 @@ async def give_polls_back(tx: Tx, payment_request_ids: list[str]) -> None:
 async def due(
     reader: Reader, *, now: dt.datetime, limit: int, after: PaymentRequest | None = None
 ) -> list[PaymentRequest]:
-    """Pending requests past their deadline, oldest first, those behind `after`."""
+    """Return pending requests past their deadline, the oldest first; with `after`, only those that follow it."""
     return many(
         PaymentRequest,
         await reader.fetch(
@@ -181,7 +188,7 @@ async def due(
 
 
 async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[PaymentRequest]:
-    """Pending extension requests of sessions -> abandoned; return them."""
+    """Abandon the pending extension requests of these sessions; return them."""
     rows = await tx.fetch(
         f"""UPDATE payment_requests SET status = 'abandoned' WHERE is_extension AND status = 'pending'
              AND extends_session_id = ANY($1) RETURNING {COLUMNS}""",
@@ -191,7 +198,7 @@ async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[PaymentRequ
 
 
 async def begin_again(tx: Tx, payment_request_id: str) -> bool:
-    """failed_pairing -> confirmed: a targeted request falls back to a blast."""
+    """Move a request from `failed_pairing` to `confirmed`, without its targeted mitra: it falls back to a blast."""
     return bool(
         await tx.execute(
             "UPDATE payment_requests SET status = 'confirmed', targeted_mitra_id = NULL WHERE id = $1 AND status = 'failed_pairing'",
@@ -201,7 +208,7 @@ async def begin_again(tx: Tx, payment_request_id: str) -> bool:
 
 
 async def untarget(tx: Tx, payment_request_id: str) -> None:
-    """A confirmed targeted request is for everybody now."""
+    """Remove the targeted mitra of a confirmed request, which becomes a blast."""
     await tx.execute(
         "UPDATE payment_requests SET targeted_mitra_id = NULL WHERE id = $1 AND status = 'confirmed'",
         payment_request_id,
@@ -209,7 +216,10 @@ async def untarget(tx: Tx, payment_request_id: str) -> None:
 
 
 async def extension_under_way(reader: Reader, session_id: str, *, but: str | None = None) -> str | None:
-    """Return the payment request of a session's extension that is being paid or asked, other than `but`; None without one."""
+    """Return the id of the payment request of a session's running extension, other than `but`; None if there is none.
+
+    An extension is running while it waits for the payment or for the mitra's answer.
+    """
     found = await reader.fetchval(
         """SELECT id FROM payment_requests WHERE extends_session_id = $1 AND is_extension AND status IN ('pending', 'confirmed')
              AND id IS DISTINCT FROM $2
@@ -221,7 +231,7 @@ async def extension_under_way(reader: Reader, session_id: str, *, but: str | Non
 
 
 async def expire(tx: Tx, payment_request_id: str) -> bool:
-    """pending -> expired, on the gateway's word."""
+    """Move a request from `pending` to `expired`, because the gateway has reported so."""
     return bool(
         await tx.execute(
             "UPDATE payment_requests SET status = 'expired' WHERE id = $1 AND status = 'pending'",
@@ -231,7 +241,7 @@ async def expire(tx: Tx, payment_request_id: str) -> bool:
 
 
 async def expire_due(tx: Tx) -> list[PaymentRequest]:
-    """Pending requests past their deadline -> expired, at most AT_ONCE; return them."""
+    """Expire pending requests past their deadline, at most AT_ONCE; return them."""
     rows = await tx.fetch(
         f"""UPDATE payment_requests SET status = 'expired' WHERE status = 'pending' AND id = ANY (ARRAY(
              SELECT id FROM payment_requests WHERE status = 'pending' AND expires_at <= $1
@@ -243,7 +253,7 @@ async def expire_due(tx: Tx) -> list[PaymentRequest]:
 
 
 async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None:
-    """Keep the invoice that was paid for a request for which none was issued: the first one stays."""
+    """Store the invoice by which a request was paid, if it has none yet."""
     await tx.execute(
         "UPDATE payment_requests SET gateway_invoice_id = $2 WHERE id = $1 AND gateway_invoice_id IS NULL",
         payment_request_id,
@@ -252,7 +262,7 @@ async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None
 
 
 async def invoice_is_anothers(reader: Reader, invoice_id: str, *, but: str) -> bool:
-    """Whether an invoice belongs to another request than `but`: one payment pays once."""
+    """Return whether an invoice belongs to another request than `but`. One payment must pay for one request only."""
     found = await reader.fetchval(
         "SELECT 1 FROM payment_requests WHERE gateway_invoice_id = $1 AND id <> $2", invoice_id, but
     )
@@ -260,7 +270,8 @@ async def invoice_is_anothers(reader: Reader, invoice_id: str, *, but: str) -> b
 
 
 async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list[PaymentRequest]:
-    """Requests confirmed before a moment that have no session (or extension): their pairing never began."""
+    """Return at most 500 requests that were confirmed by `before` and have no session or extension: pairing never
+    began."""
     return many(
         PaymentRequest,
         await reader.fetch(
@@ -277,9 +288,10 @@ async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list
 async def open_free_request(
     reader: Reader, customer_ids: list[str], *, extends_session_id: str | None = None
 ) -> str | None:
-    """Return the account's free request that came to nothing and that no operator has dealt with; None without one.
+    """Return the id of the account's failed request at a price of 0 on which no operator has acted; None if there is
+    none.
 
-    That is a request for a chat, or with `extends_session_id` one for more minutes of this session.
+    It is a request for a chat; with `extends_session_id`, one for more minutes of that session.
     """
     found = await reader.fetchval(
         """SELECT p.id FROM payment_requests p JOIN pairing_failures f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
@@ -292,20 +304,25 @@ async def open_free_request(
 
 @attrs.frozen(kw_only=True)
 class Blocked:
-    """What keeps a customer from another session: a live one, or a confirmed request without one (`session_id` is None)."""
+    """What keeps a customer from starting a session: a live session, or a confirmed request (then `session_id` is
+    None)."""
 
     session_id: str | None
     payment_request_id: str | None
 
     @property
     def details(self) -> dict[str, str | None]:
-        """What the refusal carries, so that an app can show what is there."""
+        """The `details` of the refusal, by which an app can open what there is."""
         found = {"session_id": self.session_id}
         return found if self.payment_request_id is None else {**found, "payment_request_id": self.payment_request_id}
 
 
 async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> Blocked | None:
-    """Return the customer's live session, else the confirmed ordinary request, other than `but`; None without either."""
+    """Return the customer's live session, or else their confirmed request that is not for an extension; None without
+    either.
+
+    The request `but` and its session don't count.
+    """
     row = await reader.fetchrow(
         """SELECT s.id AS session_id, s.payment_request_id FROM chat_sessions s WHERE s.customer_id = ANY($1)
              AND s.status IN ('searching', 'active', 'expired') AND s.payment_request_id IS DISTINCT FROM $2

@@ -1,4 +1,4 @@
-"""Payment requests (specification, Resources: payment_requests)."""
+"""The tables of payment requests and of invoice counts."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class PaymentRequest(Table, tablename="payment_requests"):
-    """A wish to pay, with its price frozen. The edges of `status` are in `states.py` and in a trigger."""
+    """A customer's request to pay, with its price fixed. `states.py` and a trigger hold the edges of `status`."""
 
     id = columns.identifier()
     customer_id = columns.reference("Customer")
@@ -15,7 +15,7 @@ class PaymentRequest(Table, tablename="payment_requests"):
     duration_minutes = columns.number()
     is_first_session_discount = columns.flag()
     is_extension = columns.flag()
-    # The session that an extension is for.
+    # Set for an extension only: the session to extend.
     extends_session_id = columns.reference("ChatSession", null=True)
     mode = columns.text(default="chat")
     status = columns.text(default="pending")
@@ -28,7 +28,7 @@ class PaymentRequest(Table, tablename="payment_requests"):
     gateway_invoice_id = columns.string(255, null=True, unique=True)
     gateway_invoice_url = columns.text(null=True)
     invoice_made_at = columns.moment()
-    poll_at = columns.moment()  # when the gateway is asked next; means nothing once the request is not pending
+    poll_at = columns.moment()  # when to ask the gateway next; ignored once the request is not pending
 
     known_mode = Check("mode in ('chat', 'call')")
     known_status = Check("status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')")
@@ -40,10 +40,10 @@ class PaymentRequest(Table, tablename="payment_requests"):
 
 
 class InvoiceAsked(Table, tablename="invoices_asked"):
-    """An invoice of the last hour for an account that never paid; its id is the payment request's. Purged after the hour."""
+    """An invoice for an account that never paid, purged after an hour. Its id is that of the payment request."""
 
     id = columns.identifier()
     customer_id = columns.plain_id(null=False)
-    # Who asked: an IPv4 address, or an IPv6 network.
+    # The client's address: an IPv4 address, or an IPv6 network.
     address = columns.string(45)
     asked_at = columns.moment(null=False)

@@ -1,4 +1,4 @@
-"""A payment request as its customer sees it (contract 4)."""
+"""A payment request as its customer sees it."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ REQUEST = f"""SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.d
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """Why a paid request has come to no chat, and what an operator has done for the customer; both None until then."""
+    """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null."""
 
     cause_tag: str
     operator_action: str | None
@@ -29,7 +29,7 @@ class Failure:
 
 @attrs.frozen(kw_only=True)
 class PaymentView:
-    """The payment request of contract 4."""
+    """A request for payment, for a session or for more minutes of one. Amounts are in Rupiah."""
 
     payment_request_id: str
     status: str
@@ -49,7 +49,7 @@ class PaymentView:
 
 
 async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentView | None:
-    """Read a customer's request; None for other people's."""
+    """Return a request of these customer ids; None if it belongs to another customer or does not exist."""
     row = await reader.fetchrow(
         f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, customer_ids
     )
@@ -57,17 +57,17 @@ async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[
 
 
 async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[PaymentView]:
-    """Read requests by id."""
+    """Return the requests with these ids."""
     return [of_row(row) for row in await reader.fetch(f"{REQUEST} WHERE p.id = ANY($1)", payment_request_ids)]
 
 
 def of_row(row: Mapping[str, Any]) -> PaymentView:
-    """Build a view out of a row of REQUEST."""
+    """Build the view from a row of REQUEST."""
     values = as_dict(row)
     return PaymentView(failure=failure_of(values), **values)
 
 
 def failure_of(values: dict[str, Any]) -> Failure | None:
-    """Take the failure out of a row of REQUEST."""
+    """Remove the failure's columns from a row of REQUEST and return them as a Failure; None without a live failure."""
     failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at")}
     return Failure(**failure) if failure["cause_tag"] is not None else None

@@ -1,7 +1,7 @@
-"""Operators' writes of prices: each guarded by the row's own token, each with its history row (specification, pricing_tiers …).
+"""Operators' reads and writes of prices (docs/product.md#tiers).
 
-The token is `updated_at` as text, with microseconds. It grows with every write, so that the same one never comes twice.
-A trigger refuses a commit that changes a price without its history row.
+`updated_at` is the version token of optimistic locking: its text, with microseconds. Each write makes it greater, so a
+token is never used twice. Each write adds a history row; a trigger refuses a commit that changes a price without one.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ def _token(value: Any) -> str:
 
 @attrs.frozen(kw_only=True)
 class TierRow:
-    """The tier of contract 8. `updated_at` is the token that the next write carries."""
+    """A price for a number of minutes in one mode. Send `updated_at` back with the next change."""
 
     id: str
     mode: str
@@ -40,7 +40,7 @@ class TierRow:
 
 @attrs.frozen(kw_only=True)
 class PromotionRow:
-    """The first-session discount of contract 8. `updated_at` is the token that the next write carries."""
+    """The first-session discount. Send `updated_at` back with the next change."""
 
     enabled: bool
     price_idr: int
@@ -51,24 +51,24 @@ class PromotionRow:
 
 
 async def tiers(reader: Reader, *, mode: str | None = None) -> list[TierRow]:
-    """Read all tiers, deleted ones too, in their order."""
+    """Return all tiers (of one mode, if given), also deleted ones, in the operators' order."""
     sql = f"SELECT {TIER} FROM pricing_tiers WHERE $1::text IS NULL OR mode = $1 ORDER BY mode, sort_order, minutes"
     return many(TierRow, await reader.fetch(sql, mode))
 
 
 async def tier(reader: Reader, tier_id: str) -> TierRow | None:
-    """Read a tier."""
+    """Return a tier, also a deleted one; None if there is none with this id."""
     return one(TierRow, await reader.fetchrow(f"SELECT {TIER} FROM pricing_tiers WHERE id = $1", tier_id))
 
 
 async def lock_tiers(tx: Tx, tier_ids: list[str]) -> dict[str, TierRow]:
-    """Read and lock tiers, in id order."""
+    """Lock tiers, in id order, and return them by id."""
     sql = f"SELECT {TIER} FROM pricing_tiers WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE"
     return {row.id: row for row in many(TierRow, await tx.fetch(sql, tier_ids))}
 
 
 async def tier_of(reader: Reader, *, mode: str, minutes: int) -> str | None:
-    """Return the tier of (mode, minutes), a deleted one too."""
+    """Return the id of the tier for (mode, minutes), also of a deleted one; None if there is none."""
     found = await reader.fetchval("SELECT id FROM pricing_tiers WHERE mode = $1 AND minutes = $2", mode, minutes)
     return str(found) if found else None
 
@@ -76,7 +76,8 @@ async def tier_of(reader: Reader, *, mode: str, minutes: int) -> str | None:
 async def create_tier(
     tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int | None, operator_id: str
 ) -> str | None:  # fmt: skip
-    """Insert a tier at the end of its mode, or where it is wished; None when (mode, minutes) is taken."""
+    """Insert a tier at `sort_order`, or after the last one of its mode; return its id, or None if (mode, minutes) is
+    taken."""
     tier_id = ids.new_id()
     row = await tx.fetchrow(
         """INSERT INTO pricing_tiers (id, mode, minutes, price_idr, tag, sort_order, created_at, updated_at)
@@ -91,7 +92,7 @@ async def create_tier(
 
 
 async def _set(tx: Tx, table: str, row_id: str, values: dict[str, Any]) -> tuple[Any, Any]:
-    """Set columns of a locked row, with a token that was never there; return how it was and how it is."""
+    """Set columns of a locked row and renew its version token. Return the row (before, after) as JSON objects."""
     columns = ", ".join(f"{name} = ${n}" for n, name in enumerate(values, start=3))
     row = await tx.fetchrow(
         f"""WITH old AS (SELECT id, to_jsonb(t) AS before FROM {table} t WHERE id = $1)
@@ -103,7 +104,7 @@ async def _set(tx: Tx, table: str, row_id: str, values: dict[str, Any]) -> tuple
 
 
 async def change_tier(tx: Tx, tier_id: str, *, kind: str, operator_id: str, **values: Any) -> None:
-    """Set columns of a locked tier, with its history row and a new token."""
+    """Set columns of a locked tier, renew its version token and add the history row."""
     before, after = await _set(tx, "pricing_tiers", tier_id, values)
     await _tier_history(tx, tier_id, kind, operator_id, before, after)
 
@@ -117,13 +118,13 @@ async def _tier_history(tx: Tx, tier_id: str, kind: str, operator_id: str, befor
 
 
 async def promotion(reader: Reader) -> PromotionRow | None:
-    """Read the first-session discount."""
+    """Return the first-session discount; None if there is none."""
     row = await reader.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1", FIRST_SESSION)
     return None if row is None else PromotionRow(**{k: v for k, v in as_dict(row).items() if k != "id"})
 
 
 async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
-    """Read and lock the first-session discount."""
+    """Lock the first-session discount and return (its id, its values); None if there is none."""
     row = await tx.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1 FOR UPDATE", FIRST_SESSION)
     if row is None:
         return None
@@ -132,7 +133,7 @@ async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
 
 
 async def change_promotion(tx: Tx, promotion_id: str, *, operator_id: str, **values: Any) -> None:
-    """Set columns of the locked promotion, with its history row and a new token."""
+    """Set columns of the locked promotion, renew its version token and add the history row."""
     before, after = await _set(tx, "pricing_promotions", promotion_id, values)
     await tx.execute(
         """INSERT INTO pricing_promotions_history (id, pricing_promotion_id, change_kind, changed_by, changed_at, before, after)

@@ -1,4 +1,4 @@
-"""What a session costs, and who gets the first-session discount (specification, Core rules 10; contract 4)."""
+"""Rules of prices: bounds of tiers, and who gets the first-session discount (docs/product.md#prices)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ class DiscountNotEligible(DomainError):
 
 
 class StaleWrite(DomainError):
-    """Another operator has changed the object since; `details.current` is its present state."""
+    """Another operator has changed the object in between. `details.current` is its present state."""
 
     code = "STALE_WRITE"
     message = Text(
@@ -42,7 +42,7 @@ class StaleWrite(DomainError):
 
 
 class TierExists(DomainError):
-    """There is already a tier for this mode and these minutes, perhaps a deleted one; `details.id` names it."""
+    """A tier for this mode and these minutes exists already, perhaps a deleted one. `details.id` is its id."""
 
     code = "TIER_EXISTS"
     message = Text(
@@ -72,7 +72,10 @@ def _check_numbers(where: str, values: Mapping[str, Any], bounds: Mapping[str, t
 
 
 def check_tier(*, mode: Any, minutes: Any, price_idr: Any, tag: Any, where: str = "") -> None:
-    """Check a tier that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
+    """Check a tier that was read from a file.
+
+    Raises ValidationFailed with the name of the field, prefixed by `where`.
+    """
     if mode not in MODES:
         raise ValidationFailed.of(where + "mode", field_messages.one_of(MODES))
     values = {"minutes": minutes, "price_idr": price_idr}
@@ -82,7 +85,10 @@ def check_tier(*, mode: Any, minutes: Any, price_idr: Any, tag: Any, where: str 
 
 
 def check_promotion(promotion: Promotion, where: str = "") -> None:
-    """Check a discount that comes from a file. Raises ValidationFailed that names the field, behind `where`."""
+    """Check a discount that was read from a file.
+
+    Raises ValidationFailed with the name of the field, prefixed by `where`.
+    """
     if not isinstance(promotion.enabled, bool):
         raise ValidationFailed.of(where + "enabled", field_messages.FLAG)
     money = (0, MAX_IDR)
@@ -98,18 +104,18 @@ def check_promotion(promotion: Promotion, where: str = "") -> None:
 
 @attrs.frozen(kw_only=True)
 class Past:
-    """What of a customer's past decides about the discount."""
+    """The facts about a customer that decide about the discount."""
 
     ever_paired: bool
-    other_discounted_request: bool  # pending, confirmed or consumed; a pending one that is replaced does not count
+    other_discounted_request: bool  # pending, confirmed or consumed, without a pending one that is about to be replaced
     anonymous: bool  # the account has neither a verified phone nor an identity
 
 
 def eligible(promotion: Promotion | None, past: Past, *, requires_identity: bool) -> bool:
-    """Whether the customer could have the discount in some mode.
+    """Return whether the customer could have the discount in some mode.
 
-    Anonymous accounts can be made without end, so a free session always needs a verified phone or an identity, and a
-    cheaper one where `requires_identity` says so.
+    Anyone can create any number of anonymous accounts. So a free session always needs a verified phone or identity, and
+    a discounted one needs it if `requires_identity` is set.
     """
     if promotion is None or not promotion.enabled or not promotion.modes:
         return False
@@ -121,9 +127,9 @@ def eligible(promotion: Promotion | None, past: Past, *, requires_identity: bool
 def discounted(
     promotion: Promotion | None, past: Past, *, mode: str, duration_minutes: int | None, requires_identity: bool
 ) -> tuple[int, int]:
-    """Return (price, minutes) with the discount.
+    """Return (price in Rupiah, minutes) with the discount.
 
-    Raises DiscountNotEligible.
+    Raises DiscountNotEligible if the customer is not eligible, or the mode or the minutes don't fit the promotion.
     """
     if (
         promotion is None

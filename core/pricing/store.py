@@ -1,4 +1,4 @@
-"""Reads of prices, and their seed with its history."""
+"""Reads of prices, and the seed of the first prices with their history rows."""
 
 import attrs
 
@@ -13,7 +13,7 @@ FIRST_SESSION = "first_session_discount"
 
 @attrs.frozen(kw_only=True)
 class Tier:
-    """A tier as customers see it (specification, Resources: pricing_tiers)."""
+    """A price as customers see it: `price_idr` Rupiah for `minutes` in one mode. `tag` is a label such as "popular"."""
 
     id: str
     mode: str
@@ -23,7 +23,7 @@ class Tier:
 
 
 async def active_tiers(reader: Reader) -> list[Tier]:
-    """Read all tiers that can be bought, in the operators' order."""
+    """Return all active tiers, in the operators' order."""
     return many(
         Tier,
         await reader.fetch(
@@ -33,14 +33,14 @@ async def active_tiers(reader: Reader) -> list[Tier]:
 
 
 async def price_of(reader: Reader, *, mode: str, minutes: int) -> int | None:
-    """Read the price of (mode, minutes); None when there is no active tier."""
+    """Return the price of (mode, minutes) in Rupiah; None if there is no active tier."""
     return await reader.fetchval(
         "SELECT price_idr FROM pricing_tiers WHERE mode = $1 AND minutes = $2 AND is_active", mode, minutes
     )
 
 
 async def first_session(reader: Reader) -> Promotion | None:
-    """Read the first-session discount."""
+    """Return the first-session discount; None if there is none."""
     return one(
         Promotion,
         await reader.fetchrow(
@@ -51,8 +51,10 @@ async def first_session(reader: Reader) -> Promotion | None:
 
 
 async def past_of(reader: Reader, customer_ids: list[str], *, but_pending: bool, but: str | None = None) -> Past:
-    """Read what decides about the discount. `but_pending` leaves out a pending request that is about to be replaced;
-    `but` leaves out one request."""
+    """Return the facts that decide about the discount.
+
+    `but_pending` leaves out pending requests, because a new request replaces them. `but` leaves out one request.
+    """
     row = await reader.fetchrow(
         """SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND paired_at IS NOT NULL) AS ever_paired,
              EXISTS (SELECT 1 FROM payment_requests WHERE customer_id = ANY($1) AND is_first_session_discount
@@ -64,7 +66,10 @@ async def past_of(reader: Reader, customer_ids: list[str], *, but_pending: bool,
 
 
 async def seed_tier(tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int) -> bool:
-    """Add a tier with its history row, unless (mode, minutes) is there: an operator's tier is never overwritten."""
+    """Add a tier with its history row.
+
+    If (mode, minutes) exists, keep it, because it may be an operator's: return False.
+    """
     tier_id = ids.new_id()
     row = await tx.fetchrow(
         """INSERT INTO pricing_tiers (id, mode, minutes, price_idr, tag, sort_order, created_at, updated_at)
@@ -82,7 +87,7 @@ async def seed_tier(tx: Tx, *, mode: str, minutes: int, price_idr: int, tag: str
 
 
 async def seed_promotion(tx: Tx, promotion: Promotion) -> bool:
-    """Add the first-session discount with its history row, unless it is there."""
+    """Add the first-session discount with its history row. Return False if it exists already."""
     promotion_id = ids.new_id()
     row = await tx.fetchrow(
         """INSERT INTO pricing_promotions (id, key, enabled, price_idr, gimmick_price_idr, duration_minutes, modes, created_at, updated_at)

@@ -1,4 +1,4 @@
-"""Tiers, promotions and their histories (specification, Resources: pricing_tiers, pricing_promotions)."""
+"""The tables of tiers, of promotions, and of their histories."""
 
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class PricingTier(Table, tablename="pricing_tiers"):
-    """A price for so many minutes of a mode. `updated_at` is the token of optimistic locking."""
+    """A price for a number of minutes in one mode. `updated_at` is the version token of optimistic locking."""
 
     id = columns.identifier()
     mode = columns.string(10)
@@ -25,7 +25,7 @@ class PricingTier(Table, tablename="pricing_tiers"):
 
 
 class PricingTierHistory(Table, tablename="pricing_tiers_history"):
-    """One row for each change of a tier; `changed_by` is null for the service's own seed."""
+    """One row for each change of a tier. `changed_by` is null for the service's own seed."""
 
     id = columns.identifier()
     pricing_tier_id = columns.reference("PricingTier")
@@ -55,7 +55,7 @@ class PricingPromotion(Table, tablename="pricing_promotions"):
 
 
 class PricingPromotionHistory(Table, tablename="pricing_promotions_history"):
-    """One row for each change of a promotion."""
+    """One row for each change of a promotion. `changed_by` is null for the service's own seed."""
 
     id = columns.identifier()
     pricing_promotion_id = columns.reference("PricingPromotion")

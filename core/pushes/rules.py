@@ -1,4 +1,4 @@
-"""Which events become a push, and what a push says: where to go, and nothing private (contract 7, Push data)."""
+"""Which events become a push, and what it carries: what the app opens, and nothing private (docs/protocol.md#pushes)."""
 
 import datetime as dt
 import enum
@@ -8,11 +8,11 @@ import attrs
 
 from core.base.languages import Language, Text
 
-KEEP = dt.timedelta(hours=1)  # real: a push about something without an answer time is of use so long
+KEEP = dt.timedelta(hours=1)  # real time; how long a push about something without an answer time is useful
 
 
 class Action(enum.StrEnum):
-    """What the app opens."""
+    """What the app opens when the user taps the push."""
 
     OPEN_ACCEPT = "open_accept"
     OPEN_SESSION = "open_session"
@@ -25,7 +25,7 @@ class Action(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Words:
-    """What a push says, and what the app opens."""
+    """The text of a push, and what the app opens."""
 
     action: Action
     title: Text
@@ -34,7 +34,7 @@ class Words:
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """What a push carries besides its words. `urgent`: a person waits for an answer. `ttl`: real time."""
+    """The content of a push, in all languages. `urgent`: a person waits for an answer. `ttl` is in real time."""
 
     data: dict[str, str]
     words: Words
@@ -42,7 +42,7 @@ class Content:
     ttl: dt.timedelta
 
     def said_in(self, language: Language) -> dict[str, str]:
-        """Return the data with title and body in a language."""
+        """Return the data of the push, with its title and body in one language."""
         return {
             **self.data,
             "title": self.words.title.said_in(language),
@@ -50,7 +50,7 @@ class Content:
         }
 
 
-# Event -> its words.
+# Event -> its text.
 WORDS: dict[str, Words] = {
     "chat_request": Words(
         action=Action.OPEN_ACCEPT,
@@ -120,7 +120,8 @@ NOT_PUSHED: dict[str, str] = {
     "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",
     "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
 }
-# (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why not.
+# (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why
+# not.
 QUIET: dict[tuple[str, str, str], str] = {
     ("pairing_status", "status", "searching"): "The customer has just paid, and waits in the app.",
     ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
@@ -131,9 +132,10 @@ QUIET: dict[tuple[str, str, str], str] = {
 def content_of(
     *, event: str, event_id: str, session_id: str | None, payload: dict[str, Any], now: dt.datetime, scale: float
 ) -> Content | None:
-    """Return what to push for an event; None for one that is never pushed.
+    """Return what to push for an event; None if it is not pushed.
 
-    `now` is service time; an answer time in the payload, too, which bounds how long the push lives.
+    `now` and the answer time in the payload are service time. The push is useless after the answer time, so its `ttl`
+    ends then.
     """
     if event not in WORDS or any(name == event and payload.get(field) == value for name, field, value in QUIET):
         return None

@@ -1,4 +1,7 @@
-"""Writes of pushes: planned once, held while somebody sends them, gone when the provider has spoken."""
+"""Writes of pushes.
+
+A process claims a push while it sends it, and deletes it when the provider has taken or refused it.
+"""
 
 import datetime as dt
 from typing import Any
@@ -9,7 +12,7 @@ from core.base import ids
 from core.storage.database import Database, Tx
 from core.storage.records import many
 
-HOLD_S = 20.0  # real: longer than a try can take; after it, whoever sent it is dead
+HOLD_S = 20.0  # real time of a claim, longer than a try can take: after it, the process that claimed the push is dead
 CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => {HOLD_S})
   WHERE id = ANY (ARRAY(SELECT id FROM pushes WHERE due_real_at <= statement_timestamp() ORDER BY urgent DESC, due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED))
   RETURNING id, push_token, content, urgent, attempts,
@@ -21,10 +24,10 @@ CLAIM = f"""UPDATE pushes SET attempts = attempts + 1, due_real_at = clock_times
 
 @attrs.frozen(kw_only=True)
 class Push:
-    """A push that this process sends now; it is of use until `expires_real_at`.
+    """A push that this process has claimed. It is useless after `expires_real_at`.
 
-    `is_wanted` is False once the user has left that device, or its token has gone to another user. A farewell goes to a
-    device whose auth session has ended: it is wanted until the token is registered again.
+    `is_wanted` is False once the user has signed out on the device, or another user has registered its push token. The
+    push about the end of the device's auth session (a farewell) is wanted until its token is registered again.
     """
 
     id: str
@@ -38,7 +41,7 @@ class Push:
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """A push for one device."""
+    """A new push for one device. `ttl` is in real time."""
 
     auth_session_id: str
     push_token: str = attrs.field(repr=False)
@@ -49,7 +52,7 @@ class Planned:
 
 
 async def add(tx: Tx, planned: list[Planned]) -> None:
-    """Plan pushes; they are due now."""
+    """Store pushes that are due now."""
     if not planned:
         return
     await tx.execute(
@@ -64,17 +67,17 @@ async def add(tx: Tx, planned: list[Planned]) -> None:
 
 
 async def claim(db: Database, *, limit: int) -> list[Push]:
-    """Take pushes that are due, for a while: each is in one process's hands. Take no more than can be sent at once."""
+    """Claim due pushes for HOLD_S, so that no other process sends them. Claim only as many as can be sent at once."""
     return many(Push, await db.fetch(CLAIM, limit))
 
 
 async def done(tx: Tx, push_id: str) -> None:
-    """The provider has taken it, or never will."""
+    """Delete a push, because the provider has taken it or will never take it."""
     await tx.execute("DELETE FROM pushes WHERE id = $1", push_id)
 
 
 async def again(tx: Tx, push_id: str, *, after_s: float) -> None:
-    """Try again later, unless it is of no use any more by then."""
+    """Retry a push after `after_s` seconds of real time, or delete it if it is useless by then."""
     await tx.execute(
         "DELETE FROM pushes WHERE id = $1 AND expires_real_at <= clock_timestamp() + make_interval(secs => $2)",
         push_id,

@@ -1,4 +1,4 @@
-"""Pushes on their way to a provider (contract 7)."""
+"""The table of pushes that wait for their provider."""
 
 from piccolo.table import Table
 
@@ -6,9 +6,10 @@ from core.storage import columns
 
 
 class Push(Table, tablename="pushes"):
-    """One push for one device, from when it is due until the provider has taken or refused it.
+    """One push for one device, stored until the provider has taken or refused it.
 
-    Times are real: who sends a push holds it by moving `due_real_at` on, so that another one takes it up after a death.
+    Times are real time. A process claims a push by moving `due_real_at` forward; if it dies, the push becomes due
+    again.
     """
 
     id = columns.identifier()
@@ -16,7 +17,7 @@ class Push(Table, tablename="pushes"):
     push_token = columns.string(255)
     content = columns.json(null=False)
     urgent = columns.flag()
-    # Of an event that ends the device's auth session.
+    # The push is about the end of the device's own auth session.
     is_farewell = columns.flag()
     attempts = columns.number(default=0)
     due_real_at = columns.moment(null=False)

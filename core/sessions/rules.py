@@ -1,4 +1,4 @@
-"""When a session warns, ends and closes (specification, States; contract 5 and 6)."""
+"""Rules of a session's warning, end and goodbyes (docs/product.md#sessions)."""
 
 import datetime as dt
 
@@ -9,13 +9,13 @@ from core.base.errors import DomainError, Kind
 from core.base.languages import Text
 from core.sessions.states import SessionStatus
 
-WARNING = dt.timedelta(seconds=180)  # specification, fixed constants
-GRACE = dt.timedelta(minutes=5)  # specification, fixed constants
+WARNING = dt.timedelta(seconds=180)  # docs/product.md#warning
+GRACE = dt.timedelta(minutes=5)  # docs/product.md#grace-period
 
 
 @attrs.frozen(kw_only=True)
 class Closure:
-    """A party's goodbye."""
+    """The goodbye of one party."""
 
     user_type: str
     message: str
@@ -23,7 +23,7 @@ class Closure:
 
 
 class SessionNotActive(DomainError):
-    """The session does not take messages, or can't be ended, in its present state."""
+    """The session's state does not allow messages, or an end."""
 
     code = "SESSION_NOT_ACTIVE"
     message = Text(en="The session is not active.", id="Sesi ini tidak aktif.")
@@ -52,14 +52,15 @@ class ClosureExists(DomainError):
 
 
 def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:
-    """Return when the warning is due; None when the session had no more than 180 s to go as its end was set."""
+    """Return when the warning is due; None if at most 180 s were left at `set_at`, when `expires_at` was set."""
     return expires_at - WARNING if expires_at - set_at > WARNING else None
 
 
 def may_end(status: SessionStatus, side: UserType, *, early_end_enabled: bool) -> bool:
-    """Whether an end changes anything: True to end now, False when it is ended already.
+    """Return True if the session can be ended now, False if it has ended already.
 
-    Raises SessionNotActive, or EarlyEndDisabled while paid time runs and the side's switch is off.
+    Raises EarlyEndDisabled if the paid time runs and this side may not end it early, and SessionNotActive in all other
+    states.
     """
     if status in (SessionStatus.CLOSING, SessionStatus.COMPLETED):
         return False
@@ -73,15 +74,18 @@ def may_end(status: SessionStatus, side: UserType, *, early_end_enabled: bool) -
 
 
 def may_close(status: SessionStatus) -> None:
-    """Check that a goodbye fits. Raises SessionNotClosable."""
+    """Check that the session's state allows a goodbye.
+
+    Raises SessionNotClosable if it doesn't.
+    """
     if status not in (SessionStatus.EXPIRED, SessionStatus.CLOSING):
         raise SessionNotClosable
 
 
 def closures_for(side: UserType, closures: list[Closure], status: SessionStatus) -> list[Closure]:
-    """Return the goodbyes of a session that a side may read.
+    """Return the goodbyes of a session that one side may read.
 
-    A side reads the other's once it has written its own, or once the session is completed.
+    A side may read the other's goodbye once it has written its own, or once the session is completed.
     """
     has_written = any(closure.user_type == side.value for closure in closures)
     return closures if has_written or status is SessionStatus.COMPLETED else []

@@ -1,4 +1,4 @@
-"""The topic flag: regular or sensitive, with the one-way latch (specification, Topic sensitivity; contract 6)."""
+"""Topic sensitivity: regular or sensitive, with the one-way latch (docs/product.md#topic-sensitivity)."""
 
 import enum
 
@@ -21,7 +21,10 @@ class SensitivityLatched(DomainError):
 
 
 def flips(before: Sensitivity, wanted: Sensitivity, *, one_way: bool) -> bool:
-    """Whether the flag changes. Raises SensitivityLatched."""
+    """Return whether the flag changes. `one_way` is the latch.
+
+    Raises SensitivityLatched if the session is sensitive and the latch keeps it so.
+    """
     if before is wanted:
         return False
     if one_way and before is Sensitivity.SENSITIVE:

@@ -1,4 +1,4 @@
-"""States of a chat session (docs/product.md#states-of-a-session). A trigger holds the database to the same edges."""
+"""States of a chat session (docs/product.md#states-of-a-session). A trigger in the database enforces the same edges."""
 
 import enum
 
@@ -6,13 +6,13 @@ import enum
 class SessionStatus(enum.StrEnum):
     """The state of a session."""
 
-    SEARCHING = "searching"  # mitras are being asked
+    SEARCHING = "searching"  # mitras are being invited
     ACTIVE = "active"  # paid time runs; messages flow
     EXPIRED = "expired"  # the paid time is over: the chat is frozen; an extension or a goodbye is possible
     CLOSING = "closing"  # both parties may say goodbye
-    COMPLETED = "completed"  # over. Final
-    CANCELLED = "cancelled"  # the search was cancelled. Final
-    FAILED = "failed"  # the search found no mitra. Final
+    COMPLETED = "completed"  # final: the session is over
+    CANCELLED = "cancelled"  # final: the search was cancelled
+    FAILED = "failed"  # final: the search found no mitra
 
 
 S = SessionStatus
@@ -30,6 +30,6 @@ EDGES: frozenset[tuple[SessionStatus, SessionStatus]] = frozenset(
     }
 )
 FINAL = frozenset({S.COMPLETED, S.CANCELLED, S.FAILED})
-LIVE = frozenset({S.SEARCHING, S.ACTIVE, S.EXPIRED})  # the customer can't start another
+LIVE = frozenset({S.SEARCHING, S.ACTIVE, S.EXPIRED})  # the customer can't start another session
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
-OPEN = frozenset({S.ACTIVE, S.EXPIRED, S.CLOSING})  # both parties still see it as running
+OPEN = frozenset({S.ACTIVE, S.EXPIRED, S.CLOSING})  # the apps of both parties still show it as running

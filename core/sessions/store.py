@@ -1,4 +1,8 @@
-"""Writes and locking reads of chat sessions and their closures. Each transition is guarded by the state before it."""
+"""Writes and locking reads of chat sessions and their goodbyes.
+
+Each transition is one statement that names the expected state, so two transactions can't both make it. Functions that
+return a bool return False if the session was in another state.
+"""
 
 import datetime as dt
 import itertools
@@ -19,7 +23,7 @@ COLUMNS = """id, customer_id, mitra_id, payment_request_id, mode, status, create
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """What rules need of a row of chat_sessions."""
+    """The columns of chat_sessions that rules need. `price` is in Rupiah."""
 
     id: str
     customer_id: str
@@ -46,12 +50,12 @@ class Session:
 
 
 async def get(reader: Reader, session_id: str) -> Session | None:
-    """Read a session."""
+    """Return a session; None if there is none with this id."""
     return one(Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id))
 
 
 async def lock(tx: Tx, session_id: str) -> Session | None:
-    """Read and lock a session."""
+    """Lock a session and return it; None if there is none with this id."""
     return one(
         Session,
         await tx.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1 FOR NO KEY UPDATE", session_id),
@@ -65,7 +69,7 @@ async def held_by(reader: Reader, mitra_id: str) -> list[str]:
 
 
 async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
-    """Read and lock a session; None when somebody else holds it: a sweep looks again."""
+    """Lock a session and return it; None if another transaction has it locked. Sweeps use this and look again later."""
     return one(
         Session,
         await tx.fetchrow(
@@ -75,7 +79,7 @@ async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
 
 
 async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
-    """Read the newest session of a payment request."""
+    """Return the newest session of a payment request; None if there is none."""
     return one(
         Session,
         await reader.fetchrow(
@@ -101,7 +105,7 @@ async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -
 async def create_completed(
     tx: Tx, session_id: str, *, customer_id: str, mitra_id: str, began_at: dt.datetime, ended_at: dt.datetime, topics: list[str] | None
 ) -> None:  # fmt: skip
-    """Insert a session of the past, for development."""
+    """Insert a past session, for development only."""
     await tx.execute(
         """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at, ended_at, ended_by,
              duration_minutes, topics)
@@ -111,7 +115,7 @@ async def create_completed(
 
 
 async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
-    """searching -> active, with the mitra who came first."""
+    """Move a session from `searching` to `active`, with the mitra who accepted first."""
     return bool(
         await tx.execute(
             """UPDATE chat_sessions SET status = 'active', mitra_id = $2, paired_at = $3, expires_at = $4, warn_at = $5
@@ -126,7 +130,7 @@ async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetim
 
 
 async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
-    """searching -> failed or cancelled."""
+    """Move a session from `searching` to `failed` or `cancelled`."""
     return bool(
         await tx.execute(
             "UPDATE chat_sessions SET status = $2, ended_at = $3 WHERE id = $1 AND status = 'searching'",
@@ -138,7 +142,7 @@ async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
 
 
 async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
-    """Plan to repeat to the customer how many mitras a search has asked, unless that is planned already."""
+    """Plan to send the customer the number of asked mitras at `at`, unless that is planned already."""
     await tx.execute(
         "UPDATE chat_sessions SET asked_repeat_at = $2 WHERE id = $1 AND status = 'searching' AND asked_repeat_at IS NULL",
         session_id, at,
@@ -146,7 +150,7 @@ async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
 
 
 async def take_repeats(tx: Tx, *, limit: int) -> list[Session]:
-    """Take the searches whose number of asked mitras is due to be repeated to the customer, each once."""
+    """Claim the searches whose number of asked mitras is due to be sent to the customer. Each is claimed once."""
     return many(
         Session,
         await tx.fetch(
@@ -160,9 +164,10 @@ async def take_repeats(tx: Tx, *, limit: int) -> list[Session]:
 
 
 async def lock_quiet_rounds(tx: Tx, *, now: dt.datetime, limit: int) -> dict[str, dt.datetime]:
-    """Lock running blasts whose round is over and who have no open request -> when the search ends.
+    """Lock running blasts whose round is over and that have no open invitation; return session id -> end of its search.
 
-    A session that another transaction holds is left to the next look. A request may have been made just before the lock.
+    Sessions that another transaction has locked are left to the next look. Another transaction may have made an
+    invitation just before the lock, so check again.
     """
     rows = await tx.fetch(
         """SELECT s.id::text, s.search_ends_at FROM chat_sessions s
@@ -175,7 +180,10 @@ async def lock_quiet_rounds(tx: Tx, *, now: dt.datetime, limit: int) -> dict[str
 
 
 async def begin_rounds(tx: Tx, ends: dict[str, dt.datetime]) -> None:
-    """Move searching sessions, locked by the caller, to their next rounds: session -> when its round ends."""
+    """Move searching sessions to their next rounds.
+
+    `ends` is session id -> end of its round. The caller has locked them.
+    """
     await tx.execute(
         """UPDATE chat_sessions s SET round_number = s.round_number + 1, round_ends_at = r.ends_at
            FROM unnest($1::uuid[], $2::timestamptz[]) AS r(id, ends_at) WHERE s.id = r.id AND s.status = 'searching'""",
@@ -184,7 +192,7 @@ async def begin_rounds(tx: Tx, ends: dict[str, dt.datetime]) -> None:
 
 
 async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
-    """Move a searching session to its next round."""
+    """Move a searching session to this round."""
     await tx.execute(
         "UPDATE chat_sessions SET round_number = $2, round_ends_at = $3 WHERE id = $1 AND status = 'searching'",
         session_id, round_number, round_ends_at,
@@ -192,7 +200,7 @@ async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_
 
 
 async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session]:
-    """active -> expired for sessions whose time is up; those that somebody else holds are left to the next look."""
+    """Move sessions whose paid time is over from `active` to `expired`. Locked ones are left to the next look."""
     return many(
         Session,
         await tx.fetch(
@@ -207,7 +215,7 @@ async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session
 
 
 async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
-    """Mark the due warnings as given and return their sessions. One whose end has come meanwhile is only marked."""
+    """Claim the due warnings and return their sessions, without those whose paid time is over by now."""
     rows = many(
         Session,
         await tx.fetch(
@@ -222,7 +230,7 @@ async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
 
 
 async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> bool:
-    """active or expired -> closing."""
+    """Move a session from `active` or `expired` to `closing`; its grace period starts now."""
     return bool(
         await tx.execute(
             """UPDATE chat_sessions SET status = 'closing', ended_by = $3, ended_at = $4, warn_at = NULL,
@@ -237,7 +245,7 @@ async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended
 
 
 async def complete(tx: Tx, session_id: str) -> bool:
-    """closing -> completed."""
+    """Move a session from `closing` to `completed`."""
     return bool(
         await tx.execute(
             "UPDATE chat_sessions SET status = 'completed', ended_at = $2, grace_ends_at = NULL WHERE id = $1 AND status = 'closing'",
@@ -247,14 +255,15 @@ async def complete(tx: Tx, session_id: str) -> bool:
     )
 
 
-# A pending extension holds `expired` back.
+# A pending extension keeps an `expired` session from being completed.
 UNHELD = """NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))"""
 GRACE_OVER = f"s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}"
-HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # so many messages may have to be filled in
+HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # at most this many message statuses must be synced
 
 
 async def half_closed(reader: Reader, session_id: str) -> int:
-    """How many messages were heard in a session in which one side has said goodbye; 0 for all others."""
+    """Return the number of delivered messages of a `closing` session in which a side has said goodbye; 0 for all
+    others."""
     found = await reader.fetchval(
         f"""SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing'
               AND EXISTS (SELECT 1 FROM session_closures c WHERE c.session_id = s.id)""",
@@ -264,7 +273,8 @@ async def half_closed(reader: Reader, session_id: str) -> int:
 
 
 async def due_after_flood(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
-    """Sessions whose grace is over, and in which more than so many messages were heard -> how many."""
+    """Return session id -> its delivered messages, for sessions whose grace period is over and that have more than
+    `over`."""
     return dict(
         await reader.fetch(
             f"""SELECT s.id::text, {HEARD} FROM chat_sessions s WHERE {GRACE_OVER} AND {HEARD} > $2
@@ -275,10 +285,10 @@ async def due_after_flood(reader: Reader, *, now: dt.datetime, over: int) -> dic
 
 
 async def complete_due(tx: Tx, *, limit: int, messages: int, flooded: str | None = None) -> list[Session]:
-    """expired or closing -> completed for sessions whose grace is over: so many, or fewer with so many messages in all.
+    """Complete at most `limit` sessions whose grace period is over, with at most `messages` delivered messages in all.
 
-    One with more than that in itself is left out, unless it is `flooded`: then nothing else is completed.
-    Two statements: the second one sees what was asked of a session until the first one had it locked.
+    A session with more messages is skipped, unless its id is `flooded`; then it is completed alone.
+    Uses two statements, so that the second sees extensions that were requested while the first waited for locks.
     """
     rows = await tx.fetch(
         f"""SELECT s.id, {HEARD} AS heard FROM chat_sessions s
@@ -309,7 +319,7 @@ async def complete_due(tx: Tx, *, limit: int, messages: int, flooded: str | None
 async def prolong(
     tx: Tx, session_id: str, *, before: SessionStatus, expires_at: dt.datetime, warn_at: dt.datetime | None, minutes: int
 ) -> bool:  # fmt: skip
-    """active or expired -> active, with a new end."""
+    """Give a session in `active` or `expired` a new end; it is `active` afterwards. `minutes` is what it gained."""
     return bool(
         await tx.execute(
             """UPDATE chat_sessions SET status = 'active', expires_at = $3, warn_at = $4, grace_ends_at = NULL,
@@ -324,7 +334,7 @@ async def prolong(
 
 
 async def set_sensitivity(tx: Tx, session_id: str, *, before: str, after: str, mitra_id: str) -> None:
-    """Set the topic flag, with its log row."""
+    """Set a session's topic sensitivity and add the log row."""
     await tx.execute("UPDATE chat_sessions SET topic_sensitivity = $2 WHERE id = $1", session_id, after)
     await tx.execute(
         """INSERT INTO session_sensitivity_log (id, session_id, changed_by_mitra_id, from_value, to_value, created_at)
@@ -334,7 +344,7 @@ async def set_sensitivity(tx: Tx, session_id: str, *, before: str, after: str, m
 
 
 async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
-    """A targeted search goes on as a blast, in its next round."""
+    """Turn a targeted search into a blast, which starts with this round."""
     await tx.execute(
         """UPDATE chat_sessions SET targeted_mitra_id = NULL, round_number = $2, round_ends_at = $3
            WHERE id = $1 AND status = 'searching'""",
@@ -344,19 +354,19 @@ async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at:
 
 @attrs.frozen(kw_only=True)
 class UnheardChat:
-    """A party who has not taken a message of the other one in time."""
+    """A party who has not acknowledged a message of the other party in time."""
 
     session_id: str
     user_id: str
 
 
-# A party who has not taken a message of the other one before $1, and has had no push for it. The session's row alone
-# tells whether there is one, so that messages are read only where something is unheard.
+# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. The first two
+# conditions need only the session's row, so messages are read only where one is unacknowledged.
 UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.{other}_sent_seq > s.{side}_delivered_seq
     AND s.{side}_pushed_seq <= s.{side}_delivered_seq
     AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
       AND m.sender_type = '{other}' AND m.created_at < $1)"""
-# A push that became due is sent even if the session has moved on: those that ended lately are looked at too.
+# A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
     "s.status IN ('active', 'expired', 'closing')",
     "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
@@ -364,9 +374,10 @@ WHICH = (
 
 
 async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnheardChat]:
-    """Take the parties who have not taken a message for so many real seconds, each once until they are back.
+    """Claim the parties who have not acknowledged a message for `real_seconds`, each once until their delivered marker
+    moves.
 
-    One process at a time looks: the others would find the same, at the same cost.
+    Only one process looks at a time; another one would find the same rows at the same cost. It gets an empty list.
     """
     found: list[UnheardChat] = []
     if not await tx.fetchval("SELECT pg_try_advisory_xact_lock(7, 0)"):
@@ -385,7 +396,7 @@ async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int)
 
 
 async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:
-    """Store a goodbye; return how many the session has now. 0 when this side has one already."""
+    """Store a goodbye and return how many the session has now. Return 0 if this side has one already."""
     added = await tx.execute(
         """INSERT INTO session_closures (id, session_id, user_type, user_id, message, created_at)
            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session_id, user_type) DO NOTHING""",

@@ -1,4 +1,4 @@
-"""Chat sessions and what hangs on them (specification, Resources: chat_sessions, session_closures, …)."""
+"""The tables of chat sessions, their goodbyes and the log of their topic sensitivity."""
 
 from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check, Unique
@@ -8,9 +8,9 @@ from core.storage import columns
 
 
 class ChatSession(Table, tablename="chat_sessions"):
-    """A paid session, from the search for a mitra to the goodbye.
+    """A paid session, from the search for a mitra to the goodbyes.
 
-    A message moves `last_seq` and the marks, so no index may stand on them (updates stay heap-only).
+    Each message updates `last_seq` and the markers. No index may use these columns, so that the updates stay heap-only.
     """
 
     id = columns.identifier()
@@ -30,27 +30,27 @@ class ChatSession(Table, tablename="chat_sessions"):
     extended_minutes = columns.number(default=0)
     topic_sensitivity = columns.string(16, default="regular")
     topics = columns.texts()
-    # The search: the mitra it asks, and its two deadlines.
+    # The search: its mitra if it is targeted, and the ends of its round and of itself.
     targeted_mitra_id = columns.reference("Mitra", null=True)
     round_number = columns.number(default=0)
     round_ends_at = columns.moment()
     search_ends_at = columns.moment()
-    # When the number of asked mitras is repeated to the customer; null when it has not grown.
+    # When to send the customer the number of asked mitras again; null if it has not grown.
     asked_repeat_at = columns.moment()
-    # When the 180 s warning is due for this expires_at; null when there is none or it is given.
+    # When the warning for this `expires_at` is due; null if there is none or it was sent.
     warn_at = columns.moment()
-    # When `expired` or `closing` is completed by itself.
+    # When the jobs process completes an `expired` or `closing` session.
     grace_ends_at = columns.moment()
-    # The chat's place: how many messages there are, and up to where each side has got and read them.
+    # The chat's progress: the number of messages, and each side's delivered and read markers.
     last_seq = columns.number(default=0)
     customer_delivered_seq = columns.number(default=0)
     customer_read_seq = columns.number(default=0)
     mitra_delivered_seq = columns.number(default=0)
     mitra_read_seq = columns.number(default=0)
-    # The newest message of each side.
+    # The `seq` of each side's newest message.
     customer_sent_seq = columns.number(default=0)
     mitra_sent_seq = columns.number(default=0)
-    # A side whose mark is below this has had its push; it gets no other until the mark has moved.
+    # While a side's delivered marker is below this, it has had its push and gets no other one.
     customer_pushed_seq = columns.number(default=0)
     mitra_pushed_seq = columns.number(default=0)
     customer_delivered_at = columns.moment()
@@ -73,7 +73,7 @@ class ChatSession(Table, tablename="chat_sessions"):
 
 
 class SessionClosure(Table, tablename="session_closures"):
-    """A party's goodbye."""
+    """The goodbye of one party."""
 
     id = columns.identifier()
     session_id = columns.reference("ChatSession")
@@ -87,7 +87,7 @@ class SessionClosure(Table, tablename="session_closures"):
 
 
 class SessionSensitivityLog(Table, tablename="session_sensitivity_log"):
-    """One row for each flip of the topic flag."""
+    """One row for each change of a session's topic sensitivity."""
 
     id = columns.identifier()
     session_id = columns.reference("ChatSession", on_delete=OnDelete.cascade)

@@ -1,4 +1,4 @@
-"""A session as its parties see it (contract 5)."""
+"""A session as its parties see it."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from core.sessions.states import SessionStatus
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
-# The goodbyes of a session `s`; null before its end, when there are none to look for.
+# The goodbyes of a session `s`; null before `closing`, when there can be none.
 CLOSURES = """CASE WHEN s.status IN ('closing', 'completed') THEN ARRAY(SELECT (k.user_type, k.message, k.created_at)
       FROM session_closures k WHERE k.session_id = s.id ORDER BY k.created_at, k.id) END AS closures"""
-# A session with its parties' names and each side's unread count. Invitations are counted only while it searches.
+# A session with its parties' names and each side's unread count. `asked` is null unless the session is searching.
 VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.display_name AS mitra_name, s.mode,
     s.status, s.topics, s.topic_sensitivity, s.duration_minutes, s.extended_minutes, s.price, s.is_first_session_discount,
     s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.payment_request_id,
@@ -33,7 +33,7 @@ VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.di
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """A party, by the name that the other one may see."""
+    """One party of a session, with the name that the other party may see."""
 
     id: str
     display_name: str | None
@@ -41,7 +41,7 @@ class Person:
 
 @attrs.frozen(kw_only=True)
 class SearchView:
-    """A running search: how many mitras it has asked, the end of its round, and its own end."""
+    """A running search: how many mitras it has asked, the end of its round (`answer_by`), and the end of the search."""
 
     asked: int
     answer_by: dt.datetime
@@ -51,7 +51,7 @@ class SearchView:
 
 @attrs.frozen(kw_only=True)
 class SessionView:
-    """The session of contract 5. `unread_count` and `closures` are the viewing side's.
+    """A chat session as the caller sees it: `unread_count` and `closures` (goodbyes) are those of the caller's side.
 
     `search` is set only while the session searches, `grace_ends_at` only while it is expired or closing.
     """
@@ -81,7 +81,7 @@ class SessionView:
 
 @attrs.frozen(kw_only=True)
 class TwoSided:
-    """One session, seen from both sides."""
+    """One session as each of its two sides sees it. `closures` has all goodbyes."""
 
     customer: SessionView
     mitra: SessionView
@@ -89,12 +89,12 @@ class TwoSided:
     closures: list[Closure]
 
     def seen_by(self, side: UserType) -> SessionView:
-        """The side's view."""
+        """Return the view of one side."""
         return self.mitra if side is UserType.MITRA else self.customer
 
 
 def two_sided(row: Any) -> TwoSided:
-    """Build both views out of a row of VIEW."""
+    """Build both sides' views from a row of VIEW."""
     values = as_dict(row)
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     mitra_id, mitra_name = values.pop("mitra_id"), values.pop("mitra_name")
@@ -116,12 +116,12 @@ def two_sided(row: Any) -> TwoSided:
 
 
 def closures_in(values: dict[str, Any]) -> list[Closure]:
-    """Take the column of CLOSURES out of a row."""
+    """Remove the column of CLOSURES from a row and return its goodbyes."""
     return [Closure(user_type=side, message=text, created_at=at) for side, text, at in values.pop("closures") or ()]
 
 
 def _search(values: dict[str, Any], payment_request_id: str) -> SearchView | None:
-    """Take the search's columns out of a row."""
+    """Remove the search's columns from a row and return them as a view; None unless the session is searching."""
     asked, answer_by, ends_at = values.pop("asked"), values.pop("round_ends_at"), values.pop("search_ends_at")
     if asked is None:
         return None
@@ -129,12 +129,12 @@ def _search(values: dict[str, Any], payment_request_id: str) -> SearchView | Non
 
 
 async def by_ids(reader: Reader, session_ids: list[str]) -> list[TwoSided]:
-    """Read sessions by id."""
+    """Return the sessions with these ids."""
     return [two_sided(row) for row in await reader.fetch(f"{VIEW} WHERE s.id = ANY($1)", session_ids)]
 
 
 async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[Closure]]:
-    """Read the goodbyes of sessions, in the order in which they were written; a session without any is left out."""
+    """Return session id -> its goodbyes, the oldest first. A session without any is left out."""
     rows = await reader.fetch(
         """SELECT session_id::text, user_type, message, created_at FROM session_closures WHERE session_id = ANY($1)
            ORDER BY created_at, id""",
@@ -147,7 +147,7 @@ async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[
 
 
 async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side: UserType) -> SessionView | None:
-    """Read a session as a party sees it; None for strangers. A customer sees her own in every state."""
+    """Return a session in any state as a party sees it; None if none of `party_ids` is this side's party."""
     column = "s.mitra_id" if side is UserType.MITRA else "s.customer_id"
     row = await reader.fetchrow(f"{VIEW} WHERE s.id = $1 AND {column} = ANY($2)", session_id, party_ids)
     return None if row is None else two_sided(row).seen_by(side)
@@ -156,7 +156,7 @@ async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side:
 async def open_of_all(
     reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]
 ) -> dict[str, list[SessionView]]:
-    """Read several parties' sessions in some states, newest first, by the party."""
+    """Return party id -> their sessions in these states, the newest first. A party without any is left out."""
     column = "mitra_id" if side is UserType.MITRA else "customer_id"
     rows = await reader.fetch(
         f"{VIEW} WHERE s.{column} = ANY($1) AND s.status = ANY($2) ORDER BY s.created_at DESC", party_ids, statuses
@@ -168,6 +168,6 @@ async def open_of_all(
 
 
 async def open_of(reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]) -> list[SessionView]:
-    """Read a party's sessions in some states, newest first."""
+    """Return the sessions in these states of one party, known by several ids, the newest first."""
     found = await open_of_all(reader, party_ids, side, statuses)
     return sorted((view for views in found.values() for view in views), key=lambda view: view.created_at, reverse=True)

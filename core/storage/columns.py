@@ -1,4 +1,4 @@
-"""Column makers with our defaults: nothing is filled in silently, and deleting never spreads unless it says so."""
+"""Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says so."""
 
 from typing import Any
 
@@ -32,19 +32,19 @@ MODULES = {
 
 
 def identifier() -> UUID:
-    """The primary key: a UUIDv7 made by the service."""
+    """Return a primary key: a UUIDv7 made by the service."""
     return UUID(primary_key=True, default=None, null=False)
 
 
 def plain_id(*, null: bool = True) -> UUID:
-    """A UUID that refers to nothing the database checks."""
+    """Return a UUID column without a foreign key."""
     return UUID(default=None, null=null)
 
 
 def reference(
     table: str, *, null: bool = False, on_delete: OnDelete = OnDelete.restrict, unique: bool = False
 ) -> ForeignKey[Any]:
-    """A foreign key, by the table class's name."""
+    """Return a foreign key. `table` is the name of the table's class."""
     return ForeignKey(
         LazyTableReference(table, module_path=MODULES[table]),
         default=None,
@@ -55,50 +55,50 @@ def reference(
 
 
 def string(length: int, *, null: bool = False, default: str | None = None, unique: bool = False) -> Varchar:
-    """A varchar."""
+    """Return a varchar column of at most `length` characters."""
     return Varchar(length=length, default=default, null=null, unique=unique)
 
 
 def text(*, null: bool = False, default: str | None = None) -> Text:
-    """A text of any length; its bounds are rules."""
+    """Return a text column without a limit; rules bound its length."""
     return Text(default=default, null=null)
 
 
 def number(*, null: bool = False, default: int | None = None) -> Integer:
-    """A 32-bit integer."""
+    """Return a 32-bit integer column."""
     return Integer(default=default, null=null)
 
 
 def big_number(*, null: bool = False, default: int | None = None) -> BigInt:
-    """A 64-bit integer."""
+    """Return a 64-bit integer column."""
     return BigInt(default=default, null=null)
 
 
 def flag(*, default: bool | None = False) -> Boolean:
-    """A boolean that is never null."""
+    """Return a boolean column that is never null."""
     return Boolean(default=default, null=False)
 
 
 def moment(*, null: bool = True) -> Timestamptz:
-    """A timestamptz, given by the service: the database's own now() is not the service's time."""
+    """Return a timestamptz column. The service gives the value, because the database's now() is not service time."""
     return Timestamptz(default=None, null=null)
 
 
 def created() -> Timestamptz:
-    """When the row was made. The service always gives it; the database's own time is the specification's default."""
+    """Return a timestamptz column for when the row was made. The service always gives it; the default is never used."""
     return Timestamptz(default=TimestamptzNow(), null=False)
 
 
 def json(*, null: bool = True, default: str | None = None) -> JSONB:
-    """A JSON document."""
+    """Return a jsonb column."""
     return JSONB(default=default, null=null)
 
 
 def texts(*, null: bool = True) -> Array:
-    """An array of texts."""
+    """Return a column with an array of texts."""
     return Array(base_column=Text(), default=None, null=null)
 
 
 def raw_bytes(*, null: bool = False) -> Bytea:
-    """Bytes, verbatim."""
+    """Return a bytea column."""
     return Bytea(default=None, null=null)

@@ -1,14 +1,14 @@
-"""The WHERE of a list that can be asked for in many ways."""
+"""Builders of the WHERE clauses of lists with optional filters."""
 
 import datetime as dt
 from typing import Any
 
 
 class Conditions:
-    """Grows by what was asked for, and by nothing else.
+    """A WHERE clause with its arguments, which has only the filters that are set.
 
-    A condition like `$1 IS NULL OR status = $1` is no bound of an index once PostgreSQL keeps one plan for all arguments;
-    a list that nobody is in would then be looked for in the whole table.
+    With a generic plan PostgreSQL can't use an index for `$1 IS NULL OR status = $1`; a query without results would
+    scan the whole table.
     """
 
     def __init__(self) -> None:
@@ -16,12 +16,12 @@ class Conditions:
         self._texts: list[str] = []
 
     def arg(self, value: Any) -> str:
-        """Add an argument; return what stands for it."""
+        """Add an argument and return its placeholder, such as `$2`."""
         self.args.append(value)
         return f"${len(self.args)}"
 
     def add(self, text: str, value: Any) -> None:
-        """Add a condition, `{0}` standing for the value; none for None."""
+        """Add a condition in which `{0}` stands for the value. Do nothing if the value is None."""
         if value is not None:
             self._texts.append(text.format(self.arg(value)))
 
@@ -32,7 +32,10 @@ class Conditions:
     def behind(
         self, at: str, place: str, *, before_at: dt.datetime | None, before_id: str | None, oldest_first: bool = False
     ) -> None:
-        """Add the place in a list, newest first unless said otherwise, that a cursor names."""
+        """Add the condition that rows come after a cursor, in a list by (`at`, `place`). Do nothing without a cursor.
+
+        `at` is the SQL of the row's time and `place` that of its id. The list is newest first unless `oldest_first`.
+        """
         if before_at is not None:
             stamp, sign = self.arg(before_at), ">" if oldest_first else "<"
             self._texts.append(
@@ -52,10 +55,11 @@ def newest(
     *,
     text_columns: tuple[str, ...] = (),
 ) -> str:
-    """Return a WITH clause: `found`, the ids of the newest rows (called `t`) that have one of the values in one of the columns.
+    """Return a WITH clause `found`: the ids of the newest rows of `table` that have one of some values in one of some
+    columns.
 
-    Each value's newest rows are read by an index on the column and `created_at`, at most `limit` of them. Columns hold
-    UUIDs, except `text_columns`.
+    `among` is a list of (column, values), and `t` the alias of the table in `where`. For each value an index on the
+    column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except `text_columns`.
     """
     parts = [
         f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column in text_columns else "uuid"}[]) v(value)

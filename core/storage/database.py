@@ -1,8 +1,9 @@
-"""The pool, reads that survive a lost connection, and the one write transaction.
+"""The connection pool, reads that retry after a lost connection, and the write transaction
+(docs/architecture.md#transactions).
 
-Every connection carries its own timeouts, so that a frozen server, a held lock or a killed process holds nothing for
-long. A COMMIT whose answer is lost is unknown: the rows may be stored. So callers never answer "not stored" to one, and
-every write is safe to repeat.
+Every connection has its own timeouts, so that a frozen server, a held lock or a killed process blocks others only
+briefly. If the answer to a COMMIT is lost, the outcome is unknown: the rows may be stored. So callers must not report
+"not stored" in that case, and every write must be safe to repeat.
 """
 
 import asyncio
@@ -21,11 +22,11 @@ from core.events.signals import Signal
 from core.storage.servers import Servers, ask
 
 ACQUIRE_TIMEOUT_S = 4.0
-DEADLINE_S = 4.5  # for a read as a whole: the caller answers within 5 s, whatever the server does
+DEADLINE_S = 4.5  # for a whole read with its retries, so that requests are answered within 5 s
 ROLLBACK_S = 1.0
 GIVE_BACK_S = 1.0
-SEEK_EVERY_S = 1.0  # a server that stays read-only must not cost a new connection for each refused write
-COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's verdict comes first
+SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writes a read-only server refuses
+COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's own error comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
     "timezone": "UTC",
@@ -34,16 +35,16 @@ SERVER_SETTINGS = {
     "idle_in_transaction_session_timeout": "8000",
     "jit": "off",
 }
-# The connection is gone or the server is not there: nothing was decided, the same may be sent again.
+# The connection is lost or there is no server. A read, or the start of a transaction, may be retried.
 LOST = (
     OSError,
     asyncpg.PostgresConnectionError,
-    asyncpg.InternalClientError,  # the server said goodbye just as the statement was sent
+    asyncpg.InternalClientError,  # the server closed the connection just as the statement was sent
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
 )
-# All the ways in which the database can be away or too busy.
+# All errors of a database that is unreachable or overloaded.
 AWAY = (
     *LOST,
     TimeoutError,
@@ -51,18 +52,18 @@ AWAY = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
-    asyncpg.InsufficientResourcesError,  # full disk, no memory, too many connections, a limit of the configuration
+    asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections, or a configured limit
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-# asyncpg.InterfaceError reports mistakes of the caller, a wrong number of arguments say, and, with these words, that the
-# connection was lost before the statement was sent.
+# asyncpg raises InterfaceError for mistakes of the caller, such as a wrong number of arguments. With these texts it
+# means that the connection was lost before the statement was sent.
 CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connection has been released back to the pool")
 
 
 @contextlib.contextmanager
 def lost_as_such() -> Iterator[None]:
-    """Raise ConnectionDoesNotExistError, which is in LOST, for the InterfaceError of a closed connection."""
+    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, which is in LOST."""
     try:
         yield
     except asyncpg.InterfaceError as error:
@@ -76,24 +77,24 @@ def _encode_json(value: Any) -> str:
 
 
 async def set_up(connection: asyncpg.Connection) -> None:
-    """Let JSON columns come and go as Python values."""
+    """Make asyncpg convert jsonb columns to and from Python values."""
     await connection.set_type_codec("jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog")
 
 
 async def _reset(connection: asyncpg.Connection) -> None:
-    """Give a connection back clean. We set nothing for a session, so only an open transaction could be left."""
+    """Clean a connection for the pool. We change no session settings, so only an open transaction can be left over."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
 
 
 def _drop(connection: Any) -> None:
-    """End a connection at once; one that is gone already has nothing to end."""
+    """Close a connection at once, without waiting for the server. Ignore one that is closed already."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
 class Tx:
-    """An open transaction: what is written in it, and what is told after its commit."""
+    """An open transaction, with the frames (`notices`, `passing`) and signals that are published after its commit."""
 
     def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
         self._connection = connection
@@ -105,17 +106,17 @@ class Tx:
 
     @functools.cached_property
     def now(self) -> dt.datetime:
-        """The transaction's one moment of service time: when it was first asked for.
+        """The transaction's service time, fixed at the first use.
 
-        Locks are taken before, so no change carries an earlier time than what it has waited for, and nobody's minutes
-        pass while a connection or a lock is waited for.
+        Take locks first. Then a change never has an earlier time than the change that it has waited for, and the wait
+        for a connection or a lock takes nothing from a customer's minutes.
         """
         return self._clock()
 
     async def event_time(self) -> dt.datetime:
-        """Return the one moment of the transaction's events, by the database's clock: when it was first asked for.
+        """Return the time of the transaction's events, by the database's clock, fixed at the first use.
 
-        Locks are taken before, so it is later than the events of every change that this transaction has waited for.
+        Take locks first. Then it is later than the events of every change that this transaction has waited for.
         """
         at = self._event_time
         if at is None:
@@ -141,12 +142,12 @@ class Tx:
         return int(count) if count.isdigit() else 0
 
     def signal(self, event: Signal) -> None:
-        """Tell other processes, after the commit."""
+        """Publish a signal to the other processes after the commit."""
         self.signals.append(event)
 
 
 class Database:
-    """The connections of one process."""
+    """The connection pool of one process."""
 
     pool: asyncpg.Pool
 
@@ -160,9 +161,9 @@ class Database:
 
     @classmethod
     async def connect(cls, url: str, *, size: int) -> "Database":
-        """Open a pool of at most `size` connections to the server of a URL, or to the one of several that takes writes.
+        """Open a pool of at most `size` connections. If the URL names several servers, use the one that takes writes.
 
-        Raises TimeoutError when there is none.
+        Raises TimeoutError if there is none.
         """
         database = cls(url)
         database._servers.start()
@@ -174,9 +175,10 @@ class Database:
         return database
 
     async def separate(self, *, statement_s: float) -> "Database":
-        """Return a pool of one connection to the same server, which other work never holds. Close it before this one.
+        """Return a pool with one connection of its own to the same server, which other work can't occupy.
 
-        It connects at its first use, and the server ends a statement after `statement_s` seconds.
+        It connects at its first use, and the server cancels a statement after `statement_s` seconds. Close it before
+        this one.
         """
         other = Database(self._url, servers=self._servers)
         milliseconds = str(round(statement_s * 1000))
@@ -198,7 +200,7 @@ class Database:
             )
 
     async def close(self) -> None:
-        """Close all connections; those that do not answer are dropped."""
+        """Close all connections, and drop those whose server does not answer."""
         if self._seeking is not None:
             self._seeking.cancel()
         if self._owns_servers:
@@ -210,7 +212,7 @@ class Database:
 
     @property
     def epoch(self) -> str:
-        """An opaque name of the database's history: another one after a promotion or a restore."""
+        """An opaque mark of the database's history, which changes after a failover or a restore."""
         return self._servers.epoch
 
     def _new_epoch(self) -> None:
@@ -218,18 +220,19 @@ class Database:
             callback()
 
     def _switched(self, connections: list[asyncpg.Connection]) -> None:
-        """Drop the connections to servers that are no longer used: their statements fail now, and not at their timeout."""
+        """Drop the connections to servers that are no longer used, so that their statements fail now, not at their
+        timeout."""
         for connection in connections:
             connection.terminate()
 
     def _seek_writable(self) -> None:
-        """Look for a server that takes writes, because this one has refused one; at most once a second."""
+        """Look for a server that takes writes, because the present one refused a write; at most every SEEK_EVERY_S."""
         if monotonic() >= self._sought_at + SEEK_EVERY_S:
             self._sought_at = monotonic()
             self._seeking = asyncio.create_task(self._find_writable())
 
     async def _find_writable(self) -> None:
-        """Connect once more. If that leads to a server that takes writes, replace each other connection at its next use."""
+        """Open one connection. If its server takes writes, replace every other connection at its next use."""
         self._servers.doubt_used()
         with contextlib.suppress(*AWAY, asyncpg.PostgresError, asyncpg.InterfaceError):
             _drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
@@ -237,16 +240,16 @@ class Database:
                 await self.pool.expire_connections()
 
     async def _give_back(self, connection: Any) -> None:
-        """Return a connection to the pool. If it breaks at that moment, the pool replaces it; what was done on it stands."""
+        """Return a connection to the pool. Ignore errors: the pool replaces a broken one, and its work is done."""
         with contextlib.suppress(Exception):
             await asyncio.shield(self.pool.release(connection, timeout=GIVE_BACK_S))
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        """Lend a connection for one statement or a few, all within one deadline.
+        """Lend a connection for one or a few statements, with one deadline for all.
 
-        A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for it
-        to say that it has cancelled could take as long again.
+        A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for
+        its confirmation could take as long again.
         """
         with lost_as_such():
             async with asyncio.timeout(DEADLINE_S):
@@ -263,13 +266,16 @@ class Database:
                     await self._give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Read rows; again on another connection when the first one was lost. Raises TimeoutError after the deadline."""
+        """Return rows. Retry on another connection if one is lost.
+
+        Raises TimeoutError after the deadline.
+        """
         for attempt in range(4):
             try:
                 async with self.connection() as connection:
                     return await connection.fetch(sql, *args)
             except TimeoutError:
-                raise  # the server is frozen, not gone: asking again would only make the caller wait longer
+                raise  # the server is frozen, not gone: a retry would only make the caller wait longer
             except LOST:
                 if attempt == 3:
                     raise
@@ -277,22 +283,25 @@ class Database:
         raise AssertionError("unreachable")
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
-        """Read the first row, or None."""
+        """Return the first row, or None."""
         rows = await self.fetch(sql, *args)
         return rows[0] if rows else None
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        """Read the first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         rows = await self.fetch(sql, *args)
         return rows[0][0] if rows else None
 
     async def begin(self) -> Any:
-        """Take a connection and open a transaction on it; a connection that was lost while idle is replaced."""
+        """Take a connection and begin a transaction on it.
+
+        Retry on another one if the connection was lost while idle.
+        """
         for attempt in range(4):
             try:
                 return await self._begin()
             except TimeoutError:
-                raise  # the server is frozen, or there is none that takes writes
+                raise  # the server is frozen, or no server takes writes
             except LOST:
                 if attempt == 3:
                     raise
@@ -313,9 +322,11 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
-        """Open a transaction; commit when the block ends, roll back when it raises. `clock` tells service time.
+        """Open a transaction.
 
-        After an error of LOST or a TimeoutError the transaction may have been committed.
+        Commit it when the block ends; roll it back if the block raises. `clock` returns service time.
+
+        After an error in LOST or a TimeoutError the transaction may have been committed.
         """
         connection = await self.begin()
         try:
@@ -324,7 +335,7 @@ class Database:
                 try:
                     yield tx
                 except (TimeoutError, asyncio.CancelledError):
-                    _drop(connection)  # the server rolls back; its answer to that could take as long again
+                    _drop(connection)  # the server rolls back; waiting for its answer could take as long again
                     raise
                 except BaseException as error:
                     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
@@ -340,7 +351,10 @@ class Database:
             await self._give_back(connection)
 
     async def _roll_back(self, connection: Any) -> None:
-        """Undo what was begun. A server that does not answer soon may be frozen: it undoes it when we hang up."""
+        """Roll back.
+
+        If the server does not answer within ROLLBACK_S, drop the connection: the server then rolls back.
+        """
         try:
             with lost_as_such():
                 await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
@@ -352,14 +366,18 @@ class Database:
             pass
 
     async def is_writable(self) -> bool:
-        """Whether the server takes writes now; notes its epoch, which changes when a standby becomes the primary."""
+        """Return whether the server takes writes now.
+
+        Store its epoch, which changes when a standby becomes the primary.
+        """
         async with self.connection() as connection:
             server = await ask(connection)
         self._servers.note(server)
         return server.writable
 
     async def clock(self) -> tuple[dt.datetime, float]:
-        """Read the database's clock: (its time, our monotonic time of that moment). The quickest of five readings."""
+        """Return (the database's time, our monotonic time in seconds at that moment), from the quickest of five
+        readings."""
         best: tuple[float, dt.datetime, float] | None = None
         async with self.connection() as connection:
             for _ in range(5):

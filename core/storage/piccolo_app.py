@@ -1,4 +1,4 @@
-"""Names every concept's tables and where the migrations are."""
+"""Piccolo's app configuration: the tables of every concept, and the folder of the migrations."""
 
 import pathlib
 

@@ -1,10 +1,10 @@
-"""What a read needs: a transaction or the database, it is all the same to it."""
+"""The interface that reads need; a transaction and the database both have it."""
 
 from typing import Any, Protocol
 
 
 class Reader(Protocol):
-    """Runs reading statements."""
+    """Runs SELECT statements."""
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]: ...
     async def fetchrow(self, sql: str, *args: Any) -> Any: ...

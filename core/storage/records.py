@@ -1,4 +1,4 @@
-"""Rows into records: ids become their canonical text, columns become attributes."""
+"""Turn database rows into records. Ids become their canonical text, columns become attributes."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
-    """Return a value with driver types made plain."""
+    """Return a value; a UUID as its canonical text."""
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -18,7 +18,7 @@ def as_dict(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one(cls: type[T], row: Mapping[str, Any] | None) -> T | None:
-    """Return the row as a record, None for no row."""
+    """Return the row as a record; None if there is no row."""
     return None if row is None else cls(**as_dict(row))
 
 
