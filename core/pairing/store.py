@@ -78,7 +78,7 @@ async def asked_for(reader: Reader, session_ids: list[str]) -> dict[str, int]:
 async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple[bool, str | None]:
     """Return (whether the mitra was ever invited, the response of their newest invitation).
 
-    The response is None while the invitation is open, and if there is none.
+    The response is None unless that invitation has ended.
     """
     row = await reader.fetchrow(
         """SELECT response FROM chat_request_notifications WHERE session_id = $1 AND mitra_id = $2

@@ -30,7 +30,7 @@ async def create(
 async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str) -> str | None:
     """Record an operator's action and return the id of the payment request.
 
-    Return None if there is no such failure, an operator has acted on it, or it is superseded.
+    Return None for an unknown id, or if an operator has acted on it or it is superseded.
     """
     found = await tx.fetchval(
         """UPDATE pairing_failures SET operator_action = $2, actioned_by = $3, actioned_at = $4
@@ -77,6 +77,6 @@ async def supersede(tx: Tx, failure_id: str) -> bool:
 
 
 async def state(tx: Tx, failure_id: str) -> tuple[str | None, bool] | None:
-    """Return (operator action or None, whether it is superseded); None if there is no such failure."""
+    """Return (operator action or None, whether it is superseded); None for an unknown id."""
     row = await tx.fetchrow("SELECT operator_action, superseded_at FROM pairing_failures WHERE id = $1", failure_id)
     return None if row is None else (row["operator_action"], row["superseded_at"] is not None)

@@ -30,7 +30,7 @@ async def hold_address(tx: Tx, address: str) -> None:
 async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> dt.datetime | None:
     """Return when an account may have its next invoice, or None if it may have one now.
 
-    `most` is the limit; 0 is no limit.
+    `most` is the limit; 0 means unlimited.
     """
     if not most:
         return None
@@ -45,7 +45,7 @@ async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> d
 async def address_full_until(tx: Tx, address: str, *, most: int) -> dt.datetime | None:
     """Return when an address may have its next invoice, or None if it may have one now.
 
-    `most` is the limit; 0 is no limit.
+    `most` is the limit; 0 means unlimited.
     """
     if not most:
         return None

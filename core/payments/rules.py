@@ -126,7 +126,7 @@ class Call:
 
 @attrs.frozen(kw_only=True)
 class Issued:
-    """What a payment request asked for. `invoice_id` is None if none was issued."""
+    """What a payment request asked for. `invoice_id` is set once the gateway has made the invoice."""
 
     status: PaymentStatus
     amount: int

@@ -43,7 +43,7 @@ class PaymentRequest:
 
 
 async def get(reader: Reader, payment_request_id: str) -> PaymentRequest | None:
-    """Return a request; None if there is none with this id."""
+    """Return a request; None for an unknown id."""
     return one(
         PaymentRequest,
         await reader.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1", payment_request_id),
@@ -51,7 +51,7 @@ async def get(reader: Reader, payment_request_id: str) -> PaymentRequest | None:
 
 
 async def lock(tx: Tx, payment_request_id: str) -> PaymentRequest | None:
-    """Lock a request and return it; None if there is none with this id."""
+    """Lock a request and return it; None for an unknown id."""
     return one(
         PaymentRequest,
         await tx.fetchrow(f"SELECT {COLUMNS} FROM payment_requests WHERE id = $1 FOR UPDATE", payment_request_id),
@@ -216,7 +216,7 @@ async def untarget(tx: Tx, payment_request_id: str) -> None:
 
 
 async def extension_under_way(reader: Reader, session_id: str, *, but: str | None = None) -> str | None:
-    """Return the id of the payment request of a session's running extension, other than `but`; None if there is none.
+    """Return the id of the payment request of a session's running extension, other than `but`, or None.
 
     An extension is running while it waits for the payment or for the mitra's answer.
     """

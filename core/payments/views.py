@@ -20,7 +20,8 @@ REQUEST = f"""SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.d
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null."""
+    """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are
+    null."""
 
     cause_tag: str
     operator_action: str | None

@@ -57,7 +57,7 @@ async def tiers(reader: Reader, *, mode: str | None = None) -> list[TierRow]:
 
 
 async def tier(reader: Reader, tier_id: str) -> TierRow | None:
-    """Return a tier, also a deleted one; None if there is none with this id."""
+    """Return a tier, also a deleted one; None for an unknown id."""
     return one(TierRow, await reader.fetchrow(f"SELECT {TIER} FROM pricing_tiers WHERE id = $1", tier_id))
 
 
@@ -68,7 +68,7 @@ async def lock_tiers(tx: Tx, tier_ids: list[str]) -> dict[str, TierRow]:
 
 
 async def tier_of(reader: Reader, *, mode: str, minutes: int) -> str | None:
-    """Return the id of the tier for (mode, minutes), also of a deleted one; None if there is none."""
+    """Return the id of the tier for (mode, minutes), also of a deleted one, or None."""
     found = await reader.fetchval("SELECT id FROM pricing_tiers WHERE mode = $1 AND minutes = $2", mode, minutes)
     return str(found) if found else None
 
@@ -118,13 +118,13 @@ async def _tier_history(tx: Tx, tier_id: str, kind: str, operator_id: str, befor
 
 
 async def promotion(reader: Reader) -> PromotionRow | None:
-    """Return the first-session discount; None if there is none."""
+    """Return the first-session discount, or None."""
     row = await reader.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1", FIRST_SESSION)
     return None if row is None else PromotionRow(**{k: v for k, v in as_dict(row).items() if k != "id"})
 
 
 async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
-    """Lock the first-session discount and return (its id, its values); None if there is none."""
+    """Lock the first-session discount and return (its id, its values), or None."""
     row = await tx.fetchrow(f"SELECT {PROMOTION} FROM pricing_promotions WHERE key = $1 FOR UPDATE", FIRST_SESSION)
     if row is None:
         return None

@@ -32,7 +32,7 @@ class DiscountNotEligible(DomainError):
 
 
 class StaleWrite(DomainError):
-    """Another operator has changed the object in between. `details.current` is its present state."""
+    """Another operator has changed the object after it was read. `details.current` is its present state."""
 
     code = "STALE_WRITE"
     message = Text(

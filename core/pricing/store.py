@@ -33,14 +33,14 @@ async def active_tiers(reader: Reader) -> list[Tier]:
 
 
 async def price_of(reader: Reader, *, mode: str, minutes: int) -> int | None:
-    """Return the price of (mode, minutes) in Rupiah; None if there is no active tier."""
+    """Return the price of (mode, minutes) in Rupiah; None without an active tier."""
     return await reader.fetchval(
         "SELECT price_idr FROM pricing_tiers WHERE mode = $1 AND minutes = $2 AND is_active", mode, minutes
     )
 
 
 async def first_session(reader: Reader) -> Promotion | None:
-    """Return the first-session discount; None if there is none."""
+    """Return the first-session discount, or None."""
     return one(
         Promotion,
         await reader.fetchrow(

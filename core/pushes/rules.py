@@ -1,4 +1,5 @@
-"""Which events become a push, and what it carries: what the app opens, and nothing private (docs/protocol.md#pushes)."""
+"""Which events become a push, and what it carries: what the app opens, and nothing private
+(docs/protocol.md#pushes)."""
 
 import datetime as dt
 import enum

@@ -1,4 +1,4 @@
-"""What mitras did with the requests they got (specification, Internal listener: mitra-activity; contract 8). One query each."""
+"""Reads about mitras' activity, and the overview of the control center."""
 
 import datetime as dt
 from typing import Any
@@ -13,13 +13,13 @@ from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
 
-USUAL = dt.timedelta(days=30)  # the summary's range when none is given
-EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # nothing has happened before
+USUAL = dt.timedelta(days=30)  # the default range of the summary
+EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
 
 
 @attrs.frozen(kw_only=True)
 class ActivityRow:
-    """One request to one mitra."""
+    """One invitation of one mitra."""
 
     id: str
     session_id: str
@@ -32,7 +32,7 @@ class ActivityRow:
 
 @attrs.frozen(kw_only=True)
 class ActivityFilter:
-    """Whose requests, and when; the end is excluded."""
+    """Whose invitations to list, and from when to when; the end is excluded."""
 
     mitra_id: str | None = None
     since: dt.datetime | None = None
@@ -45,7 +45,7 @@ LOG = """SELECT n.id, n.session_id, n.mitra_id, m.display_name, n.notified_at, n
 
 
 def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
-    """Return the log's statement and its arguments."""
+    """Return (SQL, arguments) of the activity log."""
     where = Conditions()
     where.add("n.mitra_id = {0}", which.mitra_id)
     where.add("n.notified_at >= {0}", which.since)
@@ -56,7 +56,7 @@ def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
 
 
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:
-    """List requests to mitras, newest first."""
+    """List invitations, newest first."""
     statement, args = log_query(page, which)
     with away_is_unavailable():
         rows = await runtime.db.fetch(statement, *args)
@@ -70,7 +70,10 @@ async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[Acti
 
 @attrs.frozen(kw_only=True)
 class ActivitySummary:
-    """One mitra's figures in a range. `acceptance_rate` is null when she has answered or missed nothing."""
+    """One mitra's figures in a range of time.
+
+    `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0 to 1, and null if there are none of these.
+    """
 
     mitra: Person
     notified: int
@@ -84,8 +87,8 @@ class ActivitySummary:
     online_seconds: int
 
 
-# Requests and sessions of the range are counted by index alone; a stretch online goes from a log row to the next one, and
-# the row before the range tells how it began.
+# Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
+# next; the last row before the range gives the status at its start.
 _SUMMARY = """WITH asked AS (
     SELECT mitra_id, count(*)::int AS notified, count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
       count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected, count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
@@ -119,9 +122,9 @@ SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one=" WHERE m.id =
 async def summary(
     runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None, mitra_id: str | None = None
 ) -> Items[ActivitySummary]:
-    """Sum up each mitra's range, or that of one; the last 30 days when none is given.
+    """Return the figures of every mitra, or of one, between `since` and `until`; by default the last 30 days.
 
-    Raises ValidationFailed for an empty range.
+    Raises ValidationFailed if the range is empty.
     """
     now = runtime.now()
     end = until or now
@@ -144,7 +147,7 @@ async def summary(
 
 @attrs.frozen(kw_only=True)
 class Lateness:
-    """A kind of timed work: how many wait beyond their time, and for how many service seconds the oldest does."""
+    """A kind of timed work: how many items are overdue, and by how many seconds of service time the oldest is."""
 
     name: str
     overdue: int
@@ -153,7 +156,7 @@ class Lateness:
 
 @attrs.frozen(kw_only=True)
 class Hour:
-    """What came about within one hour. Amounts are IDR."""
+    """The chats, payments and failed pairings of one hour. Amounts are in Rupiah."""
 
     at: dt.datetime
     chats: int
@@ -163,7 +166,7 @@ class Hour:
 
 @attrs.frozen(kw_only=True)
 class Overview:
-    """The numbers that an operator looks at first. Amounts are IDR."""
+    """The figures of the overview page. Amounts are in Rupiah."""
 
     mitras_online: int
     mitras_busy: int
@@ -197,14 +200,14 @@ OVERVIEW = """SELECT
     (SELECT count(*)::int FROM payment_requests WHERE status = 'pending') AS pending_payments,
     (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= $1 - interval '24 hours') AS confirmed_amount_24h,
     (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND token_valid AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
-# The last 24 hours, oldest first; the present one is not over yet.
+# The last 24 hours, the oldest first. The last one is the current, incomplete hour.
 HOURS = """SELECT h.at,
     (SELECT count(*)::int FROM chat_sessions WHERE paired_at >= h.at AND paired_at < h.at + interval '1 hour') AS chats,
     (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= h.at AND confirmed_at < h.at + interval '1 hour')
       AS paid_amount,
     (SELECT count(*)::int FROM pairing_failures WHERE created_at >= h.at AND created_at < h.at + interval '1 hour') AS failures
   FROM generate_series(date_trunc('hour', $1::timestamptz) - interval '23 hours', $1, interval '1 hour') AS h(at) ORDER BY h.at"""
-# Timed work that is overdue: what should have happened, and has not.
+# Timed work that is overdue.
 OVERDUE = """SELECT name, count(*)::int AS overdue, coalesce(max(extract(epoch FROM $1 - due)), 0)::float AS late_seconds FROM (
     SELECT 'session expiry' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
     UNION ALL SELECT 'session warning', warn_at FROM chat_sessions WHERE warn_at <= $1
@@ -225,7 +228,7 @@ KINDS = (
 
 
 async def overview(runtime: Runtime) -> Overview:
-    """Read the numbers that an operator looks at first."""
+    """Return the figures of the overview page."""
     now, config = runtime.now(), runtime.config
     with away_is_unavailable():
         row = await runtime.db.fetchrow(

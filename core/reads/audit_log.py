@@ -1,4 +1,4 @@
-"""The operators' audit log: who changed what, and who read personal data."""
+"""Reads of the operators' audit log: who changed what, and who read personal data (docs/product.md#audit-log)."""
 
 import datetime as dt
 from typing import Any
@@ -15,7 +15,8 @@ from core.storage.records import as_dict
 
 @attrs.frozen(kw_only=True)
 class AuditEntry:
-    """One row of the audit log. `object_id` is `list` for a row about the several objects that `after.ids` names."""
+    """One row of the audit log. For a row about several objects, `object_id` is `list` and `after.ids` has their
+    ids."""
 
     id: str
     operator: Person
@@ -29,7 +30,7 @@ class AuditEntry:
 
 @attrs.frozen(kw_only=True)
 class AuditFilter:
-    """Which rows to list. An `object_id` also finds the lists that the object was in."""
+    """Which rows to list. An `object_id` also finds rows about several objects that include it."""
 
     operator_id: str | None = None
     action: str | None = None
@@ -50,7 +51,7 @@ def _entry(row: Any) -> AuditEntry:
 
 
 async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[AuditEntry]:
-    """List what operators did, newest first."""
+    """List rows of the audit log, newest first."""
     where = Conditions()
     where.add("a.operator_id = {0}", which.operator_id)
     where.add("a.action = {0}", which.action)

@@ -1,4 +1,4 @@
-"""What customers look at before they pay (contract 4)."""
+"""Reads for the screens before a payment: prices, onboarding, client switches, support contacts, available mitras."""
 
 import asyncio
 
@@ -14,12 +14,12 @@ from core.pricing.store import Tier
 from core.runtime import Runtime, away_is_unavailable
 from core.steps.freedom import freedom
 
-FRESH_S = 1.8  # real seconds; the answer is at most 2 s old (contract 4)
+FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
 
 
 @attrs.frozen(kw_only=True)
 class TierView:
-    """A tier item (specification, pricing_tiers)."""
+    """A price: `price_idr` Rupiah for a number of minutes. `tag` is a label to show, such as "popular"."""
 
     id: str
     minutes: int
@@ -29,14 +29,15 @@ class TierView:
 
 @attrs.frozen(kw_only=True)
 class TierGroup:
-    """The tiers of one mode."""
+    """The prices of one mode, in the order to show them."""
 
     tiers: list[TierView]
 
 
 @attrs.frozen(kw_only=True)
 class Discount:
-    """The first-session discount, and whether the caller could have it."""
+    """The first-session discount, and whether the caller can have it. `gimmick_price_idr` is the crossed-out price to
+    show."""
 
     enabled: bool
     eligible: bool
@@ -67,7 +68,7 @@ def _eligible(runtime: Runtime, promotion: rules.Promotion | None, past: rules.P
 
 
 async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
-    """Read the price list as the caller may use it."""
+    """Return the price list for the caller."""
     with away_is_unavailable():
         tiers = await store.active_tiers(runtime.db)
         promotion = await store.first_session(runtime.db)
@@ -85,7 +86,7 @@ async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
 
 @attrs.frozen(kw_only=True)
 class Onboarding:
-    """The flags of contract 4 that drive the app's first screens."""
+    """Flags by which the app chooses its first screen."""
 
     is_anonymous: bool
     has_display_name: bool
@@ -95,7 +96,7 @@ class Onboarding:
     has_live_session: bool
 
 
-# The caller, and what her account has done.
+# $1 is the caller, $2 the caller's ids.
 ONBOARDING = """SELECT is_anonymous, display_name IS NOT NULL AS has_display_name, usp_seen,
     EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND paired_at IS NOT NULL) AS has_consulted_before,
     EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND status IN ('searching', 'active', 'expired'))
@@ -104,7 +105,10 @@ ONBOARDING = """SELECT is_anonymous, display_name IS NOT NULL AS has_display_nam
 
 
 async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
-    """Read what the app asks itself before it shows its first screen."""
+    """Return the flags by which the app chooses its first screen.
+
+    Raises NotFound if the caller is gone.
+    """
     with away_is_unavailable():
         row = await runtime.db.fetchrow(ONBOARDING, actor.user_id, list(actor.ids))
         promotion = await store.first_session(runtime.db)
@@ -116,7 +120,7 @@ async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
 
 @attrs.frozen(kw_only=True)
 class SupportHandle:
-    """A contact: what to show, and what to open."""
+    """A support contact: the label to show, and the link to open."""
 
     label: str
     deeplink: str
@@ -124,7 +128,7 @@ class SupportHandle:
 
 @attrs.frozen(kw_only=True)
 class SupportHandles:
-    """The contacts of the admin-help sheet, the first one first."""
+    """The support contacts, the primary one first."""
 
     handles: list[SupportHandle]
 
@@ -137,7 +141,7 @@ def support_handles(runtime: Runtime) -> SupportHandles:
 
 @attrs.frozen(kw_only=True)
 class OtpConfig:
-    """What clients need to know of the limits of codes (contract 3)."""
+    """Limits of phone codes that apps need to know."""
 
     resend_cooldown_seconds: int
     max_per_phone_per_hour: int
@@ -158,7 +162,7 @@ def otp_config(runtime: Runtime) -> OtpConfig:
 
 @attrs.frozen(kw_only=True)
 class AppConfig:
-    """The client switches of contract 3, each named as its configuration row."""
+    """Switches that change how apps behave, each named like its configuration row."""
 
     early_end_customer_enabled: bool
     early_end_mitra_enabled: bool
@@ -176,13 +180,13 @@ def app_config(runtime: Runtime) -> AppConfig:
 
 @attrs.frozen(kw_only=True)
 class Available:
-    """How many mitras could take a request."""
+    """The number of mitras who could take a chat request now."""
 
     available: int
 
 
 class Availability:
-    """The count of free mitras: one database read in 2 s, whatever the load."""
+    """The number of available mitras, cached: at most one database read every FRESH_S in this process."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -190,19 +194,20 @@ class Availability:
         self._reading: asyncio.Task[int] | None = None
 
     async def count(self, runtime: Runtime) -> int:
-        """Return how many mitras could take a request; at most 2 s old."""
+        """Return how many mitras could take a request. The number is at most 2 s old."""
         if monotonic() < self._until:
             return self._count
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(runtime))
             self._reading.add_done_callback(self._done)
-        # Everybody waits for the same read and shares its failure; one who leaves does not take it along.
+        # All callers share one read and its failure. The shield keeps a cancelled caller from cancelling it for the
+        # others.
         return await asyncio.shield(self._reading)
 
     def _done(self, task: asyncio.Task[int]) -> None:
         self._reading = None
         if not task.cancelled():
-            task.exception()  # each waiter has had it
+            task.exception()  # mark it as retrieved, because each waiter has raised it
 
     async def _read(self, runtime: Runtime) -> int:
         started = monotonic()

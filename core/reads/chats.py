@@ -1,4 +1,4 @@
-"""Sessions, messages and histories as their parties see them (contract 5 and 6)."""
+"""Reads of sessions, messages and histories, as their parties see them."""
 
 import datetime as dt
 from typing import Any
@@ -21,7 +21,7 @@ from core.steps.announce import REQUESTS
 from core.storage.records import as_dict, many
 
 OPEN_STATES = sorted(status.value for status in OPEN)
-# Messages with their state as the session's marks say; the columns of single messages may lag behind.
+# Messages with the status that the session's markers give them. The columns of single messages may be behind.
 MESSAGES = """SELECT m.id, m.session_id, m.seq, m.sender_type, m.sender_id, m.client_message_id, m.type, m.content, m.metadata,
     CASE WHEN m.status = 'read' OR m.seq <= d.read_seq THEN 'read'
          WHEN m.status = 'delivered' OR m.seq <= d.delivered_seq THEN 'delivered' ELSE 'sent' END AS status,
@@ -38,7 +38,7 @@ MESSAGES = """SELECT m.id, m.session_id, m.seq, m.sender_type, m.sender_id, m.cl
 
 @attrs.frozen(kw_only=True)
 class MessageView:
-    """The message of contract 6."""
+    """A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps."""
 
     id: str
     session_id: str
@@ -56,7 +56,10 @@ class MessageView:
 
 
 async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionView:
-    """Read a session of the caller's. Raises NotFound."""
+    """Return a session of the caller.
+
+    Raises NotFound if it is not theirs.
+    """
     with away_is_unavailable():
         view = await views.one_of(runtime.db, session_id, party_ids=list(actor.ids), side=actor.user_type)
     if view is None:
@@ -65,7 +68,7 @@ async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionVie
 
 
 async def messages_after(runtime: Runtime, session_id: str, *, after: int, limit: int) -> list[MessageView]:
-    """Read messages behind a seq, in order; the caller has checked whose session it is."""
+    """Return messages with a `seq` above `after`, in order. The caller has checked access to the session."""
     rows = await runtime.db.fetch(
         f"{MESSAGES} WHERE m.session_id = $1 AND m.seq > $2 ORDER BY m.seq LIMIT $3", session_id, after, limit
     )
@@ -75,7 +78,8 @@ async def messages_after(runtime: Runtime, session_id: str, *, after: int, limit
 async def messages(
     runtime: Runtime, actor: Actor, session_id: str, *, after: int | None, before: int | None, limit: int
 ) -> list[MessageView]:
-    """Read a part of a session's messages, ascending: behind `after`, or the last ones before `before`."""
+    """Return a part of a session's messages by ascending `seq`: those above `after`, or the last ones below
+    `before`."""
     if after is not None and before is not None:
         raise ValidationFailed.of(
             "before", Text(en="can't stand beside `after`", id="tidak dapat dipakai bersama `after`")
@@ -92,7 +96,7 @@ async def messages(
 
 
 async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
-    """Read a message that was just stored."""
+    """Return a message that was just stored."""
     with away_is_unavailable():
         row = await runtime.db.fetchrow(f"{MESSAGES} WHERE m.session_id = $1 AND m.id = $2", session_id, message_id)
     if row is None:
@@ -101,20 +105,20 @@ async def message(runtime: Runtime, message_id: str, session_id: str) -> Message
 
 
 async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
-    """Read the caller's sessions in active, expired and closing: the snapshot of `auth_ok`."""
+    """Return the caller's sessions in `active`, `expired` and `closing`, newest first."""
     with away_is_unavailable():
         return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
 
 
 @attrs.frozen(kw_only=True)
 class OpenSession(SessionView):
-    """A session of `auth_ok`, with what its mitra is being asked (contract 7)."""
+    """A session of the snapshot in `auth_ok`, with its pending extension, if any."""
 
     extension: ExtensionView | None
 
 
 async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:
-    """Read several parties' running sessions with their pending extensions, by the party."""
+    """Return party id -> their sessions in `active`, `expired` and `closing`, with pending extensions."""
     with away_is_unavailable():
         found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
         ids = [session.id for sessions in found.values() for session in sessions]
@@ -134,7 +138,7 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
 
 
 async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[SessionView], SessionView | None]:
-    """Read the calling customer's sessions in active, expired and closing, and their running search."""
+    """Return (the calling customer's sessions in `active`, `expired` and `closing`, their running search or None)."""
     with away_is_unavailable():
         found = await views.open_of(
             runtime.db, list(actor.ids), actor.user_type, [*OPEN_STATES, SessionStatus.SEARCHING.value]
@@ -144,7 +148,7 @@ async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[Sessi
 
 
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
-    """Read the caller's running search."""
+    """Return the caller's running search, or None."""
     with away_is_unavailable():
         found = await views.open_of(runtime.db, list(actor.ids), actor.user_type, ["searching"])
     return found[0] if found else None
@@ -152,7 +156,7 @@ async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
 
 @attrs.frozen(kw_only=True)
 class ChatRequest:
-    """The open request to a mitra (contract 5)."""
+    """A chat request that is open to the calling mitra."""
 
     session_id: str
     customer_display_name: str | None
@@ -166,7 +170,7 @@ class ChatRequest:
 
 
 async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
-    """List the requests that are open to the calling mitra, newest first."""
+    """List the chat requests that are open to the calling mitra, newest first."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(f"{REQUESTS} AND n.mitra_id = $1 ORDER BY n.notified_at DESC", actor.user_id)
     return [ChatRequest(**{k: v for k, v in as_dict(row).items() if k != "mitra_id"}) for row in rows]
@@ -174,7 +178,7 @@ async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
 
 @attrs.frozen(kw_only=True)
 class MitraStatus:
-    """The mitra's own state (contract 5)."""
+    """The calling mitra's presence, and how many sessions they have and may have."""
 
     is_online: bool
     last_online_at: dt.datetime | None
@@ -185,7 +189,7 @@ class MitraStatus:
 
 
 async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
-    """Read the calling mitra's state."""
+    """Return the calling mitra's presence and load."""
     with away_is_unavailable():
         row = await runtime.db.fetchrow(
             """SELECT o.is_online, o.last_online_at, o.last_heartbeat_at,
@@ -205,7 +209,7 @@ async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
 
 @attrs.frozen(kw_only=True)
 class HistoryRow:
-    """One mitra of a customer's past (contract 5). `topics` and `closures` are the last session's."""
+    """A mitra from the customer's history. `topics` and `closures` are those of the last session with them."""
 
     mitra_id: str
     display_name: str
@@ -218,7 +222,7 @@ class HistoryRow:
 
 
 async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
-    """List the caller's past mitras, the most recent first. One statement."""
+    """List the mitras of the caller's past sessions, the most recent first."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
             f"""SELECT h.mitra_id, m.display_name, s.id AS last_session_id, h.last_session_at, s.topics,
@@ -254,7 +258,7 @@ async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """A session as a hub keeps it: its parties and how far the chat has got."""
+    """A chat's progress, as a hub stores it: the parties, the last `seq` and the markers of both sides."""
 
     id: str
     customer_id: str
@@ -272,7 +276,7 @@ PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_deliver
 
 
 async def places_of(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[Place]]:
-    """Read where several parties' running chats have got, by the party."""
+    """Return party id -> the progress of their chats in `active`, `expired` and `closing`."""
     column = "mitra_id" if side is UserType.MITRA else "customer_id"
     with away_is_unavailable():
         rows = await runtime.db.fetch(
@@ -285,5 +289,5 @@ async def places_of(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
 
 
 async def places(runtime: Runtime, session_ids: list[str]) -> list[Place]:
-    """Read where chats have got."""
+    """Return the progress of the chats with these session ids."""
     return many(Place, await runtime.db.fetch(f"{PLACES} id = ANY($1::uuid[])", session_ids))

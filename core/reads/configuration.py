@@ -1,4 +1,4 @@
-"""Configuration rows as operators see them (contract 8)."""
+"""Reads of configuration rows, as operators see them (docs/configuration.md)."""
 
 import datetime as dt
 from typing import Any
@@ -16,7 +16,7 @@ ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM
 
 @attrs.frozen(kw_only=True)
 class ConfigRow:
-    """The configuration row of contract 8."""
+    """A configuration row: a value that operators change while the service runs."""
 
     key: str
     value: Any
@@ -56,14 +56,17 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
 
 
 async def rows(runtime: Runtime) -> list[ConfigRow]:
-    """List every key."""
+    """Return the rows of all keys."""
     with away_is_unavailable():
         stored = {row["key"]: row for row in await runtime.db.fetch(ROWS)}
     return [_row(runtime, key, stored.get(name)) for name, key in KEYS.items()]
 
 
 async def row(runtime: Runtime, name: str) -> ConfigRow:
-    """Read one key. Raises NotFound."""
+    """Return the row of one key.
+
+    Raises NotFound for an unknown key.
+    """
     if name not in KEYS:
         raise NotFound
     with away_is_unavailable():

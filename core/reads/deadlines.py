@@ -1,4 +1,4 @@
-"""The next deadline of each kind: one query, by indexes (contract 1; reliability I7)."""
+"""The next deadline of each kind, in one query that uses indexes only (docs/invariants.md#i7)."""
 
 import datetime as dt
 
@@ -20,9 +20,9 @@ NEXT = f"""SELECT
 
 
 async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
-    """Return the next moment (service time) at which each kind of work is due; kinds with none are left out.
+    """Return kind of work -> when it is due next, in service time. Kinds with nothing due are left out.
 
-    Takes over changed configuration on the way, so that idle jobs need one query for everything.
+    Also reloads changed configuration, so that an idle jobs process needs one query for everything.
     """
     row = await runtime.db.fetchrow(NEXT, runtime.now())
     await runtime.follow_config(row["config_version"])

@@ -1,4 +1,4 @@
-"""The books: every invariant that the database can show (docs/invariants.md)."""
+"""The ledger audit: rules that find violations of the invariants in the database (docs/invariants.md)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """A broken rule."""
+    """A row that breaks a rule."""
 
     rule: str
     id: str
@@ -29,7 +29,7 @@ class Violation:
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """The books of contract 8."""
+    """The result of a ledger audit: how many sessions and payments were checked, and what breaks a rule."""
 
     sessions: int
     payments: int
@@ -39,12 +39,12 @@ class Audit:
 async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
     """Check every rule over the whole database.
 
-    Each rule is one statement with a snapshot of its own. One snapshot for all of them would keep every version of every row
-    that is updated during the check: chats would slow down, and their tables would not shrink again.
+    Each rule is one statement with its own snapshot. With one snapshot for all, PostgreSQL would keep every old version
+    of the rows that are updated during the audit: chats would slow down, and their tables would stay large.
 
-    A migration waits until the check has ended. Raises Unavailable while a migration runs.
+    A migration waits until the audit has ended. Raises Unavailable while a migration runs.
 
-    `overdue`: whether what must have happened by now is checked too; a service whose timers rest on purpose is not late.
+    `overdue`: also check the rules about overdue work. Pass False for a service whose timers are stopped on purpose.
     """
     with away_is_unavailable():
         async with (
@@ -64,7 +64,7 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
 
 
 async def audit_for_operator(runtime: Runtime) -> Audit:
-    """Check every rule, once at a time: whoever asks during a check shares the next one with all others who do."""
+    """Run the audit, one at a time. All callers who ask during an audit share the next one."""
 
     async def read(_: list[str]) -> dict[str, Audit | None]:
         return {"books": await audit(runtime)}
@@ -76,10 +76,10 @@ async def audit_for_operator(runtime: Runtime) -> Audit:
 
 
 async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> Audit:
-    """Check every rule in a transaction of the caller's."""
+    """Check every rule in the caller's transaction."""
     now = runtime.now()
     await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S}s'")
-    await connection.execute("SET LOCAL work_mem = '64MB'")  # whole tables are grouped and joined
+    await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)
     payments = await connection.fetchval("SELECT count(*)::int FROM payment_requests", timeout=STATEMENT_S)
     violations = []

@@ -1,4 +1,4 @@
-"""Rules of the books about searches, sessions and messages (contract 5 and 6)."""
+"""Audit rules about searches, sessions and messages."""
 
 from core.reads.ledger_rule import Rule
 
@@ -50,7 +50,7 @@ CHATS: tuple[Rule, ...] = (
              UNION ALL SELECT (after ->> 'value')::int FROM operator_audit_log WHERE object_id = 'max_customers_per_mitra') x)""",
     ),
     Rule(
-        # What constraints say of paired_at and mitra_id is not repeated.
+        # Constraints hold the rules for paired_at and mitra_id, so they are not checked here.
         name="a session has the times of its state",
         proves="I8",
         sql="""SELECT id::text, format('%s: ends %s, ended %s by %s, grace until %s, warning %s', status, expires_at, ended_at, ended_by,
@@ -118,9 +118,10 @@ CHATS: tuple[Rule, ...] = (
            WHERE s.paired_at IS NULL OR m.created_at < s.paired_at OR m.created_at > s.expires_at""",
     ),
     Rule(
-        # The clock is read under the session's lock. Only a database clock that was set back disturbs the order, as after a
-        # failover to a server that is behind; from a second on that is an alarm of its own.
-        # Neighbours are joined, because sorting all messages costs six times as much; a hole is another rule's.
+        # Each time is read while the session is locked, so only a database clock that is set back breaks the order, as
+        # after a failover to a server whose clock is behind. Steps of a second or more trigger a separate alarm.
+        #
+        # The rule joins neighbours, because sorting all messages costs six times as much. Another rule finds gaps.
         name="messages are in the order of their times",
         proves="I2",
         sql="""SELECT m.id::text, format('seq %s of %s', m.seq, m.session_id) FROM chat_messages before
@@ -138,7 +139,7 @@ CHATS: tuple[Rule, ...] = (
              OR (mitra_delivered_seq > 0) <> (mitra_delivered_at IS NOT NULL) OR (mitra_read_seq > 0) <> (mitra_read_at IS NOT NULL)""",
     ),
     Rule(
-        # A message's own columns follow the marks a moment later; they are never ahead.
+        # A message's own columns are updated shortly after the markers, never before.
         name="a message's status is not ahead of its session's read markers",
         proves="I1",
         sql="""SELECT m.id::text, format('%s, seq %s of %s', m.status, m.seq, m.session_id) FROM chat_messages m

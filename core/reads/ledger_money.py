@@ -1,4 +1,4 @@
-"""Rules of the books about money: what was paid, what was had for it, what was given back (contract 4 and 5)."""
+"""Audit rules about money: what was paid, what it bought, and what was given back."""
 
 from core.reads.ledger_rule import Rule
 
@@ -111,7 +111,8 @@ MONEY: tuple[Rule, ...] = (
            WHERE s.extended_minutes <> coalesce(e.minutes, 0)""",
     ),
     Rule(
-        # An extension of a session that has run out starts with its answer, so the end may be later than the sum.
+        # An extension of an expired session starts when it is approved, so the end may be later than the sum of the
+        # minutes.
         name="a session ends exactly after its paid time",
         proves="I3 I7",
         sql="""SELECT s.id::text, format('paired %s, %s min and %s more, ends %s', s.paired_at, s.duration_minutes,
@@ -124,7 +125,7 @@ MONEY: tuple[Rule, ...] = (
                e.newest + make_interval(mins => e.minutes))""",
     ),
     Rule(
-        # Every price that was ever asked is in the histories; what was asked before they began is not judged.
+        # The histories have every price since they began. Older payment requests are not checked.
         name="a consumed payment request had a listed price",
         proves="docs/product.md#tiers",
         sql="""WITH listed AS MATERIALIZED (
@@ -138,7 +139,7 @@ MONEY: tuple[Rule, ...] = (
                AND l.minutes = p.duration_minutes AND l.price = p.amount)""",
     ),
     Rule(
-        # Sessions without a payment request are older than payments, or seeded for development.
+        # Sessions without a payment request were made before payments existed, or as development data.
         name="a discounted session is the customer's first",
         proves="I15",
         sql="""SELECT s.id::text, format('paired %s, the first one %s', s.paired_at, f.first) FROM chat_sessions s

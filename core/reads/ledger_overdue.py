@@ -1,7 +1,7 @@
-"""Rules of the books about time: what must have happened by now (docs/invariants.md#i7).
+"""Audit rules about overdue work (docs/invariants.md#i7).
 
-A timer is late only by what a restart or a busy machine costs, in real time. What is later than the margin is not late:
-nobody does it, or it can't be done. So these rules are right while the service runs, and speak when no jobs process does.
+A restart or a busy machine can delay a timer, but by less than MARGIN_S of real time. Work that is later than that is
+not done at all. So these rules find nothing while the service runs, and violations if no jobs process runs.
 """
 
 import datetime as dt
@@ -11,12 +11,12 @@ from typing import Any
 from core.reads.ledger_rule import Rule
 from core.runtime import Runtime
 
-MARGIN_S = 60.0  # real: the slowest restart, and the deadline of whatever a turn may be waiting for, several times over
+MARGIN_S = 60.0  # real time: several times the slowest restart plus the longest wait of a jobs process
 SWEEP_S = 60.0  # service time (docs/product.md#fixed-constants)
 
 
 def _before(runtime: Runtime, now: dt.datetime, *, sweeps: int) -> dt.datetime:
-    """What was due before this moment, and found by so many sweeps since, is overdue."""
+    """Return the time before which due work is overdue. `sweeps` is how many sweeps may pass until it is found."""
     return now - dt.timedelta(seconds=MARGIN_S * runtime.settings.sesi_time_scale + sweeps * SWEEP_S)
 
 
@@ -29,7 +29,7 @@ def _by_sweep(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
 
 
 def _unless_gateway(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
-    """With the gateway enabled a request waits for the gateway's word, as long as that takes."""
+    """Skip the rule if the gateway is enabled: a request then expires only after the gateway has answered."""
     return None if runtime.gateway is not None else _by_sweep(runtime, now)
 
 
@@ -40,7 +40,10 @@ def _if_pings_are_required(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...
 
 
 def _after_orphans(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    """A call is taken for an orphan a minute after it came, or a real second, whichever is longer; then a sweep finds it."""
+    """A call counts as an orphan one minute of service time after it was received, but at least one real minute.
+
+    The next sweep finds it.
+    """
     orphan = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
     return (_before(runtime, now, sweeps=1) - orphan,)
 
@@ -63,7 +66,7 @@ OVERDUE: tuple[Rule, ...] = (
            WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1""",
     ),
     _rule(
-        # Who falls back keeps the time of payment, but has the new search in the same transaction.
+        # A fallback to a blast keeps the old time of payment, but its new search is stored in the same transaction.
         "a confirmed payment request has a session or an extension",
         "I3",
         """SELECT p.id::text, format('confirmed %s', p.confirmed_at) FROM payment_requests p
@@ -96,7 +99,7 @@ OVERDUE: tuple[Rule, ...] = (
              AND NOT EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND (e.status = 'pending' OR e.responded_at >= $1))""",
     ),
     _rule(
-        # A setting that was tightened just now makes many late at once.
+        # Not checked just after a change of the two settings, because a stricter one makes many mitras overdue at once.
         "a silent mitra is taken offline",
         "I7",
         """SELECT mitra_id::text, format('silent since %s', silent_since) FROM mitra_silences($3)

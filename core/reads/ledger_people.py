@@ -1,4 +1,4 @@
-"""Rules of the books about people, their devices, the gateway's calls and operators' writes (contract 2, 3, 7 and 8)."""
+"""Audit rules about people, their devices, the gateway's calls and operators' writes."""
 
 from core.reads.ledger_rule import Rule
 
@@ -104,7 +104,7 @@ PEOPLE: tuple[Rule, ...] = (
                AND a.operator_id = c.updated_by AND a.created_at = c.updated_at) <> 1""",
     ),
     Rule(
-        # One order of tiers is one write, however many tiers it moves.
+        # A reorder of tiers is one write, however many tiers it moves.
         name="an operator's change of a price has one audit row",
         proves="I16",
         sql="""SELECT h.id::text, format('%s %s by %s', h.row_id, h.change_kind, h.changed_by) FROM (
@@ -115,7 +115,7 @@ PEOPLE: tuple[Rule, ...] = (
                AND a.operator_id = h.changed_by AND a.created_at = h.changed_at) <> 1""",
     ),
     Rule(
-        # Rows are compared by what the history knew: a column that came later is in no older row.
+        # Compare only columns that the history row has: older rows lack the columns that were added later.
         name="a price's history is complete and ends with its present row",
         proves="I16",
         sql="""WITH history AS (

@@ -1,4 +1,4 @@
-"""Operators and roles, as operators who may see them do (contract 8)."""
+"""Reads of operators and roles, for operators with that permission (docs/product.md#operators)."""
 
 import datetime as dt
 
@@ -12,7 +12,8 @@ from core.storage.records import many
 
 @attrs.frozen(kw_only=True)
 class OperatorRow:
-    """An operator as others see them. `locked_until`: sign-ins from some or all addresses are locked until then."""
+    """An operator as other operators see them. Until `locked_until`, sign-ins from some or all addresses are
+    refused."""
 
     id: str
     email: str
@@ -28,7 +29,7 @@ class OperatorRow:
 
 @attrs.frozen(kw_only=True)
 class RoleRow:
-    """A role and how many operators have it."""
+    """A role, its permissions, and how many operators have it."""
 
     id: str
     name: str
@@ -61,7 +62,10 @@ async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
 
 
 async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
-    """Read one operator. Raises NotFound."""
+    """Return one operator.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         rows = many(OperatorRow, await runtime.db.fetch(f"{OPERATORS} WHERE o.id = $2", runtime.now(), operator_id))
     if not rows:
@@ -81,7 +85,10 @@ async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
 
 
 async def role(runtime: Runtime, role_id: str) -> RoleRow:
-    """Read one role. Raises NotFound."""
+    """Return one role.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         rows = many(RoleRow, await runtime.db.fetch(f"{ROLES} WHERE r.id = $1", role_id))
     if not rows:

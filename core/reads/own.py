@@ -1,7 +1,8 @@
-"""What a customer finds again on any phone: payment requests, sessions and transactions of all of the caller's ids.
+"""Lists of a customer's own payment requests, sessions and transactions, of all the caller's ids
+(docs/product.md#the-callers-ids).
 
-Each list is read id by id, by the index on customer and time. A filter reads no more than the caller's own sessions, each of
-which came from a confirmed payment.
+Each list is read per id, with the index on customer and time. A filter reads at most the caller's own sessions, and
+each of these came from a confirmed payment, so there are few.
 """
 
 import datetime as dt
@@ -22,7 +23,7 @@ from core.storage.records import many
 
 @attrs.frozen(kw_only=True)
 class TransactionView:
-    """Money that was earned with a session; `type` is session or extension, `amount` is in IDR."""
+    """A payment that was earned with a session or an extension (`type`). `amount` is in Rupiah."""
 
     id: str
     type: str
@@ -43,7 +44,7 @@ async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[
 async def sessions(
     runtime: Runtime, actor: Actor, page: Page, *, mitra_id: str | None = None, status: str | None = None
 ) -> Items[SessionView]:
-    """List the caller's sessions, newest first: those with one mitra, and those in one state, when asked for."""
+    """List the caller's sessions, newest first; optionally only those with one mitra or in one state."""
     where = Conditions()
     where.add("s.mitra_id = {0}", mitra_id)
     where.add("s.status = {0}", status)
@@ -52,7 +53,7 @@ async def sessions(
 
 
 async def transactions(runtime: Runtime, actor: Actor, page: Page) -> Items[TransactionView]:
-    """List what was earned with the caller's sessions, newest first."""
+    """List the transactions of the caller's sessions, newest first."""
     rows = await _newest(runtime, actor, page, "customer_transactions", "t", TRANSACTIONS, Conditions())
     return cut(many(TransactionView, rows), page, at="created_at")
 
@@ -60,7 +61,10 @@ async def transactions(runtime: Runtime, actor: Actor, page: Page) -> Items[Tran
 async def _newest(
     runtime: Runtime, actor: Actor, page: Page, table: str, t: str, view: str, where: Conditions
 ) -> list[Any]:
-    """Read a page and one row more of the caller's rows in a table, called `t` in the SELECT `view`, newest first."""
+    """Return one page and one more of the caller's rows, newest first.
+
+    `t` is the alias of the table in the SELECT `view`.
+    """
     where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
     found = newest(table, t, [("customer_id", list(actor.ids))], where, where.arg(page.limit + 1))
     with away_is_unavailable():

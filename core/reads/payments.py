@@ -1,4 +1,4 @@
-"""Payment requests and failed pairings (contract 4 and 8)."""
+"""Reads of payment requests and failed pairings."""
 
 import datetime as dt
 from typing import Any
@@ -18,7 +18,10 @@ from core.storage.records import as_dict, many
 
 
 async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:
-    """Read a request of the caller's. Raises NotFound."""
+    """Return a payment request of the caller.
+
+    Raises NotFound if it is not theirs.
+    """
     with away_is_unavailable():
         view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
     if view is None:
@@ -28,7 +31,7 @@ async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> Pa
 
 @attrs.frozen(kw_only=True)
 class DevelopmentPage:
-    """What the development payment page shows."""
+    """What the development payment page shows. `amount` is in Rupiah."""
 
     payment_request_id: str
     status: str
@@ -39,7 +42,10 @@ class DevelopmentPage:
 
 
 async def for_development_page(runtime: Runtime, payment_request_id: str) -> DevelopmentPage:
-    """Read any request, for the page that stands in for the gateway's. Raises NotFound."""
+    """Return any payment request, for the development page that replaces the gateway's.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         rows = many(
             DevelopmentPage,
@@ -56,7 +62,7 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
 
 @attrs.frozen(kw_only=True)
 class FailedPairing:
-    """The failed pairing of contract 8."""
+    """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah."""
 
     id: str
     payment_request_id: str
@@ -85,7 +91,7 @@ def _failed_pairing(row: Any) -> FailedPairing:
 
 @attrs.frozen(kw_only=True)
 class FailureFilter:
-    """Which failed pairings to list; `operator_action` may be `none` for open ones."""
+    """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted."""
 
     cause_tag: str | None = None
     operator_action: str | None = None
@@ -94,7 +100,7 @@ class FailureFilter:
 
 
 async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) -> Items:
-    """List failed pairings, newest first unless asked for otherwise; superseded ones only when asked for."""
+    """List failed pairings, newest first unless the page says oldest first, and without superseded ones by default."""
     where = Conditions()
     where.add("f.cause_tag = {0}", which.cause_tag)
     if which.operator_action == "none":
@@ -115,7 +121,10 @@ async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) ->
 
 
 async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
-    """Read one failed pairing. Raises NotFound."""
+    """Return one failed pairing.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         row = await runtime.db.fetchrow(f"{FAILURES} WHERE f.id = $1", failure_id)
     if row is None:

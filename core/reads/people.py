@@ -1,4 +1,4 @@
-"""Customers, mitras and operators as they see themselves and as operators see them (contract 3 and 8)."""
+"""Reads of customers, mitras, operators and devices, for themselves and for operators; and who a token's caller is."""
 
 import datetime as dt
 from typing import Any
@@ -26,7 +26,7 @@ from core.storage.records import as_dict, many
 
 @attrs.frozen(kw_only=True)
 class CustomerView:
-    """The Customer of contract 3."""
+    """A customer."""
 
     id: str
     phone: str | None
@@ -41,7 +41,7 @@ class CustomerView:
 
 @attrs.frozen(kw_only=True)
 class MitraView:
-    """A mitra as she sees herself."""
+    """A mitra, as they see themselves."""
 
     id: str
     phone: str
@@ -52,7 +52,7 @@ class MitraView:
 
 @attrs.frozen(kw_only=True)
 class MitraRow:
-    """A mitra as operators see her."""
+    """A mitra, as operators see them."""
 
     id: str
     phone: str
@@ -66,10 +66,10 @@ class MitraRow:
 
 @attrs.frozen(kw_only=True)
 class OperatorView:
-    """An operator as they see themselves.
+    """An operator, as they see themselves.
 
-    `password_change_due`: they must replace the password that another person chose. `totp_required`: the role requires a
-    second factor.
+    `password_change_due`: they must replace a password that another person chose. `totp_required`: their role requires
+    a second factor.
     """
 
     id: str
@@ -85,7 +85,7 @@ class OperatorView:
 
 
 def customer_view(customer: Customer) -> CustomerView:
-    """Show a customer to herself."""
+    """Return the view of a customer for themselves."""
     return CustomerView(
         id=customer.id,
         phone=customer.phone,
@@ -100,7 +100,7 @@ def customer_view(customer: Customer) -> CustomerView:
 
 
 def operator_view(operator: Operator) -> OperatorView:
-    """Show an operator to themselves."""
+    """Return the view of an operator for themselves."""
     return OperatorView(
         id=operator.id,
         email=operator.email,
@@ -116,7 +116,7 @@ def operator_view(operator: Operator) -> OperatorView:
 
 
 async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
-    """Read the calling customer."""
+    """Return the calling customer."""
     with away_is_unavailable():
         customer = await customers.get(runtime.db, user_id)
     if customer is None:
@@ -125,7 +125,7 @@ async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
 
 
 async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
-    """Read the calling mitra."""
+    """Return the calling mitra."""
     with away_is_unavailable():
         mitra = await mitras.get(runtime.db, user_id)
     if mitra is None:
@@ -134,7 +134,7 @@ async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
 
 
 async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
-    """Read the calling operator."""
+    """Return the calling operator."""
     with away_is_unavailable():
         operator = await operators.get(runtime.db, user_id)
     if operator is None:
@@ -150,14 +150,21 @@ def _masked(text: str | None) -> str | None:
 
 
 async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
-    """Read a customer for an operator; phone and e-mail are masked without `customers.pii`, and leave an audit row with it."""
+    """Return a customer for an operator.
+
+    Without the permission `customers.pii` phone and e-mail are masked; with it, an audit row records that they were
+    read.
+    """
     return (await shown_to(runtime, actor, [await customer_me(runtime, customer_id)], listed=False))[0]
 
 
 async def shown_to(
     runtime: Runtime, actor: Actor, views: list[CustomerView], *, listed: bool = True
 ) -> list[CustomerView]:
-    """Mask what the operator may not see, and leave an audit row about the rest. Raises Unavailable."""
+    """Return customers as the operator may see them, and write an audit row about unmasked personal data.
+
+    Raises Unavailable if the audit row can't be written.
+    """
     if not allows(actor.permissions, "customers.pii", "read"):
         return [masked(view) for view in views]
     fields = [name for name in ("phone", "email") if any(getattr(view, name) for view in views)]
@@ -170,13 +177,13 @@ async def shown_to(
 
 
 def masked(view: CustomerView) -> CustomerView:
-    """Mask a customer's phone and e-mail."""
+    """Return a customer with masked phone and e-mail."""
     return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))
 
 
 @attrs.frozen(kw_only=True)
 class DeviceInfo:
-    """What a client said of its device when it signed in."""
+    """What the app reported about its device at sign-in."""
 
     user_agent: str | None = None
     platform: str | None = None
@@ -185,7 +192,7 @@ class DeviceInfo:
 
 @attrs.frozen(kw_only=True)
 class Device:
-    """One auth session of the caller's (contract 3). `current`: the one that asks."""
+    """A device on which the caller is signed in. `current` is true for the device that sent the request."""
 
     id: str
     device_info: DeviceInfo
@@ -195,7 +202,7 @@ class Device:
     current: bool
 
 
-# The living devices of a user.
+# The devices on which a user is signed in.
 DEVICES = """SELECT id, device_info, created_at, last_used_at, expires_at FROM auth_sessions
   WHERE user_type = $1 AND user_id = $2 AND revoked_at IS NULL AND expires_at > $3"""
 
@@ -207,7 +214,7 @@ def _device(row: Any, actor: Actor) -> Device:
 
 
 async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
-    """List the caller's living devices, newest first."""
+    """List the devices on which the caller is signed in, newest first."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
             f"""{DEVICES} AND ($4::timestamptz IS NULL OR (created_at, id) < ($4, $5::uuid))
@@ -218,7 +225,10 @@ async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
 
 
 async def device(runtime: Runtime, actor: Actor, auth_session_id: str) -> Device:
-    """Read one of the caller's living devices. Raises NotFound."""
+    """Return one of the devices on which the caller is signed in.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         row = await runtime.db.fetchrow(
             f"{DEVICES} AND id = $4", actor.user_type.value, actor.user_id, runtime.now(), auth_session_id
@@ -235,7 +245,7 @@ MITRA_ROWS = """SELECT m.id, m.phone, m.display_name, m.is_active, coalesce(o.is
 
 
 async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraRow:
-    """Read a mitra for an operator."""
+    """Return a mitra for an operator."""
     with away_is_unavailable():
         rows = many(MitraRow, await runtime.db.fetch(f"{MITRA_ROWS} WHERE m.id = $1", mitra_id))
     if not rows:
@@ -246,7 +256,7 @@ async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraRow:
 async def mitras_for_operator(
     runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
 ) -> Items:
-    """List mitras, newest first; `q` is part of the name or phone."""
+    """List mitras, newest first. `q` is a part of the name or phone."""
     with away_is_unavailable():
         rows = await runtime.db.fetch(
             f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone LIKE ANY ($7::text[]))
@@ -260,9 +270,9 @@ async def mitras_for_operator(
 
 
 async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
-    """Turn an access token into an actor.
+    """Return the actor of an access token.
 
-    Raises Unauthenticated for a bad, expired or revoked token; Forbidden never: that is for guards to say.
+    Raises Unauthenticated if the token is invalid, expired or revoked. Permissions are checked elsewhere.
     """
     claims = runtime.tokens.check(token, audience=audience, now=runtime.now())
     if claims.auth_session_id in runtime.revoked:
@@ -274,7 +284,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         if operator is None or operator.disabled:
             raise Unauthenticated
     caller_ids = await _ids_of(runtime, claims)
-    if claims.auth_session_id in runtime.revoked:  # ended while we read: it is told nothing any more
+    if claims.auth_session_id in runtime.revoked:  # revoked during the reads above
         raise Unauthenticated
     return Actor(
         user_type=claims.user_type,
@@ -290,7 +300,10 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
 
 
 async def require_step_up(runtime: Runtime, actor: Actor) -> None:
-    """Raise TotpRequired when the caller has a second factor and entered no code within the last 5 minutes."""
+    """Check that a caller with a second factor has entered a code within the last 5 minutes of real time.
+
+    Raises TotpRequired if not.
+    """
     if not actor.has_totp:
         return
     with away_is_unavailable():
@@ -300,7 +313,7 @@ async def require_step_up(runtime: Runtime, actor: Actor) -> None:
 
 
 async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
-    """Return the caller's ids: read once for each auth session and kept."""
+    """Return the caller's ids, cached per auth session."""
     if claims.user_type is not UserType.CUSTOMER:
         return (claims.user_id,)
     known = runtime.accounts.get(claims.user_id, claims.auth_session_id)
@@ -312,6 +325,9 @@ async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
 
 
 def require_kind(actor: Actor, kinds: frozenset[UserType]) -> None:
-    """Raises Forbidden unless the actor is one of these kinds of user."""
+    """Check that the actor is one of these kinds of user.
+
+    Raises Forbidden if not.
+    """
     if actor.user_type not in kinds:
         raise Forbidden

@@ -1,4 +1,4 @@
-"""Prices and their histories, as operators see them (contract 8)."""
+"""Reads of prices and their histories, as operators see them."""
 
 import datetime as dt
 from typing import Any
@@ -16,7 +16,7 @@ from core.storage.records import as_dict
 
 @attrs.frozen(kw_only=True)
 class PriceChange:
-    """One row of a history. `changed_by` is null for the service's own seed."""
+    """One change of a price. `changed_by` is null for the service's own seed."""
 
     id: str
     change_kind: str
@@ -27,13 +27,16 @@ class PriceChange:
 
 
 async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierRow]:
-    """List all tiers, deleted ones too, by mode and in their order."""
+    """List all tiers, also deleted ones, by mode and in the operators' order."""
     with away_is_unavailable():
         return Items(items=await desk.tiers(runtime.db, mode=mode))
 
 
 async def tier(runtime: Runtime, tier_id: str) -> TierRow:
-    """Read a tier. Raises NotFound."""
+    """Return a tier.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         found = await desk.tier(runtime.db, tier_id)
     if found is None:
@@ -42,7 +45,10 @@ async def tier(runtime: Runtime, tier_id: str) -> TierRow:
 
 
 async def promotion(runtime: Runtime) -> PromotionRow:
-    """Read the first-session discount. Raises NotFound."""
+    """Return the first-session discount.
+
+    Raises NotFound if it does not exist.
+    """
     with away_is_unavailable():
         found = await desk.promotion(runtime.db)
     if found is None:
@@ -68,11 +74,14 @@ async def _history(runtime: Runtime, page: Page, table: str, where: str, *args: 
 
 
 async def tier_history(runtime: Runtime, tier_id: str, page: Page) -> Items[PriceChange]:
-    """List what was done to a tier, newest first. Raises NotFound."""
+    """List the changes of a tier, newest first.
+
+    Raises NotFound for an unknown id.
+    """
     await tier(runtime, tier_id)
     return await _history(runtime, page, "pricing_tiers_history", "AND h.pricing_tier_id = $4", tier_id)
 
 
 async def promotion_history(runtime: Runtime, page: Page) -> Items[PriceChange]:
-    """List what was done to the first-session discount, newest first."""
+    """List the changes of the first-session discount, newest first."""
     return await _history(runtime, page, "pricing_promotions_history", "")

@@ -1,8 +1,10 @@
-"""Look-ups for support: customers, sessions, payment requests (contract 8). Goodbyes are shown, messages never.
+"""Look-ups for support: customers, sessions, payment requests (docs/product.md#support).
 
-How this works. Lists are newest first and filtered by part of a name. A scan of the newest rows soon finds a common name,
-but reads everything for a rare one. So the people with that name are looked up first, by an index of the parts of names. When
-there are few, their newest rows are read by key. When there are more than AT_MOST, the newest rows hold enough of them.
+Goodbyes are shown, messages never.
+
+Lists are newest first and filtered by a part of a name. A scan of the newest rows finds a common name soon, but for a
+rare one it would read the whole table. So the people with that name are looked up first, with a trigram index. If there
+are at most AT_MOST, their newest rows are read by key. If there are more, the newest rows contain enough of them.
 """
 
 import datetime as dt
@@ -31,7 +33,7 @@ from core.storage.records import as_dict
 
 @attrs.frozen(kw_only=True)
 class LookUp:
-    """What to look for: part of a name or a whole id, a range of creation (its end excluded), a state."""
+    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded."""
 
     q: str | None = None
     since: dt.datetime | None = None
@@ -39,23 +41,23 @@ class LookUp:
     status: str | None = None
 
 
-AT_MOST = 1_000  # people of a name who are looked up one by one
+AT_MOST = 1_000  # people with a name whose rows are read by key
 CUSTOMERS = """SELECT c.id, c.phone, c.display_name, c.is_anonymous, c.email, c.push_token IS NOT NULL AS push_enabled,
     c.account_belongs_to, c.usp_seen, c.created_at FROM customers c"""
-# Whoever fits, planned as if all were wanted: a plan for the first few of them would go through the table.
+# MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.
 CALLED = "c.display_name ILIKE {0} OR account.display_name ILIKE {0}"
 FITTING = "WITH fitting AS MATERIALIZED (SELECT c.id FROM {table} c WHERE {fits}) SELECT id FROM fitting LIMIT {limit}"
 
 
 async def _fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
-    """Return the ids of those who fit; None when there are too many of them."""
+    """Return the ids of the rows of `table` that match; None if there are more than AT_MOST."""
     limit = fits.arg(AT_MOST + 1)
     rows = await runtime.db.fetch(FITTING.format(table=table, fits=fits, limit=limit), *fits.args)
     return None if len(rows) > AT_MOST else [str(row["id"]) for row in rows]
 
 
 async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
-    """Return who is called so, or has this id; None when there are too many."""
+    """Return the ids of the people with this name or id; None if there are more than AT_MOST."""
     one = parse_id(q)
     if one is not None:
         return [one]
@@ -65,7 +67,10 @@ async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
 
 
 async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
-    """Return the rows of the named customers' accounts (specification, Core rules 8)."""
+    """Return all ids of the accounts of customers with this name or id; None if there are too many customers.
+
+    See docs/product.md#the-callers-ids.
+    """
     named = await _named(runtime, "customers", q)
     if named is None:
         return None
@@ -74,7 +79,7 @@ async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
 
 
 def _asked(t: str, page: Page, which: LookUp) -> Conditions:
-    """Return what was asked of rows called `t`, apart from `q`."""
+    """Return the conditions of all filters but `q`, for a table with the alias `t`."""
     where = Conditions()
     where.add(f"{t}.created_at >= {{0}}", which.since)
     where.add(f"{t}.created_at < {{0}}", which.until)
@@ -84,9 +89,10 @@ def _asked(t: str, page: Page, which: LookUp) -> Conditions:
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
-    """List customers, newest first. Phone and e-mail are masked, and not looked through, without `customers.pii`.
+    """List customers, newest first. Without `customers.pii`, phone and e-mail are masked and not searched.
 
-    With it, one audit row names the customers of the page whose phone or e-mail is in the answer. Raises Unavailable.
+    With it, one audit row names the customers whose phone or e-mail is on the page. Raises Unavailable if the row can't
+    be written.
     """
     open_book = allows(actor.permissions, "customers.pii", "read")
     where = Conditions()
@@ -103,7 +109,7 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
 
 
 async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) -> None:
-    """Narrow customers to those whom `q` finds: by id, part of the name and, in an open book, of phone and e-mail."""
+    """Add the condition of `q`: an id, or a part of the name and, if `open_book`, of the phone or e-mail."""
     one = parse_id(q)
     if one is not None:
         where.add("c.id = {0}::uuid", one)
@@ -126,7 +132,7 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
 
 @attrs.frozen(kw_only=True)
 class SupportSession(SessionView):
-    """A session as support sees it: with both goodbyes; `unread_count` is the customer's."""
+    """A session as support sees it, with both goodbyes. `unread_count` is the customer's."""
 
     payment_request_id: str | None
 
@@ -139,7 +145,10 @@ def _session(row: Any) -> SupportSession:
 
 
 async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportSession]:
-    """List sessions, newest first; `q` is a party's name, or an id of session, party or payment request."""
+    """List sessions, newest first.
+
+    `q` is a part of a party's name, or the id of a session, party or payment request.
+    """
     where = _asked("s", page, which)
     limit = where.arg(page.limit + 1)
     found, order = "", "ORDER BY s.created_at DESC, s.id DESC"
@@ -159,7 +168,10 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
 
 
 async def session(runtime: Runtime, session_id: str) -> SupportSession:
-    """Read one session. Raises NotFound."""
+    """Return one session.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         row = await runtime.db.fetchrow(f"{views.VIEW} WHERE s.id = $1", session_id)
     if row is None:
@@ -189,7 +201,10 @@ def _payment(row: Any) -> SupportPayment:
 
 
 async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:
-    """List payment requests, newest first; `q` is the customer's name, or an id of request, customer, mitra or invoice."""
+    """List payment requests, newest first.
+
+    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
+    """
     where = _asked("p", page, which)
     limit = where.arg(page.limit + 1)
     found, order = "", "ORDER BY p.created_at DESC, p.id DESC"
@@ -209,7 +224,10 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
 
 
 async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, list[str]]]:
-    """Return where a payment request may have this id: its own, a mitra's, or a session's that it extends or pays for."""
+    """Return the (column, values) by which payment requests may have this id; empty if `q` is not an id.
+
+    The id may be that of a request, a targeted mitra, or a session that a request extends or paid for.
+    """
     one = parse_id(q)
     if one is None:
         return []
@@ -219,7 +237,10 @@ async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, list[str]]]:
 
 
 async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
-    """Read one payment request. Raises NotFound."""
+    """Return one payment request.
+
+    Raises NotFound for an unknown id.
+    """
     with away_is_unavailable():
         row = await runtime.db.fetchrow(f"{PAYMENTS} WHERE p.id = $1", payment_request_id)
     if row is None:

@@ -1,7 +1,7 @@
-"""Everything that happened to one payment, in order, and why there was no chat when there was none (contract 8, payments).
+"""The timeline of one payment: everything that happened to it, in order, and why it led to no chat, if so.
 
-Each source is read once; what it tells is one line in plain words. The sentence at the end is decided by the payment's
-state and its live failure, never by guessing from the lines.
+Each source is read once, and each of its rows becomes a line of text. The sentence about why there was no chat depends
+only on the payment's state and its live failure, not on the lines.
 """
 
 import datetime as dt
@@ -17,7 +17,7 @@ from core.runtime import Runtime, away_is_unavailable
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One thing that happened."""
+    """One event of a payment's timeline."""
 
     at: dt.datetime
     kind: str
@@ -29,7 +29,7 @@ class Entry:
 
 @attrs.frozen(kw_only=True)
 class Timeline:
-    """The story of one payment. `why_no_chat` is null when there was a chat, or there may still be one."""
+    """The timeline of one payment. `why_no_chat` is null if there was a chat, or there may still be one."""
 
     payment: SupportPayment
     entries: list[Entry]
@@ -84,7 +84,8 @@ ASKED = """SELECT n.session_id, n.mitra_id, m.display_name, n.round_number, n.no
   WHERE s.payment_request_id = $1 ORDER BY n.notified_at, n.id"""
 FAILURES = """SELECT f.cause_tag, f.created_at, f.superseded_at, f.operator_action, f.actioned_at, o.display_name AS operator_name
   FROM pairing_failures f LEFT JOIN control_center_users o ON o.id = f.actioned_by WHERE f.payment_request_id = $1 ORDER BY f.created_at"""
-# Whoever knows an id may call without the token as often as he likes: such calls never crowd out the gateway's own.
+# Anyone who knows an id can send calls without a token. Calls with a valid one come first, so the limit never drops
+# them.
 WEBHOOKS = """SELECT id, received_at, status, processing_result, http_status, processing_error, replay_of, source FROM webhook_logs
   WHERE external_id IN ($1, upper($1)) ORDER BY token_valid DESC, received_at LIMIT 500"""
 AUDIT = """SELECT a.action, a.created_at, a.object_id, o.display_name AS operator_name, a.before ->> 'status' AS status,
@@ -290,7 +291,7 @@ def _of_extension(row: Any) -> list[Entry]:
 
 
 def why_no_chat(p: SupportPayment, *, by_operator: bool) -> str | None:
-    """Say in a sentence why there was no chat; None when there was one, or there may still be one.
+    """Return a sentence about why there was no chat; None if there was one, or there may still be one.
 
     `by_operator`: an operator ended the search.
     """
@@ -300,7 +301,10 @@ def why_no_chat(p: SupportPayment, *, by_operator: bool) -> str | None:
 
 
 async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
-    """Tell everything that happened to a payment, in order. Raises NotFound."""
+    """Return the timeline of a payment.
+
+    Raises NotFound for an unknown id.
+    """
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
     entries: list[Entry] = []
@@ -332,7 +336,8 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found, by_operator=by_operator))
 
 
-# Every kind of entry; what comes first of things that happened at one moment. A round's answers end before the next asks.
+# Every kind of entry, in the order of entries with the same time. A round's answers come before the next round's
+# invitations.
 ORDER = (
     "created", "deadline", "webhook", "confirmed_by_operator", "paid", "session", "tried_again", "search_began",
     "mitra_answered", "mitra_asked", "paired", "extension_asked", "ended_by_operator", "extension_answered",

@@ -1,4 +1,4 @@
-"""Webhook calls, as operators see them (contract 8)."""
+"""Reads of webhook calls, as operators see them."""
 
 import datetime as dt
 from typing import Any
@@ -19,11 +19,11 @@ from core.storage.records import as_dict
 
 @attrs.frozen(kw_only=True)
 class WebhookCall:
-    """A call of the gateway's, its body as text; the body is empty in a list that was asked for without bodies.
+    """A call of the gateway, with its body as text; the body is empty in a list without bodies.
 
     The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
-    A row whose `processing_result` is `flood` stands for `calls` calls of one address in one minute that had no valid token;
-    `bytes` is the size of their bodies, `body_sha256` (hex) is of the newest one.
+    A row with the `processing_result` `flood` stands for `calls` calls without a valid token from one address in one
+    minute; `bytes` is the size of their bodies, and `body_sha256` (hex) is that of the newest.
     """
 
     id: str
@@ -47,7 +47,8 @@ class WebhookCall:
 
 @attrs.frozen(kw_only=True)
 class WebhookFilter:
-    """Which calls to list; `q` is an external id or an invoice id. `bodies` false leaves the bodies out."""
+    """Which calls to list. `q` is the id of a call, an external id or an invoice id. Without `bodies` the bodies are
+    left out."""
 
     q: str | None = None
     since: dt.datetime | None = None
@@ -61,7 +62,7 @@ COLUMNS = """id, received_at, source_ip, external_id, gateway_invoice_id, status
 
 
 def _call(row: Any, actor: Actor) -> WebhookCall:
-    """Build a call as the operator may see it: personal fields are masked without `customers.pii`."""
+    """Return a call as the operator may see it: without `customers.pii`, personal fields are masked."""
     body = row["raw_body"].decode("utf-8", "replace")
     if body and not allows(actor.permissions, "customers.pii", "read"):
         body = without_personal_fields(body)
@@ -77,7 +78,10 @@ async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
 
 
 async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
-    """Read one call; its body leaves an audit row. Raises NotFound, Unavailable."""
+    """Return one call, and write an audit row about reading its body.
+
+    Raises NotFound for an unknown id, and Unavailable if the audit row can't be written.
+    """
     call = await _read(runtime, actor, log_id)
     if call.raw_body:
         await disclosure.one(runtime, actor, object_type="webhook_log", object_id=call.id, fields=["raw_body"])
@@ -85,16 +89,22 @@ async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCa
 
 
 async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
-    """Read the call that a replay has just stored. The replay's own audit row stands for the reading. Raises NotFound."""
+    """Return the call that a replay has just stored. The audit row of the replay covers the reading.
+
+    Raises NotFound for an unknown id.
+    """
     return await _read(runtime, actor, log_id)
 
 
 async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: WebhookFilter) -> Items:
-    """List the gateway's calls, newest first; one audit row names those whose bodies are in the answer. Raises Unavailable."""
+    """List the gateway's calls, newest first. One audit row names those whose bodies are on the page.
+
+    Raises Unavailable if the audit row can't be written.
+    """
     where = Conditions()
     if which.q is not None:
         said, one = where.arg(which.q), where.arg(parse_id(which.q))
-        # An id is written in either case.
+        # The gateway may write an id in lower or upper case.
         where.plain(
             f"(external_id = {said} OR gateway_invoice_id = {said} OR id = {one}::uuid"
             f" OR external_id IN ({one}::uuid::text, upper({one}::uuid::text)))"

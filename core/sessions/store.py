@@ -50,12 +50,12 @@ class Session:
 
 
 async def get(reader: Reader, session_id: str) -> Session | None:
-    """Return a session; None if there is none with this id."""
+    """Return a session; None for an unknown id."""
     return one(Session, await reader.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1", session_id))
 
 
 async def lock(tx: Tx, session_id: str) -> Session | None:
-    """Lock a session and return it; None if there is none with this id."""
+    """Lock a session and return it; None for an unknown id."""
     return one(
         Session,
         await tx.fetchrow(f"SELECT {COLUMNS} FROM chat_sessions WHERE id = $1 FOR NO KEY UPDATE", session_id),
@@ -79,7 +79,7 @@ async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
 
 
 async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
-    """Return the newest session of a payment request; None if there is none."""
+    """Return the newest session of a payment request, or None."""
     return one(
         Session,
         await reader.fetchrow(

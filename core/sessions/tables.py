@@ -37,7 +37,7 @@ class ChatSession(Table, tablename="chat_sessions"):
     search_ends_at = columns.moment()
     # When to send the customer the number of asked mitras again; null if it has not grown.
     asked_repeat_at = columns.moment()
-    # When the warning for this `expires_at` is due; null if there is none or it was sent.
+    # When the warning for this `expires_at` is due; null without one, or after it was sent.
     warn_at = columns.moment()
     # When the jobs process completes an `expired` or `closing` session.
     grace_ends_at = columns.moment()

@@ -1,4 +1,5 @@
-"""Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says so."""
+"""Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says
+so."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ class Conditions:
         return f"${len(self.args)}"
 
     def add(self, text: str, value: Any) -> None:
-        """Add a condition in which `{0}` stands for the value. Do nothing if the value is None."""
+        """Add a condition in which `{0}` stands for the value. Do nothing for None."""
         if value is not None:
             self._texts.append(text.format(self.arg(value)))
 

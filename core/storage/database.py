@@ -35,7 +35,7 @@ SERVER_SETTINGS = {
     "idle_in_transaction_session_timeout": "8000",
     "jit": "off",
 }
-# The connection is lost or there is no server. A read, or the start of a transaction, may be retried.
+# The connection is lost, or no server accepts one. A read, or the start of a transaction, may be retried.
 LOST = (
     OSError,
     asyncpg.PostgresConnectionError,
@@ -163,7 +163,7 @@ class Database:
     async def connect(cls, url: str, *, size: int) -> "Database":
         """Open a pool of at most `size` connections. If the URL names several servers, use the one that takes writes.
 
-        Raises TimeoutError if there is none.
+        Raises TimeoutError if no server does so.
         """
         database = cls(url)
         database._servers.start()
@@ -175,7 +175,7 @@ class Database:
         return database
 
     async def separate(self, *, statement_s: float) -> "Database":
-        """Return a pool with one connection of its own to the same server, which other work can't occupy.
+        """Return a pool with a separate connection to the same server, which other work can't occupy.
 
         It connects at its first use, and the server cancels a statement after `statement_s` seconds. Close it before
         this one.

@@ -18,7 +18,7 @@ def as_dict(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one(cls: type[T], row: Mapping[str, Any] | None) -> T | None:
-    """Return the row as a record; None if there is no row."""
+    """Return the row as a record; None without a row."""
     return None if row is None else cls(**as_dict(row))
 
 

@@ -1,13 +1,13 @@
 """Which server of the database to use, when DATABASE_URL names several hosts.
 
-How this works. One task a host keeps a connection of its own and asks every half second whether the server takes writes,
-and on which timeline it is. A promotion begins a new timeline, so of two servers that take writes the one on the higher
-timeline is right, and the other one is an old primary that does not know yet. New connections of the pool go straight to
-the server found so. When another server takes its place, `switched` is called with the connections to all others.
+One task per host keeps its own connection. Every half second it asks whether the server takes writes, and on which
+timeline it is. A promotion begins a new timeline, so of two servers that take writes, the one on the higher timeline is
+the primary; the other is an old primary that has not noticed the failover. New connections of the pool go straight to
+the primary. When another server becomes the primary, `switched` is called with the connections to all others.
 
-With one host there are no tasks and no further connections: each new connection asks its server one question.
+With one host there are no tasks and no further connections: each new connection only asks its server what it is.
 
-What must stay true: the service never returns to a lower timeline than the highest one it has used.
+The service never returns to a lower timeline than the highest one it has used.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from core.base.addresses import database_urls
 from core.base.clock import monotonic, real_sleep
 
 CONNECT_S = 5  # to the only host
-LOOK_S = 0.5  # from one question to the next
-ANSWER_S = 1.0  # for a connection and an answer; a silent host has failed after that
-FIND_S = 2.0  # for a new connection to wait until a server takes writes
-GRACE_S = 0.1  # for further hosts to answer after the first that takes writes
-# In recovery the timeline is that of the last checkpoint: nothing but the epoch of a standby depends on it.
+LOOK_S = 0.5  # between two checks of a host
+ANSWER_S = 1.0  # to connect and get an answer; a host that takes longer counts as failed
+FIND_S = 2.0  # how long a new connection waits for a server that takes writes
+GRACE_S = 0.1  # how long to wait for the other hosts after the first one that takes writes
+# During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends on it.
 SERVER = """SELECT NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
   (SELECT system_identifier FROM pg_control_system())::text AS system,
   CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
        ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline"""
-# What says that a host is dead, silent, starting or stopping. Anything else, a wrong password say, is an answer.
+# Errors of a host that is dead, silent, starting or stopping. Other errors, such as a wrong password, are answers.
 UNREACHABLE = (
     OSError,
     TimeoutError,
@@ -52,7 +52,7 @@ log = logs.get("database")
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """What a server says of itself. `timeline` has 8 hexadecimal digits, so texts compare as numbers do."""
+    """What a server reports about itself. `timeline` has 8 hexadecimal digits, so the texts compare like numbers."""
 
     primary: bool
     writable: bool
@@ -61,27 +61,31 @@ class Server:
 
     @property
     def epoch(self) -> str:
-        """An opaque name of this history of the database: it changes when a promotion or a restore begins a new one."""
+        """An opaque mark of the database's history, which changes after a failover or a restore."""
         return hashlib.sha256(f"{self.system}/{self.timeline}".encode()).hexdigest()[:16]
 
 
 async def ask(connection: Any) -> Server:
-    """Ask a server what it is."""
+    """Ask a server for its role, system and timeline."""
     return Server(**dict(await connection.fetchrow(SERVER, timeout=ANSWER_S)))
 
 
 class Servers:
-    """The hosts of a URL. `switched` takes the connections of the pool to servers that are no longer used."""
+    """The hosts of a URL.
+
+    `switched` is called with the pool's connections to servers that are no longer used, and `new_epoch` when the epoch
+    changes.
+    """
 
     def __init__(self, url: str, *, switched: Callable[[list[Any]], None], new_epoch: Callable[[], None]) -> None:
         self._urls = database_urls(url)
         self._switched = switched
         self._new_epoch = new_epoch
-        self._said: dict[str, Server] = {}  # by host's URL: the last answer of those that answer
-        self._asked: set[str] = set()  # hosts that have answered or failed since the start
+        self._said: dict[str, Server] = {}  # URL -> last answer, for the hosts that answer
+        self._asked: set[str] = set()  # URLs of the hosts that have answered or failed since the start
         self._errors: dict[str, str] = {}
         self._used: str | None = None
-        self.takes_writes = True  # the server that was asked last
+        self.takes_writes = True  # of the server that answered last
         self._highest = ""
         self._epoch: str | None = None
         self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -100,12 +104,12 @@ class Servers:
         return self._epoch or ""
 
     def start(self) -> None:
-        """Begin to ask, when there are several hosts."""
+        """Start to watch the hosts, if there are several."""
         if self.several and not self._tasks:
             self._tasks = [asyncio.create_task(self._watch(url)) for url in self._urls]
 
     async def stop(self) -> None:
-        """Stop asking and drop the connections for that."""
+        """Stop watching and drop the connections for it."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -115,9 +119,9 @@ class Servers:
     # -- connections
 
     async def connect(self, _dsn: str | None = None, **options: Any) -> asyncpg.Connection:
-        """Connect to the server that takes writes; the pool's own way to connect.
+        """Connect to the server that takes writes. The pool calls this to open a connection.
 
-        A single host is connected to as it is. Raises TimeoutError when no host takes writes within FIND_S.
+        A single host is used whether it takes writes or not. Raises TimeoutError if no host takes writes within FIND_S.
         """
         if not self.several:
             connection = await asyncpg.connect(self._urls[0], timeout=CONNECT_S, **options)
@@ -134,13 +138,13 @@ class Servers:
             except UNREACHABLE as error:
                 self._errors[url] = type(error).__name__
             self.doubt(url)
-            if monotonic() >= deadline:  # it answers questions, and takes no new connections
+            if monotonic() >= deadline:  # it answers on the watching connection, but accepts no new ones
                 raise TimeoutError(f"{host_of(url)} takes no connection ({self._errors.get(url, 'takes no writes')})")
 
     async def _checked(self, connection: asyncpg.Connection, url: str) -> bool:
-        """Ask the server of a new connection what it is; a connection that is not to be used is closed.
+        """Check the server of a new connection, and return whether the connection may be used; if not, close it.
 
-        Returns whether it may be used: of several servers, one that takes writes.
+        With several hosts, only one to a server that takes writes may be used.
         """
         try:
             server = await ask(connection)
@@ -155,14 +159,17 @@ class Servers:
         return True
 
     async def url(self) -> str:
-        """Return the URL of the host that takes writes, for tools with a connection of their own.
+        """Return the URL of the host that takes writes, for tools that open their own connection.
 
-        Raises TimeoutError when there is none.
+        Raises TimeoutError if no host does so within FIND_S.
         """
         return await self._found(monotonic() + FIND_S) if self.several else self._urls[0]
 
     async def _found(self, deadline: float) -> str:
-        """Wait for a server that takes writes."""
+        """Wait for a server that takes writes, and return its URL.
+
+        Raises TimeoutError after the deadline.
+        """
         while self._used is None or self._used not in self._said:
             self._news.clear()
             try:
@@ -174,20 +181,20 @@ class Servers:
         return self._used
 
     def doubt(self, url: str) -> None:
-        """Ask a host again at once, and use no new connection to it before it has answered."""
+        """Check all hosts again now, and open no connection to this one before it has answered."""
         self._said.pop(url, None)
         for hurry in self._hurry.values():
             hurry.set()
 
     def doubt_used(self) -> None:
-        """Doubt the server in use: it has refused a write."""
+        """Doubt the server in use, because it has refused a write."""
         if self.several and self._used is not None:
             self.doubt(self._used)
 
-    # -- what the servers say
+    # -- watching the servers
 
     async def _watch(self, url: str) -> None:
-        """Ask one host again and again, until cancelled."""
+        """Check one host every LOOK_S, until cancelled."""
         connection: asyncpg.Connection | None = None
         try:
             while True:
@@ -218,9 +225,9 @@ class Servers:
                 connection.terminate()
 
     async def _choose(self) -> None:
-        """Use the server that takes writes on the highest timeline; the present one, where others are no higher."""
+        """Use the server that takes writes on the highest timeline. Prefer the present one if it is among them."""
         if self._used is None and len(self._asked) < len(self._urls) and self._best() is not None:
-            await real_sleep(GRACE_S)  # the first one to answer may be an old primary
+            await real_sleep(GRACE_S)  # the first to answer may be an old primary
         best = self._best()
         if best is None:
             return
@@ -241,7 +248,7 @@ class Servers:
         return max(able)[2] if able else None
 
     def note(self, server: Server) -> None:
-        """Remember the epoch of the server in use. Of several, a standby says nothing of it."""
+        """Store the epoch of the server in use. With several hosts, ignore servers that don't take writes."""
         self.takes_writes = server.writable
         if self.several:
             if not server.writable:
@@ -256,15 +263,15 @@ class Servers:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL, with its port if it names one, and without its password."""
+    """Return the host of a URL, with its port if there is one, and without the user and password."""
     parts = urllib.parse.urlsplit(url)
     return parts.netloc.rpartition("@")[2] or dict(urllib.parse.parse_qsl(parts.query)).get("host", "")
 
 
 async def writable_url(url: str) -> str:
-    """Return the URL of the host that takes writes, for a command with a connection of its own.
+    """Return the URL of the host that takes writes, for a command that opens its own connection.
 
-    The URL of a single host is returned as it is. Raises TimeoutError when no host takes writes.
+    The URL of a single host is returned unchanged. Raises TimeoutError if no host takes writes.
     """
     servers = Servers(url, switched=lambda _: None, new_epoch=lambda: None)
     servers.start()

@@ -1,8 +1,9 @@
-"""Counts of calls without a valid token that are not stored in full: one row of webhook_logs a minute and address.
+"""Counts of webhook calls without a valid token that are too many to be stored: one row of webhook_logs per minute and
+address.
 
-How this works: counts gather in memory while one statement commits those that gathered before it. A call is answered when
-its count is committed, so a flood uses one connection, however large it is. While the database is away the counts stay in
-memory and are committed when it is back; only these are lost when the process dies.
+While one statement commits counts, new ones collect in memory. A call is answered when its count is committed, so a
+flood of any size uses one connection. While the database is unreachable the counts stay in memory, to be committed
+later; only these are lost if the process dies.
 """
 
 import asyncio
@@ -16,15 +17,16 @@ from core.base import ids, logs
 from core.base.clock import real_sleep
 from core.storage.database import Database
 
-WAIT_S = 0.5  # real; a call is answered after this time although the database has not taken its count
+WAIT_S = 0.5  # real time; after this a call is answered even if its count is not committed
 RETRY_S = 1.0
 ROWS_AT_ONCE = 200
-# Rows in memory. Above it all further addresses share one row a minute: a flood from many addresses must not fill memory.
+# Rows in memory. All further addresses share one row per minute, so that a flood from many addresses can't fill the
+# memory.
 MOST_ROWS = 5_000
 OTHER_ADDRESSES = ""
 log = logs.get("webhook")
 
-# Rows are in the order of their ids, so that two processes that count the same addresses do not block each other.
+# Rows are written in the order of their ids, so that two processes with the same addresses can't deadlock.
 ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result, calls, bytes, body_sha256)
   SELECT id, received_at, source_ip, false, ''::bytea, 401, 'flood', calls, bytes, body_sha256
   FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::int[], $5::bigint[], $6::text[])
@@ -35,7 +37,7 @@ ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_
 
 @attrs.define
 class _Count:
-    """What is not committed yet of one row; `body_sha256` (hex) is of the newest body."""
+    """The uncommitted part of one row. `bytes` is the size of all bodies; `body_sha256` (hex) is that of the newest."""
 
     received_at: dt.datetime
     source_ip: str
@@ -45,7 +47,7 @@ class _Count:
 
 
 class FloodCounts:
-    """Counts calls for one process."""
+    """The counts of one process."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -54,7 +56,7 @@ class FloodCounts:
         self._writer: asyncio.Task[None] | None = None
 
     async def add(self, *, address: str, body: bytes, received_at: dt.datetime) -> None:
-        """Count a call of `address` in the minute of `received_at`; return when that is committed, or after WAIT_S."""
+        """Count a call from `address` in the minute of `received_at`. Return when it is committed, or after WAIT_S."""
         self._gather(address, _Count(received_at, address, 1, len(body), hashlib.sha256(body).hexdigest()))
         committed = self._committed
         if self._writer is None:
@@ -79,7 +81,7 @@ class FloodCounts:
         known.body_sha256 = count.body_sha256
 
     async def _write(self) -> None:
-        """Commit counts until there are none."""
+        """Commit counts until there are none left."""
         try:
             while self._counts:
                 counts, self._counts = self._counts, {}
@@ -92,7 +94,7 @@ class FloodCounts:
                         self._gather(count.source_ip, count)
                     await real_sleep(RETRY_S)
                 finally:
-                    committed.set()  # after a failure too: the callers have waited long enough
+                    committed.set()  # after a failure too, because the callers have waited long enough
         finally:
             self._writer = None
 
@@ -108,7 +110,7 @@ class FloodCounts:
                 del counts[row_id]
 
     async def close(self) -> None:
-        """Wait shortly for the last counts."""
+        """Wait at most WAIT_S for the last counts to be committed."""
         if self._writer is not None:
             await asyncio.wait({self._writer}, timeout=WAIT_S)
             self._writer.cancel()

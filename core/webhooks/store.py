@@ -1,6 +1,7 @@
-"""Writes of webhook_logs: each call first, stamped once; a call without a valid token in one statement.
+"""Writes of webhook_logs (docs/product.md#how-a-payment-is-confirmed).
 
-What the gateway says when it is asked is written only when it tells of money that does not fit.
+A call is stored before it is handled, and its result is stored once. A call without a valid token is stored in one
+statement. The gateway's answer to a poll is stored only if it reports money that does not fit the request.
 """
 
 import datetime as dt
@@ -14,13 +15,13 @@ from core.storage.records import one
 
 MAX_BODY = 65_536
 WEBHOOK, POLL = "webhook", "poll"
-ORPHANS_AT_ONCE = 500  # rows a statement
+ORPHANS_AT_ONCE = 500  # rows in one statement
 ORPHANED = "the process ended before it answered"
 
 
 @attrs.frozen(kw_only=True)
 class Received:
-    """A call as it came in."""
+    """A call as it was received. `external_id` to `app_tag` are as the body has them, unchecked."""
 
     id: str
     received_at: dt.datetime
@@ -38,12 +39,12 @@ class Received:
     source: str = WEBHOOK
 
     def fields(self) -> dict[str, Any]:
-        """Return what the fallback file keeps with the body."""
+        """Return what the fallback file stores next to the body."""
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at", "source"))
 
 
 async def record(tx: Tx, call: Received) -> bool:
-    """Store a call, before anything is judged. False when the log has it already."""
+    """Store a call before it is handled. Return False if it is stored already."""
     added = await tx.execute(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
              status, amount, app_tag, raw_body, truncated, replay_of, source)
@@ -56,9 +57,9 @@ async def record(tx: Tx, call: Received) -> bool:
 
 
 async def record_unauthorized(reader: Reader, call: Received) -> None:
-    """Store a call without a valid token together with its answer: it has no effect, so one statement is enough.
+    """Store a call without a valid token, with its result. One statement is enough, because the call has no effects.
 
-    The statement may be repeated: the call's id is unique.
+    It may be repeated, because the call's id is unique.
     """
     await reader.fetch(
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
@@ -70,7 +71,7 @@ async def record_unauthorized(reader: Reader, call: Received) -> None:
 
 
 async def get(tx: Tx, log_id: str) -> Received | None:
-    """Read a call as it came in."""
+    """Return a call as it was received; None for an unknown id."""
     return one(
         Received,
         await tx.fetchrow(
@@ -82,7 +83,10 @@ async def get(tx: Tx, log_id: str) -> Received | None:
 
 
 async def take_up(tx: Tx, log_id: str) -> bool:
-    """Open a call again that has no answer yet, or ended in an exception: it had no effect. False for one that is answered."""
+    """Clear the result of a call that has none yet or ended in an exception, to handle it again: it had no effects.
+
+    Return False for a call with any other result.
+    """
     return bool(
         await tx.execute(
             """UPDATE webhook_logs SET http_status = NULL, processing_result = NULL, processing_error = NULL
@@ -93,7 +97,10 @@ async def take_up(tx: Tx, log_id: str) -> bool:
 
 
 async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:
-    """Say how the call ended, once; what the sweep took for dead and was not says so itself."""
+    """Store a call's result, once.
+
+    A slow handler may replace the result that the sweep gave to its call as an orphan.
+    """
     await tx.execute(
         """UPDATE webhook_logs SET http_status = $2, processing_result = $3, processing_error = $4
            WHERE id = $1 AND (http_status IS NULL OR processing_error = $5)""",
@@ -102,9 +109,10 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
 
 
 async def stamp_orphans(tx: Tx, *, before: dt.datetime) -> int:
-    """Stamp up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
+    """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
 
-    Effects are stamped with their own commit: these calls had none. Rows that a handler holds are left for the next time.
+    These calls had no effects, because effects and result are committed together. Rows that a handler has locked are
+    left to the next sweep.
     """
     return await tx.execute(
         f"""UPDATE webhook_logs SET http_status = 500, processing_result = 'error', processing_error = $2

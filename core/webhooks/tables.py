@@ -1,4 +1,4 @@
-"""Every call of the gateway (specification, Resources: webhook_logs)."""
+"""The log of the gateway's calls."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -7,9 +7,9 @@ from core.storage import columns
 
 
 class WebhookLog(Table, tablename="webhook_logs"):
-    """One inbound call, stored before anything is judged and stamped once before the one reply.
+    """One call of the gateway, stored before it is handled; its result is stored once, before the answer.
 
-    Or, with the source `poll`, money that the gateway told of when it was asked, and that fits no request.
+    With the source `poll`: money that the gateway reported when it was asked, and that does not fit the request.
     """
 
     id = columns.identifier()
@@ -29,9 +29,9 @@ class WebhookLog(Table, tablename="webhook_logs"):
     processing_error = columns.text(null=True)
     replay_of = columns.plain_id()
     source = columns.string(10, default="webhook")
-    # How many calls the row stands for. More than one only for counted calls without a valid token.
+    # How many calls the row stands for; more than one only for counted calls without a valid token.
     calls = columns.number(default=1)
-    bytes = columns.big_number(null=True)  # counted calls only: of all their bodies
-    body_sha256 = columns.string(64, null=True)  # counted calls only: hex, of the newest body
+    bytes = columns.big_number(null=True)  # counted calls only: the size of all their bodies
+    body_sha256 = columns.string(64, null=True)  # counted calls only: of the newest body, in hex
 
     known_source = Check("source in ('webhook', 'poll')")
