@@ -1,4 +1,4 @@
-"""A service at real speed behind bad networks: two jobs processes, one of each other kind."""
+"""A service at real speed behind bad networks: two jobs processes and one of each other kind."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -11,7 +11,7 @@ from tests.stack import World
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service; its file for webhook calls is in a folder of its own."""
+    """Yield the service; its fallback file for webhook calls is in a separate folder."""
     made = Service(
         counts={"jobs": 2},
         WEBHOOK_FALLBACK_ENABLED="true",
@@ -24,7 +24,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 async def people(calm: Service) -> AsyncIterator[World]:
-    """The people of a test; in the end the networks are well again, and the books are right."""
+    """Yield the users of the test; at the end restore the networks and run the audit."""
     made = World(calm)
     yield made
     for server in ("postgres", "redis"):

@@ -1,4 +1,4 @@
-"""People of a service that fails: what an app does when a call is not answered, and what must be right in the end."""
+"""Users of a service that fails: how an app retries, and what must hold in the end."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from tools.client import Client, Refused
 from tools.phone import Phone
 
 CREATE = "/api/client/payment/requests"
-INSIST_S = 90  # longer than the longest fault, and a start behind it
-AGAIN = ("UNAVAILABLE", "IDEMPOTENCY_IN_FLIGHT", "OTP_EXPIRED")  # the last where minutes are seconds
+INSIST_S = 90  # longer than the longest fault plus a restart
+AGAIN = ("UNAVAILABLE", "IDEMPOTENCY_IN_FLIGHT", "OTP_EXPIRED")  # the last one occurs where minutes are seconds
 
 
 async def insist(work: Callable[[], Awaitable[Any]], *, done: tuple[str, ...] = (), timeout: float = INSIST_S) -> Any:
-    """Do what an app does while the service is away: try again until it answers.
+    """Retry a call as an app does while the service is unavailable.
 
-    Refusals whose code is in `done` say that an earlier try has had its effect: None is returned.
+    Refusals whose code is in `done` mean that an earlier attempt took effect: None is returned.
     """
     last: Exception | None = None
     try:
@@ -41,14 +41,14 @@ async def insist(work: Callable[[], Awaitable[Any]], *, done: tuple[str, ...] = 
 
 
 async def request(customer: Client, *, key: str | None = None, **wish: Any) -> dict[str, Any]:
-    """Ask to pay, again and again under one key, until there is an answer."""
+    """Create a payment request, repeating it under one idempotency key until there is an answer."""
     headers = {"Idempotency-Key": key or new_id()}
     body = {"duration_minutes": 12, **wish}
     return await insist(lambda: customer.call("POST", CREATE, body, headers=headers))
 
 
 async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
-    """The gateway calls until it is answered with 200; returns the processing result."""
+    """Repeat the gateway's call until it is answered with 200; return the processing result."""
 
     async def call() -> Any:
         status, answer = await world.webhook(payment, **more)
@@ -60,7 +60,7 @@ async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
 
 
 async def view(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    """A payment request as it stands."""
+    """Return the current payment request."""
     return await insist(lambda: customer.get(f"{CREATE}/{payment['payment_request_id']}"))
 
 
@@ -73,7 +73,7 @@ async def searched(world: World, customer: Client, payment: dict[str, Any]) -> s
 
 
 async def accept(mitra: Client, session_id: str) -> None:
-    """The mitra takes a request, as soon as it has reached her."""
+    """Let the mitra accept a request as soon as it has arrived."""
 
     async def take() -> None:
         try:
@@ -87,7 +87,7 @@ async def accept(mitra: Client, session_id: str) -> None:
 
 
 async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> str:
-    """An active session's id, from a payment to an accept."""
+    """Run a payment up to the accept; return the active session's id."""
     payment = await request(customer, **wish)
     await pay(world, payment)
     session_id = await searched(world, customer, payment)
@@ -96,7 +96,7 @@ async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> 
 
 
 async def goodbye(client: Client, session_id: str) -> None:
-    """Say goodbye, once."""
+    """Say goodbye once."""
     path = f"/api/shared/chat/sessions/{session_id}/closure"
     await insist(
         lambda: client.post(path, {"message": "sampai jumpa"}), done=("CLOSURE_EXISTS", "SESSION_NOT_CLOSABLE")
@@ -104,7 +104,7 @@ async def goodbye(client: Client, session_id: str) -> None:
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
-    """What the database has of a session: place, id and words of each message."""
+    """Return (seq, id, content) of each stored message of a session."""
     rows = await world.stack.sql(
         "SELECT seq, id::text, content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -112,7 +112,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
 
 
 async def shows(world: World, phone: Phone, session_id: str, *, timeout: float = 20) -> None:
-    """The phone's transcript becomes what the database has."""
+    """Wait until the phone's transcript equals what is stored."""
     expected = await stored(world, session_id)
     with contextlib.suppress(TimeoutError):
         await phone.until(lambda: len(phone.transcript(session_id)) >= len(expected), timeout=timeout)
@@ -121,7 +121,7 @@ async def shows(world: World, phone: Phone, session_id: str, *, timeout: float =
 
 @contextlib.asynccontextmanager
 async def phones(*clients: Client) -> AsyncIterator[list[Phone]]:
-    """Chat phones of these clients, put away in the end."""
+    """Yield chat phones of these clients and close them at the end."""
     made = [await Phone(client).start() for client in clients]
     try:
         yield made
@@ -131,7 +131,7 @@ async def phones(*clients: Client) -> AsyncIterator[list[Phone]]:
 
 
 async def whole_session(world: World) -> None:
-    """A new paid session from payment to goodbye, by people who have just come; its time is shortened by hand."""
+    """Run a new paid session from payment to goodbye with new users; its paid time is shortened by SQL."""
     customer, mitra = await insist(world.customer), await insist(world.mitra)
     async with phones(customer, mitra) as (phone, desk):
         session_id = await paired(world, customer, mitra)
@@ -147,16 +147,16 @@ async def whole_session(world: World) -> None:
             await shows(world, one, session_id)
 
 
-# The service time, from the database's clock: one moment for a whole statement.
+# The service time by the database's clock: one moment for a whole statement.
 NOW = "(SELECT anchor + (now() - anchor) * $1::float8 FROM service_clock)"
 
 
 async def end_now(world: World, session_ids: list[str], *, column: str = "expires_at", in_s: float = 0.0) -> None:
-    """A deadline of sessions, the end of their paid time, comes in so many seconds of service time."""
+    """Set a deadline of sessions (by default the end of the paid time) to `in_s` seconds of service time from now."""
     end = f"{NOW} + make_interval(secs => $3)"
-    # Paid time is not shortened: the session began that much earlier, and its warning is over.
+    # The paid time keeps its length: the session's start moves back, and its warning counts as sent.
     began = f", paired_at = paired_at + ({end} - expires_at), warn_at = NULL" if column == "expires_at" else ""
-    # No deadline is put off, and none is given to a session that has none any more, because it has just ended.
+    # No deadline moves later, and a session that has just ended gets no deadline.
     await world.stack.sql(
         f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]) AND {column} > {end}",
         world.stack.scale,

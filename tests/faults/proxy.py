@@ -1,8 +1,8 @@
-"""A bad network on demand: a TCP proxy in front of PostgreSQL or Redis whose behaviour a test switches while it runs.
+"""A TCP proxy in front of PostgreSQL or Redis that simulates a bad network; a test switches its mode while it runs.
 
-It lives in a thread with a loop of its own, so that a test that blocks its own loop does not stop the service. In front of
-PostgreSQL it also knows the statements: `park` holds the connection of whoever sends a certain one, either before the server
-sees it or after the server has done it, so that a process can be killed at exactly that point of its work.
+The proxy runs in a thread with its own event loop, so that a test that blocks its loop does not stop the service. In
+front of PostgreSQL it also reads the statements: `park` holds the connection that sends a certain statement, either
+before the server receives it or after the server has executed it. A test can then kill a process at exactly that point.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ import attrs
 
 from tests.faults.statements import Message, Statements, has_ready, written
 
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close by a reset, at once
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
 class Mode(enum.Enum):
-    """What happens to bytes."""
+    """What the proxy does with bytes."""
 
     PASS = "pass"
-    HANG = "hang"  # nothing goes through, nothing is closed; new connections are accepted and hang, too
-    CUT = "cut"  # all connections are reset, new ones at once
-    SWALLOW = "swallow"  # requests go through, answers are lost
+    HANG = "hang"  # nothing passes and nothing is closed; new connections are accepted and hang as well
+    CUT = "cut"  # all connections are reset, and so are new ones
+    SWALLOW = "swallow"  # requests pass, replies are dropped
 
 
 class When(enum.Enum):
-    """On which side of the server's work a connection is held."""
+    """Whether a connection is held before or after the server executes the statement."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -42,7 +42,7 @@ class When(enum.Enum):
 
 @attrs.define(eq=False)
 class Parked:
-    """A place in somebody's work where a connection is, or will be, held."""
+    """A statement at which the proxy holds, or will hold, a connection."""
 
     proxy: "Proxy"
     pattern: re.Pattern[str]
@@ -53,7 +53,7 @@ class Parked:
     _reached: concurrent.futures.Future[list[str]] = attrs.field(factory=concurrent.futures.Future)
 
     def wants(self, message: Message, transaction: list[str]) -> bool:
-        """Whether this is the statement to stop at; counts those to be skipped."""
+        """Return whether to hold at this statement; count the matches that are skipped."""
         if self.link is not None or message.statement is None or not self.pattern.search(message.statement):
             return False
         if self.within is not None and not any(self.within.search(sql) for sql in transaction):
@@ -62,14 +62,14 @@ class Parked:
         return self.skip < 0
 
     def arrived(self) -> None:
-        """The connection is held now."""
+        """Note that the connection is held now."""
         assert self.link is not None
         if not self._reached.done():
             self._reached.set_result(list(self.link.statements.transaction))
 
     @property
     def is_held(self) -> bool:
-        """Whether a connection is held here, and neither side has given up."""
+        """Return whether a connection is held here and both ends are still connected."""
         return self._reached.done() and self.link in self.proxy.links
 
     async def reached(self, timeout: float = 20) -> list[str]:
@@ -78,36 +78,36 @@ class Parked:
             return await asyncio.shield(asyncio.wrap_future(self._reached))
 
     def release(self) -> None:
-        """Let the connection go on as if nothing had happened."""
+        """Let the held connection continue normally."""
         self.proxy.run(lambda: self.link and self.link.go_on())
 
     def drop(self) -> None:
-        """Reset the connection: what was held is lost."""
+        """Reset the connection; what was held is lost."""
         self.proxy.run(lambda: self.link and self.link.reset())
 
 
 class End(asyncio.Protocol):
-    """One side of a link: `client` or `server`."""
+    """One end of a link: `client` or `server`."""
 
     def __init__(self, link: "Link", *, server: bool) -> None:
         self._link = link
         self._server = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._link.made(transport, server=self._server)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes to the link."""
+        """Pass the bytes to the link."""
         if self._server:
             self._link.answered(data)
         else:
             self._link.asked(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Either side's end is the other's, too."""
+        """Close the other end too."""
         if not self._server or self._link.server is self._transport:
             self._link.reset()
 
@@ -120,14 +120,14 @@ class Link:
         self.statements = Statements()
         self.client: asyncio.Transport | None = None
         self.server: asyncio.Transport | None = None
-        self.lossy = False  # an answer was swallowed: what follows would make no sense to the client
-        self._early = bytearray()  # what the client said before the server was there
+        self.lossy = False  # a reply was dropped, so the client could not interpret what follows
+        self._early = bytearray()  # what the client sent before the connection to the server was made
         self._held = bytearray()
         self._late: collections.deque[bytes] = collections.deque()
         self._parked: Parked | None = None
 
     def made(self, transport: asyncio.Transport, *, server: bool) -> None:
-        """One side is there."""
+        """Store the transport of one end, and send what was waiting for it."""
         if server:
             self.server = transport
             if self.client is None or self.client.is_closing():
@@ -155,7 +155,7 @@ class Link:
     # -- bytes
 
     def asked(self, data: bytes) -> None:
-        """The client has said something."""
+        """Handle bytes from the client."""
         if self._parked is not None and self._parked.when is When.BEFORE:
             self._held += data
             return
@@ -184,7 +184,7 @@ class Link:
             self.server.write(data)
 
     def answered(self, data: bytes) -> None:
-        """The server has said something."""
+        """Handle bytes from the server."""
         if self._parked is not None and self._parked.when is When.AFTER:
             self._held += data
             if has_ready(self._held):
@@ -198,13 +198,13 @@ class Link:
             self.client.write(data)
 
     def _deliver(self) -> None:
-        """Pass the oldest of the answers that are late."""
+        """Pass on the oldest of the delayed replies."""
         data = self._late.popleft()
         if self.client is not None:
             self.client.write(data)
 
     def go_on(self) -> None:
-        """Let pass what is held."""
+        """Pass on what is held."""
         parked, self._parked = self._parked, None
         held, self._held = bytes(self._held), bytearray()
         if parked is not None and parked.when is When.BEFORE:
@@ -213,20 +213,20 @@ class Link:
             self.client.write(held)
 
     def pause(self, *, paused: bool) -> None:
-        """Stop, or go on with, reading from either side."""
+        """Pause or resume reading from both ends."""
         for side in (self.client, self.server):
             if side is not None and not side.is_closing():
                 (side.pause_reading if paused else side.resume_reading)()
 
     def replace_server(self) -> None:
-        """Connect to the server again, without a word to the client."""
+        """Connect to the server again; the client's connection stays open."""
         before, self.server = self.server, None
         if before is not None:
             before.abort()
         self.proxy.spawn(self._connect())
 
     def reset(self) -> None:
-        """End both sides at once, without a word. What is held never arrives."""
+        """Reset both ends. What is held never arrives."""
         self.proxy.links.discard(self)
         for side in (self.client, self.server):
             if side is not None and not side.is_closing():
@@ -237,7 +237,7 @@ class Link:
 
 
 class Proxy:
-    """In front of the server of a URL. `url` is where its clients find it."""
+    """A proxy in front of the server of a URL. Clients connect to `url`."""
 
     def __init__(self, url: str, *, knows_statements: bool = False) -> None:
         self._parts = urllib.parse.urlsplit(url)
@@ -246,8 +246,8 @@ class Proxy:
         self.target = (self._parts.hostname, self._parts.port)
         self.knows_statements = knows_statements
         self.mode = Mode.PASS
-        self.delay_s = 0.0  # of each answer; a test may set it at any time
-        self.accepted = 0  # connections of clients
+        self.delay_s = 0.0  # delay of each reply; a test may change it at any time
+        self.accepted = 0  # number of accepted client connections
         self.links: set[Link] = set()
         self.log: list[tuple[str, ...]] | None = None
         self._parks: list[Parked] = []
@@ -263,13 +263,13 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The address to give to a process."""
+        """Return the URL to give to a process."""
         user = self._parts.netloc.rpartition("@")[0]
         place = f"127.0.0.1:{self.port}"
         return self._parts._replace(netloc=f"{user}@{place}" if user else place).geturl()
 
     def run(self, work: Callable[[], Any]) -> None:
-        """Do something in the proxy's own thread, and wait until it is done."""
+        """Run a function in the proxy's thread and wait for it."""
 
         async def turn() -> None:
             work()
@@ -277,7 +277,7 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(turn(), self._loop).result(5)
 
     def spawn(self, work: Any) -> None:
-        """Run something beside, in the proxy's thread."""
+        """Start a coroutine in the proxy's thread without waiting for it."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -285,7 +285,7 @@ class Proxy:
     # -- what a test switches
 
     def switch(self, mode: Mode) -> None:
-        """Behave like this from now on. Connections that have lost an answer do not survive a change."""
+        """Change the mode. Connections that have lost a reply are reset."""
         self.run(lambda: self._switch(mode))
 
     def _switch(self, mode: Mode) -> None:
@@ -297,15 +297,17 @@ class Proxy:
                 link.pause(paused=mode is Mode.HANG)
 
     def reset_all(self) -> None:
-        """Reset all connections once; new ones are welcome."""
+        """Reset all connections once; new ones are accepted."""
         self.run(lambda: [link.reset() for link in list(self.links)])
 
     def replace_server(self) -> None:
-        """Give all clients new connections to the server, as proxies do that keep their clients when a server is replaced."""
+        """Give every client a new connection to the server, as connection poolers do when a server is replaced."""
         self.run(lambda: [link.replace_server() for link in list(self.links)])
 
     def park(self, pattern: str, *, when: When, skip: int = 0, within: str | None = None) -> Parked:
-        """Hold the connection at the next statement like this, of a transaction that has a statement like `within`."""
+        """Hold the connection at the next statement that matches `pattern`, in a transaction with a statement like
+        `within`.
+        """
         assert self.knows_statements
         place = Parked(
             self,
@@ -318,11 +320,11 @@ class Proxy:
         return place
 
     def forget_parks(self) -> None:
-        """Arm nothing any more; connections that are held stay so."""
+        """Remove all parks that are not reached yet; held connections stay held."""
         self.run(self._parks.clear)
 
     def stop_for(self, link: Link, message: Message) -> Parked | None:
-        """Return where a connection is to be held because of this message; note the transactions that end."""
+        """Return the park that holds a connection at this message, or None; record the transactions that end."""
         if message.statement is None:
             return None
         transaction = link.statements.transaction
@@ -336,12 +338,12 @@ class Proxy:
         return None
 
     def record(self) -> list[tuple[str, ...]]:
-        """Begin a record of the transactions that write: their statements. Returns the growing list."""
+        """Record the statements of each transaction that writes. Return the list, which grows."""
         self.log = []
         return self.log
 
     def close(self) -> None:
-        """Reset everything and end the thread."""
+        """Reset all connections and stop the thread."""
 
         async def end() -> None:
             self._server.close()

@@ -1,4 +1,4 @@
-"""A service behind bad networks: each process has proxies of its own in front of PostgreSQL and Redis."""
+"""A service behind bad networks: each process has its own proxies in front of PostgreSQL and Redis."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ PORTS = {"api": ("PUBLIC_PORT", "INTERNAL_PORT"), "realtime": ("REALTIME_PORT",)
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A process: its kind, its ports, its proxies."""
+    """One process: its kind, its ports and its proxies."""
 
     key: str
     kind: str
@@ -28,12 +28,12 @@ class Node:
 
     @property
     def probe(self) -> int:
-        """The port of its probes."""
+        """Return the port of the process's probes."""
         return int(self.ports[PORTS[self.kind][-1]])
 
 
 class Service(Stack):
-    """Many processes of each kind, each behind proxies. The first of each kind has the kind's name as its key."""
+    """Several processes of each kind, each behind proxies. The key of the first process of a kind is the kind's name."""
 
     def __init__(self, *, scale: float = 1, counts: dict[str, int] | None = None, **env: str) -> None:
         super().__init__(scale=scale, only_database=True, **env)
@@ -46,7 +46,7 @@ class Service(Stack):
                 self.begin(key)
             for key in self.nodes:
                 self.await_ready(key, tries=TRIES)
-        except BaseException:  # nobody else could stop what runs already
+        except BaseException:  # no fixture could stop what is already running
             self._stop_all()
             raise
 
@@ -64,38 +64,38 @@ class Service(Stack):
         )
 
     def of(self, kind: str) -> list[Node]:
-        """The processes of a kind."""
+        """Return the processes of a kind."""
         return [node for node in self.nodes.values() if node.kind == kind]
 
     def begin(self, key: str) -> None:
-        """Start a process, without waiting for it."""
+        """Start a process without waiting for it."""
         node = self.nodes[key]
         super().start(
             node.kind, wait=False, key=key, DATABASE_URL=node.postgres.url, REDIS_URL=node.redis.url, **node.ports
         )
 
     def await_ready(self, key: str, *, tries: int = 0) -> None:
-        """Wait until a process answers its probe; one that has ended is started again so many times."""
+        """Wait until a process answers its probe; restart it up to `tries` times if it has exited."""
         node = self.nodes[key]
         self.wait_ready(node.kind, port=node.probe, key=key, tries=tries)
 
     def revive(self, key: str) -> None:
-        """Kill a process, if it lives, and start it again with nothing armed."""
+        """Kill a process if it runs, and start it again with no parks."""
         self.kill(key)
         self.nodes[key].postgres.forget_parks()
         self.begin(key)
         self.await_ready(key)
 
     def freeze(self, key: str) -> None:
-        """Let a process do nothing until `thaw`."""
+        """Stop a process with SIGSTOP until `thaw`."""
         os.kill(self.processes[key].pid, signal.SIGSTOP)
 
     def thaw(self, key: str) -> None:
-        """Let a frozen process go on."""
+        """Resume a frozen process."""
         os.kill(self.processes[key].pid, signal.SIGCONT)
 
     def at(self, n: int) -> Addresses:
-        """The addresses that the n-th client uses: clients are spread over the processes."""
+        """Return the addresses for the n-th client: clients are spread over the processes."""
         api, realtime = self.of("api"), self.of("realtime")
         ports = api[n % len(api)].ports
         return Addresses(
@@ -105,12 +105,12 @@ class Service(Stack):
         )
 
     async def network(self, server: str, mode: Mode, keys: Iterable[str] | None = None) -> None:
-        """Switch the way of processes (all of them) to a server, `postgres` or `redis`."""
+        """Set the mode of the proxies (all, or those of `keys`) in front of `postgres` or `redis`."""
         for key in keys or self.nodes:
             await asyncio.to_thread(getattr(self.nodes[key], server).switch, mode)
 
     def close(self) -> None:
-        """Stop everything; whoever is frozen is thawed, whatever hangs is let go."""
+        """Stop everything, after resuming frozen processes and releasing held connections."""
         for key, node in self.nodes.items():
             for proxy in (node.postgres, node.redis):
                 proxy.switch(Mode.PASS)

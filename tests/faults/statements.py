@@ -1,7 +1,8 @@
-"""What a PostgreSQL client asks for, read off the wire: enough of the protocol to know each statement that runs.
+"""Read the statements of a PostgreSQL client from the bytes that it sends.
 
-A client prepares a statement once (Parse), binds it to a portal (Bind) and executes that (Execute), or sends plain text
-(Query). So the names are kept for each connection. Protocol: PostgreSQL's documentation, "Message Formats".
+A client prepares a statement once (Parse), binds it to a portal (Bind) and executes the portal (Execute), or sends
+plain text (Query). So the names of statements and portals are kept for each connection. The protocol is described in
+PostgreSQL's documentation, "Message Formats".
 """
 
 import re
@@ -24,14 +25,14 @@ def plain(sql: str) -> str:
 
 @attrs.define
 class Message:
-    """One message of the client: its bytes, and the statement that it makes the server run, if it does."""
+    """One message of the client: its bytes, and the statement that it makes the server execute, if any."""
 
     raw: bytes
     statement: str | None = None
 
 
 class Statements:
-    """One connection's messages, cut out of its bytes."""
+    """Split the bytes of one connection into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -39,10 +40,10 @@ class Statements:
         self._prepared: dict[bytes, str] = {}
         self._portals: dict[bytes, str] = {}
         self._open = False
-        self.transaction: list[str] = []  # the statements since BEGIN, or the only one outside of a transaction
+        self.transaction: list[str] = []  # the statements since BEGIN, or the single statement outside of a transaction
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the whole messages that these bytes complete."""
+        """Return the messages that these bytes complete."""
         self._buffer += data
         found = []
         while (message := self._next()) is not None:
@@ -89,7 +90,7 @@ class Statements:
 
 
 def written(transaction: list[str]) -> tuple[str, ...]:
-    """Return the tables that a transaction writes, in order, each once."""
+    """Return the tables that a transaction writes, in order, without repeats."""
     found: dict[str, None] = {}
     for sql in transaction:
         for _, table, function in WRITES.findall(sql):
@@ -98,7 +99,7 @@ def written(transaction: list[str]) -> tuple[str, ...]:
 
 
 def has_ready(data: bytes) -> bool:
-    """Whether a server's answer, which begins with these bytes, is whole: ReadyForQuery is in it."""
+    """Return whether a server's reply, which begins with these bytes, is complete, that is, contains ReadyForQuery."""
     at = 0
     while at + 5 <= len(data):
         if data[at : at + 1] == b"Z":

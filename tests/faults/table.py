@@ -1,4 +1,4 @@
-"""Which test or chaos fault proves which row of the faults; `python -m tests.faults.table` writes docs/faults.md from it."""
+"""The tests and chaos faults that prove each row of docs/faults.md; `python -m tests.faults.table` writes the page."""
 
 import ast
 import pathlib
@@ -173,7 +173,7 @@ def _exists(proof: str) -> bool:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     rows = [f"| {fault} | {'<br>'.join(f'`{proof}`' for proof in proofs)} |" for fault, proofs in FAULTS.items()]
     return HEAD + "\n".join(rows) + "\n"
 

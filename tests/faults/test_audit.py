@@ -1,5 +1,6 @@
-"""The books know every invariant that rows can show: a database full of right life has no violation, and each rule,
-broken by hand, is named, alone."""
+"""The audit finds every violation that rows can show: a database with all kinds of valid data has none, and each rule,
+broken on purpose, is reported alone.
+"""
 
 import asyncio
 import json
@@ -48,25 +49,25 @@ from tests.stack import EMAIL, Stack
 
 @attrs.define(kw_only=True)
 class Life:
-    """A database in which everything has happened that the service can do."""
+    """A database in which the service has done everything that it can do."""
 
     stage: Stage
     root: Actor
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime of the stage."""
+        """Return the runtime of the test database."""
         return self.stage.runtime
 
     async def pays(self, customer: Actor, *, discount: bool = False, target: Actor | None = None) -> str:
-        """A paid request; the pairing has begun."""
+        """Create a paid request whose pairing has begun; return its id."""
         payment_id = await self.asks(customer, discount=discount, target=target)
         await self.called(payment_id, 2000 if discount else 12_000)
         await pairing_start.start(self.runtime, payment_request_id=payment_id)
         return payment_id
 
     async def asks(self, customer: Actor, *, discount: bool = False, target: Actor | None = None) -> str:
-        """A pending request."""
+        """Create a pending request; return its id."""
         wish = Wish(
             mode="chat",
             duration_minutes=12,
@@ -81,19 +82,19 @@ class Life:
         ).payment_request_id
 
     async def called(self, payment_id: str, amount: int) -> None:
-        """The gateway tells that it is paid."""
+        """Let the gateway report that a request is paid."""
         call = {"id": f"inv-{payment_id}", "external_id": payment_id, "status": "PAID", "amount": amount}
         headers = {"x-callback-token": CALLBACK_TOKEN}
         incoming = Incoming(body=json.dumps(call).encode(), headers=headers, source_ip="127.0.0.1")
         assert (await webhook_receive.receive(self.runtime, incoming)).http_status == 200
 
     async def session_of(self, payment_id: str) -> str:
-        """The newest session of a request."""
+        """Return the id of the newest session of a request."""
         sql = "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1 ORDER BY id DESC LIMIT 1"
         return await self.runtime.db.fetchval(sql, payment_id)
 
     async def extension(self, customer: Actor, session_id: str) -> str:
-        """An extension that its mitra is asked for."""
+        """Create an extension request that waits for the mitra's answer; return its id."""
         made = await payment_extension.request_extension(
             self.runtime, customer, session_id=session_id, duration_minutes=12, mode=None, address=ADDRESS
         )
@@ -103,7 +104,7 @@ class Life:
         return await self.runtime.db.fetchval(sql, made.payment_request_id)
 
     async def talk(self, session_id: str, *senders: Actor) -> None:
-        """A message of each, delivered and read."""
+        """Send one message from each sender, and mark it delivered and read."""
         for sender in senders:
             draft = Draft(
                 id=ids.new_id(), session_id=session_id, sender_id=sender.user_id, client_message_id=ids.new_id(),
@@ -116,13 +117,13 @@ class Life:
 
 
 async def _live(life: Life) -> None:
-    """Whole sessions, and one in each state; operators at work; people who join accounts."""
+    """Create whole sessions and one in each state, operators who work, and customers who join accounts."""
     runtime, stage = life.runtime, life.stage
     ayu, bima = await stage.mitra(), await stage.mitra()
     for mitra in (ayu, bima):
         await mitra_status.go_online(runtime, mitra)
     done, cancels, returns, waits, fails, closes, pays = [await stage.customer() for _ in range(7)]
-    # One from its discount to its two goodbyes, with a yes and a no to more minutes.
+    # One session from the discount to both goodbyes, with a rejected and an accepted extension.
     first = await life.session_of(await life.pays(done, discount=True))
     await pairing_answer.accept(runtime, ayu, session_id=first)
     await life.talk(first, done, ayu, done)
@@ -134,7 +135,8 @@ async def _live(life: Life) -> None:
     await _time_is_up(runtime, first)
     for party in (done, ayu):
         await session_end.say_goodbye(runtime, party, session_id=first, message="sampai jumpa")
-    # One that its customer leaves, one that falls back and waits for an extension's answer, one whom nobody wants.
+    # A search that the customer cancels, one that falls back to a blast and waits for an extension's answer, and one
+    # that no mitra accepts.
     await pairing_leave.cancel(runtime, cancels, payment_request_id=await life.pays(cancels))
     for n in range(2):
         again = await life.pays(returns, target=ayu if n else None)
@@ -165,7 +167,7 @@ async def _live(life: Life) -> None:
 
 
 async def _time_is_up(runtime: Runtime, session_id: str) -> None:
-    """The paid time has passed."""
+    """End a session's paid time now."""
     now = runtime.now()
     await runtime.db.fetch(
         """UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1""",
@@ -194,7 +196,7 @@ async def _operate(life: Life) -> None:
 
 
 async def _join(life: Life) -> None:
-    """A guest signs into an account that she has, and asked for a code before."""
+    """Let an anonymous customer with a pending code sign into an existing account."""
     runtime = life.runtime
     phone = Identity(kind=IdentityKind.PHONE, value="+6281299990001")
     async with runtime.transaction() as tx:
@@ -210,7 +212,7 @@ async def _join(life: Life) -> None:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[Life]:
-    """The database, and a runtime over it that does nothing by itself."""
+    """Yield the database with a runtime over it; no background job runs."""
     stack, loop = Stack(only_database=True), asyncio.new_event_loop()
     try:
         settings = read(
@@ -249,7 +251,8 @@ COPY = "INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id'
 ONE = "id = (SELECT id FROM {} WHERE {} ORDER BY id LIMIT 1)"
 RUNNING = "(SELECT payment_request_id FROM chat_sessions WHERE status = 'active')"
 HOUR = "interval '1 hour'"
-# (rule, what breaks it). Triggers and foreign keys are off meanwhile; what a check or an index refuses is no rule of the books.
+# (rule, SQL that breaks it). Triggers and foreign keys are off while it runs. What a CHECK or an index refuses needs no
+# rule of the audit.
 BROKEN: tuple[tuple[str, str], ...] = (
     (
         "a paid request is in exactly one place",

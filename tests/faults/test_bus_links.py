@@ -1,4 +1,4 @@
-"""A subscription behind a proxy that keeps its clients connected, whatever happens to the server behind it."""
+"""A subscription behind a proxy that keeps its clients connected when the server behind it fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -17,14 +17,14 @@ NOTICED_S = 2 * QUIET_S + DEADLINE_S + RECONNECT_S
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Servers alone, and no process."""
+    """Yield the servers without any process."""
     made = Stack(only_database=True)
     yield made
     made.close()
 
 
 class Listener:
-    """A process that listens on the bus through a proxy, and one that publishes past it."""
+    """A process that listens on the bus through a proxy, and one that publishes directly."""
 
     def __init__(self, stack: Stack) -> None:
         self.proxy = Proxy(stack.redis_url)
@@ -52,7 +52,7 @@ class Listener:
             assert self._received.get_nowait() == data
 
     async def close(self) -> None:
-        """Stop both."""
+        """Stop both processes."""
         for task in self._tasks:
             task.cancel()
         await self._listening.close()
@@ -62,7 +62,7 @@ class Listener:
 
 @pytest.fixture
 async def listener(stack: Stack) -> AsyncIterator[Listener]:
-    """A subscription that works."""
+    """Yield a working subscription."""
     made = Listener(stack)
     await made.receives(b"before", timeout=within(5))
     yield made
@@ -73,7 +73,7 @@ async def test_subscription_lost_behind_a_proxy_that_keeps_the_connection_is_ren
     before = listener.subscriptions
     listener.proxy.replace_server()
     await listener.receives(b"after", timeout=within(NOTICED_S))
-    assert listener.subscriptions > before  # so the process reads in the database what it has missed
+    assert listener.subscriptions > before  # so the process reads from the database what it has missed
 
 
 async def test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed(listener: Listener) -> None:
@@ -81,7 +81,7 @@ async def test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed(listene
     listener.proxy.switch(Mode.HANG)
     accepted = listener.proxy.accepted
     async with asyncio.timeout(within(NOTICED_S)):
-        while True:  # a link for the probe, and one for the next subscription
+        while True:  # one connection for the probe, and one for the next subscription
             await asyncio.sleep(0.05)
             if listener.proxy.accepted >= accepted + 2:
                 break
@@ -93,4 +93,5 @@ async def test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed(listene
 async def test_silent_subscription_that_works_is_kept(listener: Listener) -> None:
     before, accepted = listener.subscriptions, listener.proxy.accepted
     await asyncio.sleep(2 * QUIET_S + 1)  # two probes
-    assert (listener.subscriptions, listener.proxy.accepted) == (before, accepted + 1)  # one for publishing the probes
+    # one connection publishes the probes
+    assert (listener.subscriptions, listener.proxy.accepted) == (before, accepted + 1)

@@ -1,4 +1,4 @@
-"""Processes that stand still for a while and then go on, many of a kind, and clocks that jump."""
+"""Processes that are suspended for a while and resumed, several processes of a kind, and clocks that jump."""
 
 import asyncio
 import datetime as dt
@@ -21,7 +21,7 @@ JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]
 
 @pytest.fixture(scope="module")
 def five() -> Iterator[Service]:
-    """A service at real speed with five jobs processes and two of the others."""
+    """Yield a service at real speed with five jobs processes and two of each other kind."""
     made = Service(counts={"api": 2, "realtime": 2, "jobs": 5})
     yield made
     made.close()
@@ -29,7 +29,7 @@ def five() -> Iterator[Service]:
 
 @pytest.fixture
 async def crowd(five: Service) -> AsyncIterator[World]:
-    """The people of a test; a mitra may have many sessions."""
+    """Yield the users of the test; a mitra may have many sessions."""
     made = World(five)
     await made.config("max_customers_per_mitra", 40)
     yield made
@@ -39,17 +39,17 @@ async def crowd(five: Service) -> AsyncIterator[World]:
 
 
 async def sessions(world: World, count: int) -> tuple[list[Client], list[str]]:
-    """Customers with an active session each, all of one mitra."""
+    """Return customers with one active session each, all with the same mitra, and the ids of the sessions."""
     mitra = await world.mitra()
     customers = [await world.customer(f"C{n}") for n in range(count)]
     return customers, [await app.paired(world, customer, mitra) for customer in customers]
 
 
 async def each_once(phones: list[Phone], ids: list[str], event: str, *, within: float) -> None:
-    """Each session's event comes, in time, and one event only."""
+    """Check that each session's event arrives in time and only once."""
     for phone, session_id in zip(phones, ids, strict=True):
         assert await phone.wait(event, where=lambda f, wanted=session_id: f["session"]["id"] == wanted, timeout=within)
-    await asyncio.sleep(1.0)  # what came twice would have come by now
+    await asyncio.sleep(1.0)  # wait for duplicates
     for phone, session_id in zip(phones, ids, strict=True):
         mine = [f for f in phone.events if f["type"] == event and f["session"]["id"] == session_id]
         assert len(mine) == 1
@@ -63,9 +63,10 @@ async def test_of_five_jobs_processes_three_are_paused_and_each_deadline_has_one
         for key in JOBS[:3]:
             five.freeze(key)
         await app.end_now(crowd, ids, in_s=1.0)
-        await each_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)  # 2 s late, and a busy machine
+        # 2 s late, plus the delay of a busy machine
+        await each_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)
         for key in JOBS[:3]:
-            five.thaw(key)  # they wake up with what they knew then
+            five.thaw(key)  # resume them with what they knew when they were suspended
         await app.end_now(crowd, ids, in_s=0.5, column="grace_ends_at")
         await each_once(phones, ids, "session_completed", within=5.0)
 
@@ -74,7 +75,7 @@ async def test_a_jobs_process_that_is_paused_within_a_transaction_holds_the_othe
     crowd: World, five: Service
 ) -> None:
     customers, ids = await sessions(crowd, 2)
-    # All look at what is due; the one that finds something tells the parties of it.
+    # All processes poll for due deadlines; the one that finds a deadline publishes the event.
     places = [
         five.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
     ]
@@ -86,20 +87,20 @@ async def test_a_jobs_process_that_is_paused_within_a_transaction_holds_the_othe
         for key in JOBS:
             five.nodes[key].postgres.forget_parks()
         for other in places:
-            if other is not held:  # two that look at the same time may have taken one session each
+            if other is not held:  # if two poll at the same moment, each may have claimed one session
                 other.release()
         paused = next(key for key in JOBS if five.nodes[key].postgres is held.proxy)
         five.freeze(paused)
-        # The database ends a transaction that stands still (idle_in_transaction_session_timeout).
+        # The database ends a suspended transaction (idle_in_transaction_session_timeout).
         await each_once(phones, ids, "session_expired", within=8.0 + 4.0)
         assert time.monotonic() - began < 14
-        held.release()  # its COMMIT comes after all, to a transaction that is gone
+        held.release()  # its COMMIT arrives late, after the database has ended the transaction
         five.thaw(paused)
         await each_once_more(phones, ids)
 
 
 async def each_once_more(phones: list[Phone], ids: list[str]) -> None:
-    """Nothing has come a second time."""
+    """Check that no event arrives a second time."""
     await asyncio.sleep(1.0)
     for phone, session_id in zip(phones, ids, strict=True):
         assert sum(f["type"] == "session_expired" and f["session"]["id"] == session_id for f in phone.events) == 1
@@ -112,7 +113,7 @@ async def test_a_frozen_api_process_costs_its_clients_time_and_nothing_else(crow
     five.freeze("api")
     try:
         asked = asyncio.create_task(app.request(customer))
-        assert (await app.request(other))["status"] == "pending"  # the other process serves
+        assert (await app.request(other))["status"] == "pending"  # the other process still serves
         await asyncio.sleep(2)
         assert not asked.done()
     finally:
@@ -144,7 +145,7 @@ def test_the_service_clock_follows_the_databases_and_no_other() -> None:
         clock = Clock(anchor=anchor, scale=scale)
         clock.set_real(anchor + dt.timedelta(hours=1), at_monotonic=monotonic())
         deadline = clock.now() + dt.timedelta(minutes=10)
-        for jump in (dt.timedelta(hours=2), dt.timedelta(hours=-2)):  # the database's machine is set right
+        for jump in (dt.timedelta(hours=2), dt.timedelta(hours=-2)):  # the clock of the database's machine is corrected
             before, left = clock.now(), clock.real_seconds_until(deadline)
             moved = clock.set_real(clock.real_now() + jump, at_monotonic=monotonic())
             assert moved == pytest.approx(jump.total_seconds(), abs=0.5)

@@ -1,7 +1,7 @@
-"""A process dies just before, or just after, each commit of a paid session: the session reaches its end all the same.
+"""A process is killed just before or just after each commit of a paid session; the session still completes.
 
-Many people stand at many places of their sessions at once; each place is a transaction at whose commit a connection is held.
-When all are held the process is killed, so one death stands for many. Then everybody repeats what an app repeats.
+Many sessions stand at different points at once. Each point is a transaction, and a connection is held at its commit.
+When all connections are held, the process is killed, so one kill covers many points. Then every app repeats its call.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Action = Callable[[], Awaitable[Any]]
 
 @attrs.frozen
 class Point:
-    """A transaction, by one of its statements. Without `commit` it is that statement alone."""
+    """A transaction, named by one of its statements. With `commit=False` only that statement is held."""
 
     name: str
     statement: str
@@ -60,7 +60,7 @@ JOBS = (
     Point("a pending request expires", "payment_requests SET status = 'expired'"),
     Point("a silent mitra is taken offline", "mitra_online_status SET is_online = false"),
 )
-# What a paid session also writes: if it is lost, it is written again or nobody misses it.
+# Other tables that a paid session writes: if such a write is lost, it is repeated or not needed.
 BESIDE = (
     "(INTO|UPDATE) (auth_sessions|mitra_online_logs|otp_requests|app_config|operator_|operators|customers|mitras"
     "|service_clock|service_processes|mitra_online_status SET last_heartbeat_at)"
@@ -69,7 +69,7 @@ BESIDE = (
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """A service at twenty times the speed, behind proxies: the grace after a session is longer than a process is away."""
+    """Yield a service at twenty times real speed, behind proxies: the grace period outlasts the restart of a process."""
     made = Service(scale=20, ACCESS_TOKEN_SECONDS="86400")
     yield made
     made.close()
@@ -77,7 +77,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 async def world(service: Service) -> AsyncIterator[World]:
-    """The people of a test. No search ends by itself: a death costs minutes here."""
+    """Yield the users of the test. No search ends on its own: a restart takes minutes of service time."""
     made = World(service)
     await made.scale_silence()
     await made.config("searching_timeout_minutes", 1000)
@@ -89,7 +89,7 @@ async def world(service: Service) -> AsyncIterator[World]:
 
 
 async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point, Action]]) -> list[Any]:
-    """Let the actions run until each is held at its point, kill the process, start it again; return what they gave."""
+    """Run the actions until each is held at its point, kill the process and restart it; return the actions' results."""
     proxy = service.nodes[key].postgres
     places = [
         proxy.park("^COMMIT", when=when, within=point.statement)
@@ -112,34 +112,34 @@ async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point
 
 
 class Cast:
-    """The people and their sessions, each at the place where something is to happen."""
+    """The users and their sessions, each at the point that a test needs."""
 
     def __init__(self, world: World, mitra: Client) -> None:
         self.world = world
         self.mitra = mitra
 
     async def customer(self) -> Client:
-        """Somebody new."""
+        """Return a new customer."""
         return await app.insist(self.world.customer)
 
     async def pending(self) -> tuple[Client, dict[str, Any]]:
-        """Somebody who is about to pay."""
+        """Return a customer with a pending payment request."""
         customer = await self.customer()
         return customer, await app.request(customer)
 
     async def searching(self) -> tuple[Client, dict[str, Any], str]:
-        """Somebody who waits for a mitra."""
+        """Return a customer who waits for a mitra, the payment, and the session's id."""
         customer, payment = await self.pending()
         await app.pay(self.world, payment)
         return customer, payment, await app.searched(self.world, customer, payment)
 
     async def active(self, **wish: Any) -> tuple[Client, str]:
-        """Somebody who chats."""
+        """Return a customer in an active session, and the session's id."""
         customer = await self.customer()
         return customer, await app.paired(self.world, customer, self.mitra, **{"duration_minutes": 60, **wish})
 
     async def expired(self) -> tuple[Client, str]:
-        """Somebody whose time is up."""
+        """Return a customer whose paid time is over, and the session's id."""
         customer, session_id = await self.active()
         await app.end_now(self.world, [session_id])
         await self.world.until(
@@ -148,12 +148,12 @@ class Cast:
         return customer, session_id
 
     async def wanting_more(self) -> tuple[Client, str, dict[str, Any]]:
-        """Somebody who chats and is about to pay for more."""
+        """Return a customer in a chat with a pending payment request for an extension."""
         customer, session_id = await self.active()
         return customer, session_id, await app.request(customer, is_extension=True, session_id=session_id)
 
     async def extension(self, session_id: str) -> str:
-        """The pending extension of a session, once it is there."""
+        """Wait for the pending extension of a session; return its id."""
         found = await self.world.until(
             lambda: self.world.stack.sql(
                 "SELECT id::text FROM session_extensions WHERE session_id = $1::uuid", session_id
@@ -163,12 +163,12 @@ class Cast:
         return found[0]["id"]
 
     async def answer(self, session_id: str, extension_id: str) -> None:
-        """The mitra says yes."""
+        """Let the mitra accept an extension."""
         path = f"/api/shared/chat/sessions/{session_id}/extensions/{extension_id}/answer"
         await app.insist(lambda: self.mitra.post(path, {"accept": True}), done=("EXTENSION_RESOLVED",))
 
     async def finish(self, session_ids: list[str]) -> None:
-        """Let everything come to its end: all sessions are completed."""
+        """Bring all sessions to `completed`."""
         await app.end_now(self.world, session_ids)
 
         async def rest() -> list[Any]:
@@ -188,7 +188,7 @@ class Cast:
 
 
 async def expect(customer: Client, session_id: str, status: str) -> None:
-    """The session is so."""
+    """Wait until the session has this status."""
     seen = await app.insist(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"))
     assert seen["status"] == status
 
@@ -202,7 +202,7 @@ async def test_the_api_process_dies_at_each_commit_of_a_paid_session(
     recorded = service.nodes["api"].postgres.record()
     at = {point.name: point for point in API}
 
-    # Calls of the gateway are answered within 2 s, so their points come first, by themselves.
+    # Gateway calls must be answered within 2 s, so their points are tested first, separately.
     (c1, p1), (c2, p2) = await cast.pending(), await cast.pending()
     results = await die_at(
         service,
@@ -340,7 +340,7 @@ async def test_the_jobs_process_dies_at_each_timer(world: World, service: Servic
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.until(lambda: session_id in phone.sessions)
         extension_id, pending_id = await cast.extension(more_id), pending["payment_request_id"]
-        steps: list[dict[str, Action]] = [  # sweeps run beside each other, deadlines one after the other
+        steps: list[dict[str, Action]] = [  # sweeps run concurrently, deadlines one after the other
             {
                 "a search that nobody told of begins": confirmed_by_somebody_who_died,
                 "a pending request expires": set_now("payment_requests", "expires_at", pending_id),
@@ -376,7 +376,7 @@ async def test_the_jobs_process_dies_at_each_timer(world: World, service: Servic
 
 
 def about(phone: Phone, kind: str, session_id: str) -> int:
-    """How many events of a kind a phone has about a session: an effect that happened twice has two."""
+    """Return how many events of a kind a phone has about a session; 2 if an effect happened twice."""
     return sum(
         frame["type"] == kind and session_id in (frame.get("session_id"), frame.get("session", {}).get("id"))
         for frame in phone.events

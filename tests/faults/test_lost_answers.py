@@ -1,4 +1,4 @@
-"""The database has committed, and nobody is told: whoever repeats gets one effect (reliability, a lost answer to COMMIT)."""
+"""The database has committed but the caller gets no answer: repeating the call has no second effect."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def losing(place: Parked, work: Callable[[], Awaitable[Any]]) -> Any:
-    """Do something whose first try loses its answer on the way from the database."""
+    """Run a call whose first attempt loses the database's reply."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work())
         await place.reached()
@@ -24,7 +24,7 @@ async def losing(place: Parked, work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def answer_to(service: Service, key: str, statement: str, *, commit: bool = True) -> Parked:
-    """Arm a process's way to the database."""
+    """Hold the reply to a statement on a process's connection to the database."""
     proxy = service.nodes[key].postgres
     if commit:
         return proxy.park("^COMMIT", when=When.AFTER, within=statement)
@@ -48,13 +48,13 @@ async def test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_
     payment = await app.request(customer)
     place = answer_to(calm, "api", "UPDATE webhook_logs SET http_status = \\$2")
     assert await losing(place, lambda: app.pay(people, payment)) == "duplicate"
-    # The signal that would have begun the search was lost with the answer: a sweep begins it a minute after the payment.
+    # The signal that starts the search was lost with the reply: a sweep starts it a minute after the payment.
     await people.stack.sql(
         """UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute', created_at = created_at - interval '1 minute'
            WHERE id = $1::uuid""",
         payment["payment_request_id"],
     )
-    calm.revive("jobs")  # it sweeps as it starts
+    calm.revive("jobs")  # the sweep runs at the start of the process
     session_id = await app.searched(people, customer, payment)
     rows = await people.stack.sql(
         "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1::uuid", payment["payment_request_id"]
@@ -83,7 +83,7 @@ async def test_a_refresh_whose_answer_was_lost_gives_the_same_successor_again(pe
     customer = await people.customer()
     place = answer_to(calm, "api", "UPDATE auth_sessions SET refresh_token_hash")
     await losing(place, lambda: app.insist(customer.refresh))
-    await customer.refresh()  # the successor is good, and nothing was revoked
+    await customer.refresh()  # the successor is valid, and nothing was revoked
     assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]
 
 

@@ -1,4 +1,6 @@
-"""PostgreSQL and Redis frozen, cut off, or with half of their bytes: nothing hangs, nothing is lost, all goes on."""
+"""PostgreSQL and Redis frozen, cut off, or with dropped replies: no call hangs, nothing is lost, and the service
+recovers.
+"""
 
 import asyncio
 import contextlib
@@ -15,13 +17,13 @@ from tools.client import Client, Refused
 from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio
-ANSWER_S = 5.0  # I11
+ANSWER_S = 5.0  # docs/invariants.md#i11
 SLACK_S = 1.5  # a busy machine
-SLOW_S, SLOW_FOR_S = 4.6, 12.0  # an answer, which is later than a statement may take; and how long all are
+SLOW_S, SLOW_FOR_S = 4.6, 12.0  # a reply that takes longer than a statement may; and how long all replies are slow
 
 
 async def calls_of(customer: object, session_id: str) -> list[tuple[str, str, object]]:
-    """One call of each sort: a read, a write of each kind."""
+    """Return one call of each kind: a read and a write of each kind."""
     about = f"/api/shared/chat/sessions/{session_id}"
     return [
         ("GET", about, None),
@@ -59,7 +61,7 @@ async def test_while_the_database_is_not_heard_calls_say_so_and_then_all_goes_on
         back = time.monotonic()
         assert sorted(word.result()["seq"] for word in words) == sorted({word.result()["seq"] for word in words})
         await app.whole_session(people)
-        assert time.monotonic() - back < 5 + 5  # I12, and the session's own time
+        assert time.monotonic() - back < 5 + 5  # docs/invariants.md#i12, plus the duration of the session's own steps
         for one in (phone, desk):
             await app.shows(people, one, session_id)
         stored = [content for _, _, content in await app.stored(people, session_id) if content != "x"]
@@ -90,9 +92,9 @@ async def test_without_redis_for_a_while_every_event_and_message_arrives_once(
     async with app.phones(customer, mitra) as (phone, desk):
         await calm.network("redis", mode)
         began = time.monotonic()
-        session_id = await app.paired(people, customer, mitra)  # the api process can tell nobody of it
+        session_id = await app.paired(people, customer, mitra)  # the api process can't publish it
         assert time.monotonic() - began < 5
-        for n in range(20):  # some in the fault, some at its end, some behind it
+        for n in range(20):  # some during the fault, some at its end, some after it
             await phone.say(session_id, f"c{n}")
             await asyncio.sleep(max(0.0, (seconds + 1) / 20))
             if time.monotonic() - began > seconds:
@@ -117,9 +119,10 @@ async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of
     lookup = node.postgres.park(r"WHERE m\.session_id = \$1 AND m\.seq > \$2", when=When.AFTER)
     said = {"client_message_id": new_id(), "content": "lost on the way"}
     await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", said)
-    await lookup.reached()  # the process has seen the hole
+    await lookup.reached()  # the process has seen the gap
     await socket.close()
-    await asyncio.sleep(1.5)  # nobody of the session is here any more: within a second the process forgets it
+    # no party of the session is connected any more: the process forgets the session within a second
+    await asyncio.sleep(1.5)
     socket = await mitra.open("chat")
     lookup.release()
     await asyncio.sleep(1.0)
@@ -131,7 +134,7 @@ async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of
 
 async def test_what_is_unheard_is_told_before_what_happens_while_it_is_read(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)  # nobody has acknowledged that it has begun
+    session_id = await app.paired(people, customer, mitra)  # no device has acknowledged that the session began
     await calm.sql(
         "UPDATE deliveries SET created_at = created_at - interval '15 seconds' WHERE session_id = $1::uuid", session_id
     )
@@ -143,7 +146,7 @@ async def test_what_is_unheard_is_told_before_what_happens_while_it_is_read(peop
         await app.end_now(people, [session_id])
         status = "SELECT status FROM chat_sessions WHERE id = $1::uuid"
         await people.until(lambda: calm.sql(status, session_id), lambda rows: rows[0]["status"] == "expired")
-        await asyncio.sleep(0.5)  # it is told to the socket, which has its snapshot still to come
+        await asyncio.sleep(0.5)  # it is sent to the socket, which has not received its snapshot yet
         unheard.release()
         await phone.until(lambda: len(phone.events) == 2)
         assert [frame["type"] for frame in phone.events] == ["session_started", "session_expired"]
@@ -180,7 +183,7 @@ async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_
         """CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room' USING ERRCODE = '53100'; END $$"""
     )
     await calm.sql("CREATE TRIGGER no_room BEFORE INSERT ON webhook_logs FOR EACH ROW EXECUTE FUNCTION no_room()")
-    full.symlink_to("/dev/full")  # every write: no space left on device
+    full.symlink_to("/dev/full")  # every write fails with "no space left on device"
     try:
         status, answer = await people.webhook(payment)
     finally:
@@ -202,7 +205,7 @@ async def test_a_phone_whose_question_was_not_answered_asks_again(people: World,
         await phone.say(session_id, "satu")
         await phone.until(lambda: len(phone.transcript(session_id)) == 1)
         place = calm.nodes["realtime"].postgres.park(r"FROM chat_messages m JOIN chat_sessions", when=When.BEFORE)
-        await phone.say(session_id, "dua")  # acknowledged; what the phone shows comes from the `sync` behind it
+        await phone.say(session_id, "dua")  # acknowledged; the phone shows what the following `sync` returns
         await place.reached()
         await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)
         assert not place.is_held  # the service gave up, and the phone asked again over the same socket
@@ -212,7 +215,7 @@ async def test_a_phone_whose_question_was_not_answered_asks_again(people: World,
 async def test_a_slow_database_is_asked_for_few_connections_and_for_none_when_it_is_quick_again(
     people: World, calm: Service
 ) -> None:
-    """Each statement that times out costs its connection; that must not keep the database busy."""
+    """Each statement that times out costs its connection; replacing connections must not keep the database busy."""
     proxy = calm.nodes["api"].postgres
     customers = [await people.customer() for _ in range(20)]
     answers: list[int] = []
@@ -225,7 +228,7 @@ async def test_a_slow_database_is_asked_for_few_connections_and_for_none_when_it
                 answers.append(200)
             except Refused as error:
                 answers.append(error.status)
-            await asyncio.sleep(0.6)  # within the user's rate
+            await asyncio.sleep(0.6)  # within the user's rate limit
 
     async def all_well() -> bool:
         answers.clear()

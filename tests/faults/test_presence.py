@@ -1,6 +1,6 @@
-"""Mitras whose phones are alive stay online through every outage, with the default rows for silence.
+"""Mitras whose phones are alive stay online through every outage, with the default configuration.
 
-The service runs at four times the speed, so that 45 s of silence are 11 s: an outage of 15 s is as long as one of 60 s.
+The service runs at four times real speed, so 45 s of silence take 11 s and an outage of 15 s counts as 60 s.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ BEFORE = "UPDATE service_processes SET since_at = since_at - interval '1 hour'"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """A service with the default configuration, behind proxies."""
+    """Yield a service with the default configuration, behind proxies."""
     made = Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
     yield made
     made.close()
 
 
 class Mitras:
-    """Twelve mitras whose phones are alive, some over a socket and some over REST, and one whose phone is dead."""
+    """Twelve mitras with live phones, some over sockets and some over REST, and one mitra whose phone is dead."""
 
     def __init__(self, world: World, service: Service) -> None:
         self.world = world
@@ -58,7 +58,7 @@ class Mitras:
         self._beats: list[asyncio.Task[None]] = []
 
     async def come(self) -> None:
-        """Go online and begin to send heartbeats."""
+        """Go online and start to send heartbeats."""
         for n in range(SOCKETS + REST):
             client = await self.world.mitra(f"M{n}")
             client.addresses = self.service.at(n)
@@ -76,14 +76,14 @@ class Mitras:
             await asyncio.sleep(CADENCE_S)
 
     async def online(self) -> set[str]:
-        """Which of them are online."""
+        """Return the ids of the live mitras who are online."""
         rows = await self.world.stack.sql(
             "SELECT mitra_id::text FROM mitra_online_status WHERE is_online AND mitra_id = ANY($1::uuid[])", self.alive
         )
         return {row["mitra_id"] for row in rows}
 
     async def leave(self) -> None:
-        """Put all phones away."""
+        """Close all phones."""
         for beat in self._beats:
             beat.cancel()
         for phone in self.phones:
@@ -92,8 +92,8 @@ class Mitras:
 
 @pytest.fixture
 async def mitras(service: Service) -> AsyncIterator[Mitras]:
-    """The mitras of a test; in the end everything runs again."""
-    world = World(service, heartbeats=False)  # these phones send their own
+    """Yield the mitras of the test; restart every process at the end."""
+    world = World(service, heartbeats=False)  # these phones send their own heartbeats
     made = Mitras(world, service)
     await made.come()
     await world.stack.sql("DELETE FROM outages")
@@ -106,7 +106,7 @@ async def mitras(service: Service) -> AsyncIterator[Mitras]:
 
 
 async def outages(service: Service, *, count: int) -> list[tuple[str, float]]:
-    """Kind and real seconds of the outages that were recorded, as soon as there are so many."""
+    """Wait until `count` outages are recorded; return the kind and the real seconds of each."""
     found: list[Any] = []
     async with asyncio.timeout(15):
         while len(found) < count:
@@ -116,7 +116,7 @@ async def outages(service: Service, *, count: int) -> list[tuple[str, float]]:
 
 
 async def still_online(mitras: Mitras) -> None:
-    """All are online now, after as long as silence may last, and free for requests."""
+    """Check after the longest tolerated silence that all mitras are online and free for requests."""
     for _ in range(3):
         assert await mitras.online() == set(mitras.alive)
         await asyncio.sleep((STALE_S + 2) / 3)
@@ -161,7 +161,7 @@ async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_
         service.begin(key)
     found = await outages(service, count=1)
     await still_online(mitras)
-    assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # with the start of a process
+    assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # includes the start of a process
 
 
 async def test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database(
@@ -172,11 +172,11 @@ async def test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from
     assert await mitras.online() == set(mitras.alive)
     await service.network("postgres", Mode.PASS, ["realtime2"])
     await still_online(mitras)
-    assert await service.sql("SELECT 1 FROM outages") == []  # the other one served
+    assert await service.sql("SELECT 1 FROM outages") == []  # the other process served
 
 
 async def come_back(client: Client, path: str) -> None:
-    """Open a socket, again and again until the service takes it; keep it."""
+    """Open a socket, retrying until the service accepts it, and keep it."""
     while True:
         try:
             await bare_and_known(client, path)
@@ -205,7 +205,7 @@ async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_soc
     for key in hubs:
         await asyncio.to_thread(service.await_ready, key)
     began = time.monotonic()
-    while time.monotonic() - began < 1.5 * STALE_S:  # too late to take clients, most of the time
+    while time.monotonic() - began < 1.5 * STALE_S:  # too late to accept clients most of the time
         for key in hubs:
             service.freeze(key)
         await asyncio.sleep(LEASE_S - 0.6)
@@ -249,7 +249,7 @@ async def test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_other
             lambda rows: not rows[0]["is_online"],
             timeout=STALE_S + 5,
         )
-        await asyncio.sleep(3)  # phones that use REST are behind their time by now
+        await asyncio.sleep(3)  # heartbeats over REST are overdue by now
         assert await mitras.online() == set(mitras.alive)
     finally:
         service.begin("api")

@@ -1,4 +1,6 @@
-"""A database that answers and can't: no disk, no memory, read-only. Callers get UNAVAILABLE; a mistake of ours stays one."""
+"""A database that answers but refuses work: no disk space, no memory, or read-only. Callers get UNAVAILABLE; a
+programming error does not count as an outage.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,7 @@ TABLES = ("payment_requests", "chat_messages")
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service whose database is made to refuse."""
+    """Yield a service whose database is made to refuse writes."""
     made = Stack()
     yield made
     made.close()
@@ -40,7 +42,7 @@ def own() -> Iterator[Stack]:
 
 @pytest.fixture
 async def people(own: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Yield the users of the test."""
     made = World(own)
     yield made
     await made.close()
@@ -48,7 +50,7 @@ async def people(own: Stack) -> AsyncIterator[World]:
 
 @contextlib.asynccontextmanager
 async def refusing(stack: Stack, code: str) -> AsyncIterator[None]:
-    """Inserts of requests and messages fail with this SQLSTATE."""
+    """Make inserts of payment requests and messages fail with this SQLSTATE."""
     await stack.sql(REFUSE.format(code=code))
     for table in TABLES:
         await stack.sql(TRIGGER.format(table=table))
@@ -59,7 +61,7 @@ async def refusing(stack: Stack, code: str) -> AsyncIterator[None]:
 
 
 async def answer(client: Client, path: str, body: Any) -> tuple[int, str | None, str | None]:
-    """Call and return (status, code of the error, Retry-After)."""
+    """Send a request; return (status, error code, Retry-After)."""
     headers = {"Authorization": f"Bearer {client.access_token}"}
     async with client._http.post(client._base + path, json=body, headers=headers) as found:
         error = (await found.json()).get("error", {})
@@ -67,13 +69,13 @@ async def answer(client: Client, path: str, body: Any) -> tuple[int, str | None,
 
 
 def message(session_id: str) -> tuple[str, dict[str, str]]:
-    """Path and body of a message over REST, too long for what is left of a page, and not to be compressed."""
+    """Return path and body of a message over REST that does not fit the free space of a page and can't be compressed."""
     body = {"client_message_id": new_id(), "content": secrets.token_urlsafe(2900)}
     return f"/api/shared/chat/sessions/{session_id}/messages", body
 
 
 async def every_write_is_unavailable(world: World, session_id: str, sender: Client) -> None:
-    """A request, a message over REST and one over a socket: each says that the service can't answer right now."""
+    """Check that a request, a message over REST and one over a socket all get UNAVAILABLE."""
     assert await answer(world.clients[0], CREATE, {"duration_minutes": 12}) == UNAVAILABLE
     assert await answer(sender, *message(session_id)) == UNAVAILABLE
     socket = await sender.open("chat")
@@ -82,11 +84,13 @@ async def every_write_is_unavailable(world: World, session_id: str, sender: Clie
     await socket.send({"type": "send_message", "ref": "m", **frame})
     refused = await socket.wait("error", where=lambda frame: "ref" in frame)
     assert (refused["code"], refused.get("ref"), refused.get("retry_after_seconds")) == ("UNAVAILABLE", "m", 1)
-    assert "not stored" not in refused["message"]  # of a commit without an answer nobody knows that
+    assert "not stored" not in refused["message"]  # after a commit without a reply the service can't know that
 
 
 async def scene(world: World) -> tuple[str, Client]:
-    """An active session and its customer. The world's first client is another customer, with a name."""
+    """Create an active session; return its id and its customer. The world's first client is another customer, who has a
+    name.
+    """
     await world.customer("Sari")
     customer, mitra = await world.customer(), await world.mitra()
     return await world.session(customer, mitra), customer
@@ -102,7 +106,7 @@ async def test_insufficient_resources_are_unavailable_and_pass(people: World, ow
 
 @contextlib.contextmanager
 def small_disk(size: str) -> Iterator[pathlib.Path]:
-    """A file system of this size. Skips where it can't be mounted: that takes root."""
+    """Mount a file system of this size. Skip the test where mounting needs root."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sesi-disk-"))
     mounted = os.geteuid() == 0 and subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
@@ -156,7 +160,7 @@ def readiness(stack: Stack, name: str) -> int:
 
 
 async def all_ready(stack: Stack, status: int) -> None:
-    """Wait until every process answers its probe so."""
+    """Wait until every process answers its probe with this status."""
     deadline = time.monotonic() + 10
     for name in ("INTERNAL", "REALTIME", "JOBS"):
         while await asyncio.to_thread(readiness, stack, name) != status:

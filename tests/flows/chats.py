@@ -1,4 +1,4 @@
-"""An active session in the tests' own process, and what its log looks like."""
+"""An active session in the tests' own process, and checks of its stored messages."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -22,7 +22,7 @@ class Chat:
     mitra: Actor
 
     def draft(self, sender: Actor, content: str = "halo", *, client_message_id: str | None = None) -> Draft:
-        """A message of somebody's."""
+        """Build a message of `sender`."""
         return Draft(
             id=ids.new_id(),
             session_id=self.id,
@@ -34,24 +34,24 @@ class Chat:
         )
 
     def commit(self, *drafts: Draft, mark: Mark | None = None) -> Coroutine[Any, Any, list[Placed | bool]]:
-        """Commit a batch; return its answers."""
+        """Commit a batch; return one result for each message and mark."""
         return self._commit(list(drafts), {} if mark is None else {self.id: mark})
 
     async def _commit(self, drafts: list[Draft], marks: dict[str, Mark]) -> list[Placed | bool]:
         return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
 
     async def row(self, sql: str) -> Any:
-        """A row about the session."""
+        """Return the session's row, or what `sql` selects about it."""
         return await self.stage.runtime.db.fetchrow(sql, self.id)
 
     async def log(self) -> list[Any]:
-        """The stored messages, by seq."""
+        """Return the stored messages, ordered by seq."""
         return await self.stage.runtime.db.fetch(
             "SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY seq", self.id
         )
 
     async def is_whole(self) -> int:
-        """Check that the log is gapless and agrees with the session; return its length."""
+        """Check that the seqs have no gap and agree with the session; return the number of messages."""
         stored = await self.log()
         last = await self.row("SELECT last_seq FROM chat_sessions WHERE id = $1")
         assert [row["seq"] for row in stored] == list(range(1, last["last_seq"] + 1))
@@ -61,7 +61,7 @@ class Chat:
 
 
 async def a_chat(stage: Stage) -> Chat:
-    """A session of two who were not here before; the mitra takes no others."""
+    """Create a session of a new customer and a new mitra, and take the mitra offline."""
     customer, mitra = await stage.customer(), await stage.mitra()
     await mitra_status.go_online(stage.runtime, mitra)
     session_id = await stage.begun(customer, mitra)

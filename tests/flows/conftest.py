@@ -1,4 +1,4 @@
-"""Flows in the test's own process, over real servers: no edges, no jobs, no luck with time."""
+"""Flows called in the test's own process over real servers: no HTTP, no jobs process, no timers."""
 
 import asyncio
 import json
@@ -31,25 +31,25 @@ WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'L
 
 @attrs.define(kw_only=True)
 class Stage:
-    """A runtime and the one event loop in which all its work happens."""
+    """A runtime and the event loop in which all its work runs."""
 
     runtime: Runtime
     loop: asyncio.AbstractEventLoop
     people: int = 0
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do something in the loop."""
+        """Run a coroutine in the loop."""
         return self.loop.run_until_complete(work)
 
     async def customer(self) -> Actor:
-        """A new customer."""
+        """Return a new customer."""
         async with self.runtime.transaction() as tx:
             made = await customers.create_anonymous(tx, ids.new_id())
             await customers.set_display_name(tx, made.id, "Dewi")
         return _actor(UserType.CUSTOMER, made.id)
 
     async def mitra(self) -> Actor:
-        """A new mitra, offline."""
+        """Return a new mitra, who is offline."""
         self.people += 1
         async with self.runtime.transaction() as tx:
             made = await mitras.create(
@@ -59,26 +59,26 @@ class Stage:
         return _actor(UserType.MITRA, made.id)
 
     async def told(self, request_id: str, amount: int, *, invoice: str | None = None) -> str:
-        """The gateway says that a request is paid; return what came of it."""
+        """Let the gateway report a request as paid; return the processing result."""
         body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount}
         headers = {"x-callback-token": CALLBACK_TOKEN}
         call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
         return (await webhook_receive.receive(self.runtime, call)).processing_result
 
     async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
-        """A request that the gateway says is paid; nothing follows from it by itself."""
+        """Create a request that the gateway reports as paid; no pairing starts. Return its id."""
         request = await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS)
         assert await self.told(request.payment_request_id, request.amount) == "confirmed"
         return request.payment_request_id
 
     async def session_of(self, request_id: str) -> sessions.Session:
-        """The newest session of a request."""
+        """Return the newest session of a request."""
         found = await sessions.of_payment(self.runtime.db, request_id)
         assert found is not None
         return found
 
     async def begun(self, customer: Actor, mitra: Actor) -> str:
-        """A session that a customer paid for and a mitra, who is online, has accepted."""
+        """Create a session that a customer paid for and an online mitra accepted; return its id."""
         request_id = await self.paid(customer)
         await pairing_start.start(self.runtime, payment_request_id=request_id)
         session = await self.session_of(request_id)
@@ -86,14 +86,14 @@ class Stage:
         return session.id
 
     async def clear(self) -> None:
-        """Delete all people, their payments and sessions: without the guards of what is never deleted."""
+        """Delete all users, payments and sessions, with the triggers that forbid deletion switched off."""
         everything = "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
         async with self.runtime.db.pool.acquire() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.execute(everything)
 
     async def until(self, sql: str, count: int) -> None:
-        """Until a statement counts so many."""
+        """Wait until a statement returns this count."""
         async with asyncio.timeout(20):
             while True:
                 if await self.runtime.db.fetchval(sql) >= count:
@@ -107,20 +107,20 @@ def _actor(user_type: UserType, user_id: str) -> Actor:
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A migrated and seeded database of our own, and a runtime over it that does nothing by itself."""
+    """Yield a new, migrated and seeded database with a runtime over it; nothing runs in the background."""
     yield from _stage(tmp_path_factory.mktemp("flows"))
 
 
 @pytest.fixture
 def quiet(stage: Stage) -> Stage:
-    """Nobody else is there."""
+    """Empty the database before the test."""
     stage.run(stage.clear())
     return stage
 
 
 @pytest.fixture
 def empty_stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
-    """One of a test's own: its clock and its books are nobody else's."""
+    """Yield a database for one test only, for tests that change the clock or run the audit."""
     yield from _stage(tmp_path)
 
 

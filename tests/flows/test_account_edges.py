@@ -1,4 +1,6 @@
-"""Names and invoices across an account's rows: what was begun before the sign-in is the account's (contract 3 and 4)."""
+"""Names and invoices across an account's customers: what began before the sign-in belongs to the account
+(docs/product.md#the-callers-ids).
+"""
 
 import attrs
 import pytest
@@ -24,7 +26,7 @@ BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now(
 
 
 async def _a_chat_before_the_account(stage: Stage, *, name: str) -> tuple[Actor, Actor, Actor, str]:
-    """An account of that name, a customer who is not joined to it yet, and her mitra, who is online; and their session."""
+    """Create an account with that name, a customer who will join it, and their session with an online mitra."""
     account, before, mitra = await stage.customer(), await stage.customer(), await stage.mitra()
     await customer_edit.set_display_name(stage.runtime, account, display_name=name)
     await mitra_status.go_online(stage.runtime, mitra)
@@ -67,7 +69,7 @@ def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_
             if joined:
                 joining = "UPDATE customers SET account_belongs_to = $1 WHERE id = $2"
                 await runtime.db.fetch(joining, account.user_id, before.user_id)
-            for few in (support.AT_MOST, 0):  # looked up one by one, or too many for that
+            for few in (support.AT_MOST, 0):  # looked up one by one, or with too many matches for that
                 monkeypatch.setattr(support, "AT_MOST", few)
                 for q in (account.user_id, "kenc"):
                     which = LookUp(q=q)

@@ -1,4 +1,6 @@
-"""What runs again and again costs by what is open, meets others in one order, and misses nothing."""
+"""Work that is repeated all the time: its cost depends on what is open, it takes locks in one order, and it misses
+nothing.
+"""
 
 import asyncio
 import datetime as dt
@@ -21,13 +23,13 @@ ACK_S = 5.0
 
 @pytest.fixture
 def chat(stage: Stage) -> Chat:
-    """A chat; nobody else's is open."""
+    """Yield a chat; no other chat is open."""
     stage.run(stage.clear())
     return stage.run(a_chat(stage))
 
 
 async def _unheard(stage: Stage, *, after_s: float) -> set[str]:
-    """Who has not taken a message, as it is so many seconds from now."""
+    """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
     async with stage.runtime.transaction() as tx:
         tx.now += dt.timedelta(seconds=after_s)
         found = await sessions.take_unheard(tx, real_seconds=ACK_S, scale=1, limit=200)
@@ -50,11 +52,11 @@ def test_a_party_is_told_of_the_other_ones_messages_only_and_once_until_she_is_b
     assert unheard() == set()
     stage.run(chat.commit(mark=Mark(customer_delivered=3)))
     for _ in range(3):
-        say(hers)  # what she says herself, behind her mark, is nothing that she has not heard
+        say(hers)  # the user's own message, which lies behind the marker, is not an unacknowledged one
     assert unheard() == {his.user_id}
     assert unheard() == set()
     say(his)
-    say(hers)  # nor does it hide what came before it
+    say(hers)  # nor does it hide earlier messages
     assert unheard() == {hers.user_id}
     row = stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
     assert tuple(row) == (8, 7, 8)

@@ -1,4 +1,4 @@
-"""An audit, however long it takes, lets a vacuum remove old versions of the rows that chats update in the same time."""
+"""An audit, however long it takes, lets VACUUM remove old row versions of chats that are updated at the same time."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ UPDATE = f"""DO $$ BEGIN FOR n IN 1..{UPDATES} LOOP
     COMMIT;
   END LOOP; END $$"""
 SIZE = "SELECT pg_relation_size('chat_sessions')"
-ROOM = 300_000  # bytes; the versions of all updates take 850,000, those of two rules 150,000
+ROOM = 300_000  # bytes; the row versions of all updates take 850,000, those of two rules 150,000
 
 
 def test_vacuum_during_an_audit_makes_room_for_further_updates(quiet: Stage) -> None:
@@ -29,7 +29,7 @@ def test_vacuum_during_an_audit_makes_room_for_further_updates(quiet: Stage) -> 
             before = await runtime.db.fetchval(SIZE)
             held = proxy.park("FROM payment_requests", when=When.AFTER)
             audit = asyncio.create_task(ledger.audit(auditor))
-            for _ in range(RULES):  # the server has answered a rule, and the audit does not know yet
+            for _ in range(RULES):  # the server has answered a rule, but the audit has not read the result yet
                 await held.reached()
                 async with runtime.db.pool.acquire() as connection:
                     await connection.execute(UPDATE)

@@ -1,4 +1,4 @@
-"""An application that fails without an answer: the listener answers for it."""
+"""If the application fails without an answer, the listener answers."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from tests.flows.conftest import Stage
 
 
 class Broken:
-    """An application with a bug."""
+    """An application that raises an exception."""
 
     routes = ()
 

@@ -1,4 +1,4 @@
-"""The message path on a real PostgreSQL: several writers at once, and what a session's log looks like afterwards."""
+"""The message path on a real PostgreSQL: several concurrent writers, and the stored messages of a session afterwards."""
 
 import asyncio
 import datetime as dt
@@ -21,7 +21,7 @@ from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Stage
 
-WRITE_EVERY_S = 0.01  # 15 messages of each party in the 0.15 s that a session has left, where the limit allows 30
+WRITE_EVERY_S = 0.01  # 15 messages of each party in the 0.15 s that a session has left; the limit allows 30
 
 
 @pytest.fixture
@@ -109,9 +109,10 @@ def test_a_stranger_in_a_batch_is_refused_and_the_others_are_stored(chat: Chat) 
 
 
 async def _write_until_refused(chat: Chat, sender: Actor) -> list[Placed]:
-    """Send messages until the session has ended, and obey the rate limit as an app does; return what was stored.
+    """Send messages until the session has ended, within the rate limit; return the stored messages.
 
-    The pause after each message lets the burst last for the whole test, so that both parties are writing when the session ends.
+    The pause after each message makes the burst last for the whole test, so that both parties are writing when the
+    session ends.
     """
     runtime = chat.stage.runtime
     stored: list[Placed] = []
@@ -133,7 +134,7 @@ async def _from_inside(chat: Chat, change: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def _expire_soon(chat: Chat) -> None:
-    """Give the session 0.1 s; a job records its end a little later."""
+    """Let the session end in 0.1 s; a job records its end a little later."""
     runtime = chat.stage.runtime
     ends_at = runtime.now() + dt.timedelta(seconds=0.1)
     await runtime.db.fetch(
@@ -164,7 +165,7 @@ def test_nothing_is_stored_after_the_end_and_what_was_acknowledged_stays(chat: C
         row = await chat.row("SELECT status, expires_at, ended_at FROM chat_sessions WHERE id = $1")
         assert row["status"] == ("expired" if ending == "by time" else "closing")
         assert (await chat.log())[-1]["created_at"] <= row["expires_at"]
-        # Sent again after the end, a stored message still gets its first answer; a new one does not get in.
+        # Repeated after the end, a stored message still gets its first answer; a new one is refused.
         first = (await chat.log())[0]
         sender = chat.customer if first["sender_type"] == "customer" else chat.mitra
         again = chat.draft(sender, client_message_id=str(first["client_message_id"]))
@@ -253,7 +254,7 @@ def test_single_messages_are_filled_up_to_the_stored_marks_and_no_further(chat: 
     async def play() -> list[dict[str, int]]:
         senders = (chat.customer, chat.mitra) * 2
         await chat.commit(*(chat.draft(sender) for sender in senders))
-        final = [await message_send.fill_marks(chat.stage.runtime, {chat.id: 0})]  # nobody has taken anything
+        final = [await message_send.fill_marks(chat.stage.runtime, {chat.id: 0})]  # no message is delivered yet
         await chat.commit(mark=Mark(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
         final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 0}))
         final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 2}))
@@ -266,7 +267,7 @@ def test_single_messages_are_filled_up_to_the_stored_marks_and_no_further(chat: 
 
 
 async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
-    """What the version before sent to the database for a batch without marks."""
+    """Send a batch without marks to the database as the previous version did."""
     return await chat.stage.runtime.db.fetchrow(
         """SELECT * FROM chat_commit($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[],
              $8::uuid[], $9::int[], $9::int[], $9::int[], $9::int[], now(), 1)""",

@@ -1,4 +1,4 @@
-"""The ids of a session's events grow in the order of its changes, whatever the clocks of the processes say."""
+"""Event ids of a session increase in the order of its changes, even if the clocks of the processes differ."""
 
 from core.base import ids
 from core.flows import mitra_status
@@ -11,7 +11,7 @@ NOW = "SELECT extract(epoch FROM clock_timestamp()) * 1000"
 
 
 async def _change(stage: Stage, session_id: str, times: int) -> list[str]:
-    """Change a session so many times in one transaction; return the ids of its events in that order."""
+    """Change a session `times` times in one transaction; return the ids of its events in that order."""
     async with stage.runtime.transaction() as tx:
         session = await sessions.lock(tx, session_id)
         assert isinstance(session, Session)
@@ -28,7 +28,7 @@ def test_events_of_processes_whose_clocks_are_apart_grow_in_the_order_of_the_cha
         made: list[str] = []
         now, thread = ids._SOURCE.now, ids._SOURCE.thread
         try:
-            for hours in (2, -2, 0):  # one process after the other, each on a machine with a clock of its own
+            for hours in (2, -2, 0):  # one process after the other, each on a machine with a different clock
                 ids.follow(lambda hours=hours: ids._machine_time() + hours * 3_600_000_000)
                 ids._EVENT_TIMES = ids._Times()
                 made += await _change(stage, session_id, 10)

@@ -1,4 +1,4 @@
-"""A great many at once: nobody waits for all the others."""
+"""Very large numbers of messages, sessions or requests do not make other work wait."""
 
 import asyncio
 
@@ -17,12 +17,14 @@ from tests.stack import within
 
 MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
   SELECT gen_random_uuid(), $1, n, 'customer', $2, gen_random_uuid(), 'hello', now() FROM generate_series(1, $3::int) n"""
-# By which transaction each message was written last.
+# Selects the transaction that wrote each message last.
 WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
 
 
 async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
-    """A chat whose grace is over, with so many messages of the customer that were all heard and none filled in."""
+    """Create a chat whose grace period is over, with `heard` customer messages that are all delivered, none of them
+    marked.
+    """
     chat = await a_chat(stage)
     db = stage.runtime.db
     await db.fetch(MESSAGES, chat.id, chat.customer.user_id, heard)
@@ -36,7 +38,7 @@ async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
 
 
 async def _writes(stage: Stage, *session_ids: str) -> list[int]:
-    """How many messages each transaction wrote last; all are read."""
+    """Return how many messages each transaction wrote last; all messages are read."""
     unread = (
         "SELECT count(*)::int FROM chat_messages WHERE session_id = ANY($1) AND (status <> 'read' OR read_at IS NULL)"
     )
@@ -100,7 +102,7 @@ def test_however_many_look_at_the_books_others_have_a_connection(quiet: Stage) -
     async def play() -> None:
         runtime = quiet.runtime
         async with runtime.transaction() as tx:
-            await tx.fetch("LOCK TABLE chat_sessions IN ACCESS EXCLUSIVE MODE")  # no check can end
+            await tx.fetch("LOCK TABLE chat_sessions IN ACCESS EXCLUSIVE MODE")  # no audit rule can finish
             first = [asyncio.create_task(ledger.audit_for_operator(runtime)) for _ in range(5)]
             await quiet.until(WAITING, 1)
             later = [
@@ -112,7 +114,7 @@ def test_however_many_look_at_the_books_others_have_a_connection(quiet: Stage) -
         seen = [await one for one in (*first, *later)]
         assert (
             len({id(books) for books in seen}) == 2
-        )  # that of the first ones, and one that began after the others had asked
+        )  # the one of the first callers, and one that began after the others had called
         assert all(books.violations == [] for books in seen)
 
     quiet.run(play())

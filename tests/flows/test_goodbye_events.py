@@ -1,4 +1,4 @@
-"""Events of a session's end are stored without goodbyes, and get them whenever they are read back."""
+"""Events of a session's end are stored without goodbyes; the goodbyes are added when an event is read back."""
 
 import datetime as dt
 
@@ -14,7 +14,7 @@ DEWIS, AYUS = "terima kasih Kak", "jaga diri, Dewi"
 
 
 def shown(notices: list[Notice]) -> dict[tuple[str, str], list[str]]:
-    """The goodbyes of each event for each recipient."""
+    """Return the goodbyes in each event for each recipient."""
     found = {}
     for notice in notices:
         if notice.event in ("session_closing", "session_completed"):
@@ -27,7 +27,7 @@ def test_stored_events_get_the_goodbyes_of_their_recipient_whenever_they_are_rea
     runtime = quiet.runtime
 
     async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:
-        """What is sent again to sockets, which is the same as what sockets get that come back."""
+        """Return what is sent to sockets again; sockets that reconnect get the same."""
         since = runtime.clock.real_now() - dt.timedelta(minutes=1)
         again = shown(await delivery.waiting(runtime, since=since, older_than_s=0))
         by_user = await delivery.unheard(runtime, [one.user_id for one in people])

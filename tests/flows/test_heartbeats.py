@@ -1,4 +1,4 @@
-"""Heartbeats of many mitras in one statement: who is noted, who is not, and nobody waits for another's row."""
+"""Heartbeats of many mitras in one statement: which are recorded, and that no mitra waits for another's row."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
             await _hold(tx, held.user_id)
             async with asyncio.timeout(within(1)):
                 told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
-        assert told == {free.user_id: True}  # the other one is noted later, when her row is let go
+        assert told == {free.user_id: True}  # the other heartbeat is recorded later, when its row is unlocked
         await mitra_status.heartbeat(runtime, held, Channel.SOCKET)
         for mitra in (free, held):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)

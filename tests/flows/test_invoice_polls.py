@@ -1,4 +1,4 @@
-"""How often the gateway is asked after reads, in all, and that the circuit of polls is not the one of invoices."""
+"""How often reads make the service ask the gateway, and that polls and invoices have separate circuit breakers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, no
 
 @pytest.fixture
 def played() -> Iterator[PlayedGateway]:
-    """The gateway."""
+    """Yield the simulated gateway."""
     made = PlayedGateway()
     yield made
     made.close()
@@ -26,21 +26,21 @@ def played() -> Iterator[PlayedGateway]:
 
 @pytest.fixture
 def with_gateway(quiet: Stage, played: PlayedGateway) -> Iterator[Stage]:
-    """A runtime with a gateway; nothing reacts to what is committed."""
+    """Yield a runtime with a gateway; nothing reacts to commits."""
     quiet.runtime.gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
     yield quiet
     quiet.runtime.gateway = None
 
 
 async def pending(stage: Stage) -> PaymentView:
-    """A pending request with its invoice, as its customer reads it."""
+    """Create a pending request with its invoice; return its customer's view of it."""
     customer = await stage.customer()
     made = await payment_request.request_payment(stage.runtime, customer, WISH, address=ADDRESS)
     return await reads.payment(stage.runtime, customer, made.payment_request_id)
 
 
 def limited(name: str) -> float:
-    """How often a limit has refused."""
+    """Return how often a limit has refused."""
     return metrics.LIMITED.labels(name)._value.get()
 
 
@@ -112,7 +112,7 @@ def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: 
         runtime.gateway._circuit.succeeded()
         assert await invoice_poll.poll_due(runtime) == 1
         assert len(played.calls(READ)) == 1
-        assert await invoice_poll.poll_due(runtime) == 0  # the next one is some minutes later
+        assert await invoice_poll.poll_due(runtime) == 0  # the next poll is due some minutes later
 
     with_gateway.run(play())
 

@@ -1,7 +1,7 @@
-"""Money under every order of events: random walks over the flows, with a clock that is moved by hand.
+"""Payments and sessions under any order of events: random walks over the flows, with a clock that the test moves.
 
-Before each step a plain model says, from the contract alone, what every payment request will be after it. After each
-step the rows must agree with it, and the books must have no violation.
+Before each step a simple model computes, from the documented rules alone, the state of every payment request after it.
+After each step the rows must agree with the model, and the audit must find no violation.
 """
 
 import datetime as dt
@@ -48,7 +48,7 @@ CAPACITY = 1  # so that two customers are enough to fill a mitra
 LIVE = {"searching", "active", "expired"}
 HELD = {"active", "expired"}
 GRACE = dt.timedelta(minutes=5)
-# Contract 4 and 5, typed in from its tables.
+# Typed in from docs/product.md#states-of-a-payment-request and the tables of sessions and invitations.
 PAYMENT_EDGES = {
     ("pending", "confirmed"), ("pending", "abandoned"), ("pending", "expired"), ("pending", "failed_pairing"),
     ("confirmed", "consumed"), ("confirmed", "failed_pairing"),
@@ -63,24 +63,24 @@ SESSION_EDGES = {
 
 @attrs.define(kw_only=True)
 class Seen:
-    """Everything that the model looks at, as it is in the database."""
+    """Everything that the model reads from the database."""
 
     payments: dict[str, Any]
     sessions: dict[str, Any]
-    requests: list[Any]  # to mitras, oldest first
+    requests: list[Any]  # invitations of mitras, oldest first
     extensions: dict[str, Any]
-    failures: dict[str, Any]  # a payment request -> its live failure
-    marks: int  # rows in the log of topic flags
+    failures: dict[str, Any]  # payment request -> its current failure
+    marks: int  # number of rows in the log of topic flags
     online: set[str]
     inactive: set[str]
 
     def session_of(self, payment_id: str) -> Any:
-        """The newest session of a payment request."""
+        """Return the newest session of a payment request."""
         found = [s for s in self.sessions.values() if s["payment_request_id"] == payment_id]
         return max(found, key=lambda s: s["id"], default=None)
 
     def blocked(self, customer_id: str, *, but: str | None) -> bool:
-        """Whether the customer has a live session or a confirmed request besides `but`."""
+        """Return whether the customer has a live session or a confirmed request other than `but`."""
         return any(
             s["customer_id"] == customer_id and s["status"] in LIVE and s["payment_request_id"] != but
             for s in self.sessions.values()
@@ -90,7 +90,7 @@ class Seen:
         )
 
     def discount_used(self, customer_id: str, *, but: str | None, states: set[str]) -> bool:
-        """Whether the first-session discount is gone."""
+        """Return whether the first-session discount is used up."""
         return any(
             s["customer_id"] == customer_id and s["mitra_id"] is not None for s in self.sessions.values()
         ) or any(
@@ -102,7 +102,7 @@ class Seen:
         )
 
     def unpaid_extensions(self, session_id: str) -> list[str]:
-        """The extension requests of a session that nobody has paid."""
+        """Return the unpaid extension requests of a session."""
         return [
             p["id"]
             for p in self.payments.values()
@@ -110,50 +110,50 @@ class Seen:
         ]
 
     def pending_extension(self, session_id: str) -> Any:
-        """The extension of a session that waits for its mitra's answer."""
+        """Return the extension of a session that waits for its mitra's answer."""
         found = [e for e in self.extensions.values() if (e["session_id"], e["status"]) == (session_id, "pending")]
         return found[0] if found else None
 
     def extending(self, session_id: str, *, but: str | None) -> bool:
-        """Whether an extension of a session is being paid or asked, besides the request `but`."""
+        """Return whether an extension of a session, other than the request `but`, is being paid or waits for an answer."""
         return any(
             p["extends_session_id"] == session_id and p["status"] in ("pending", "confirmed") and p["id"] != but
             for p in self.payments.values()
         )
 
     def extension_of(self, payment_id: str) -> Any:
-        """The extension that a payment has asked for."""
+        """Return the extension that a payment has requested."""
         found = [e for e in self.extensions.values() if e["payment_request_id"] == payment_id]
         return found[0] if found else None
 
     def load(self, mitra_id: str) -> int:
-        """How many places of a mitra are taken."""
+        """Return how much of a mitra's capacity is in use."""
         return sum(s["mitra_id"] == mitra_id and s["status"] in HELD for s in self.sessions.values())
 
     def unfree(self, mitra_id: str) -> str | None:
-        """Why a mitra can't take a session."""
+        """Return why a mitra can't take a session, or None."""
         if mitra_id not in self.online:
             return "MITRA_OFFLINE"
         return "MITRA_AT_CAPACITY" if self.load(mitra_id) >= CAPACITY else None
 
     def responses(self, session_id: str, mitra_id: str) -> list[str | None]:
-        """How a mitra answered a session's requests, oldest first."""
+        """Return a mitra's responses to a session's invitations, oldest first."""
         return [r["response"] for r in self.requests if (r["session_id"], r["mitra_id"]) == (session_id, mitra_id)]
 
     def askable(self, session_id: str) -> bool:
-        """Whether a mitra is free for a session who has not rejected it, and is not being asked."""
+        """Return whether a mitra is available for a session, has not rejected it and has no open invitation to it."""
         return any(
             self.unfree(mitra_id) is None and not {"REJECTED", None} & set(self.responses(session_id, mitra_id))
             for mitra_id in self.online
         )
 
     def all_said_no(self, session_id: str) -> bool:
-        """Whether everybody who was ever asked has rejected."""
+        """Return whether every invited mitra has rejected."""
         asked = {r["mitra_id"] for r in self.requests if r["session_id"] == session_id}
         return bool(asked) and all("REJECTED" in self.responses(session_id, mitra_id) for mitra_id in asked)
 
 
-# No price changes without its history row.
+# Every price change has a history row.
 MADE_FREE = """WITH priced AS (SELECT * FROM pricing_tiers WHERE mode = 'call' AND minutes = 12),
     free AS (UPDATE pricing_tiers SET price_idr = 0, updated_at = clock_timestamp()
       WHERE mode = 'call' AND minutes = 12 RETURNING *)
@@ -166,7 +166,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     stage: Stage
 
-    # -- the stage
+    # -- setup
 
     @initialize()
     def begin(self) -> None:
@@ -234,9 +234,10 @@ class MoneyMachine(RuleBasedStateMachine):
         new: int = 0,
         free: bool = False,
     ) -> Any:
-        """Take a step; the requests in `become` get that state, `new` ones are pending (`free`: confirmed), all others stay.
+        """Take a step. The requests in `become` get that state, `new` ones are pending (`free`: confirmed), all others
+        stay.
 
-        `error` is the code of the refusal that is expected; refused, a step changes nothing.
+        `error` is the code of the expected refusal; a refused step changes nothing.
         """
         before, refused, result = self.seen, None, None
         try:
@@ -252,7 +253,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert list(made.values()) == ["confirmed" if free else "pending"] * new
         assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
         self._check_sessions(before, after)
-        audit = self.run(ledger.audit(self.stage.runtime, overdue=False))  # the timers are steps of the walk
+        audit = self.run(ledger.audit(self.stage.runtime, overdue=False))  # timers fire only as steps of the walk
         assert audit.violations == []
         assert (audit.payments, audit.sessions) == (len(after.payments), len(after.sessions))
         return result
@@ -330,7 +331,7 @@ class MoneyMachine(RuleBasedStateMachine):
             assert made.amount == (0 if free else 2000 if discount else 12000)
 
     def _free_is_open(self, customer_id: str, extends_session_id: str | None) -> bool:
-        """Whether a free request of the customer's came to nothing and waits for an operator."""
+        """Return whether a free request of the customer failed and waits for an operator."""
         return any(
             (p["customer_id"], p["amount"], p["extends_session_id"]) == (customer_id, 0, extends_session_id)
             and p["status"] == "failed_pairing"
@@ -358,7 +359,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return (await webhook_receive.receive(self.stage.runtime, incoming)).processing_result
 
     def _paid_now(self, payment: Any, *, paid_at: dt.datetime) -> tuple[str, str | None]:
-        """What a right call is, and what the request becomes."""
+        """Return the expected processing result of a correct call, and the request's new state."""
         if payment["confirmed_at"] is not None:
             return "duplicate", None
         in_time = paid_at <= payment["expires_at"] + dt.timedelta(seconds=60)
@@ -393,7 +394,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(n=st.integers(0, 3), wrong=st.sampled_from(["amount", "paid_amount", "currency", "id"]))
     def gateway_says_something_wrong(self, n: int, wrong: str) -> None:
         payment = self.seen.payments[self._payment(n)]
-        if payment["amount"] == 0:  # no invoice was made for it, so no call is about it
+        if payment["amount"] == 0:  # it has no invoice, so the gateway never calls about it
             return
         paid = payment["confirmed_at"] is not None
         less = payment["amount"] - 1
@@ -503,7 +504,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 for r in self.seen.requests
                 if (r["session_id"], r["mitra_id"], r["response"]) == (session["id"], actor.user_id, None)
             )
-            row["response"] = "REJECTED"  # in the model's copy, to see what follows
+            row["response"] = "REJECTED"  # in the model's copy, to compute what follows
             hopeless = self.seen.all_said_no(session["id"]) and not self.seen.askable(session["id"])
             if session["targeted_mitra_id"] or hopeless:
                 become = {session["payment_request_id"]: "failed_pairing"}
@@ -583,7 +584,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
 
     def _lost_without(self, mitra_id: str) -> dict[str, str]:
-        """The payments whose search ends when a mitra goes offline."""
+        """Return the payments whose search ends when a mitra goes offline."""
         return {
             s["payment_request_id"]: "failed_pairing"
             for s in self.seen.sessions.values()
@@ -653,7 +654,7 @@ class MoneyMachine(RuleBasedStateMachine):
             over = session["status"] in ("expired", "closing") and session["grace_ends_at"] <= self.clock.now()
             assert not over or self._held(session)
 
-    # -- more minutes
+    # -- extensions
 
     def _extendable(self, session: Any) -> bool:
         in_time = session["status"] in HELD and self.clock.now() < session["expires_at"] + GRACE
@@ -755,7 +756,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert error or self.seen.sessions[session["id"]]["topic_sensitivity"] == wanted
 
     def _by_the_clock(self, session: Any) -> str:
-        """The state as the contract has it, whenever the jobs look."""
+        """Return the session's state by its deadlines, whether or not the jobs process has recorded it."""
         status, now = session["status"], self.clock.now()
         if status == "closing":
             return "completed" if session["grace_ends_at"] <= now else status
@@ -784,7 +785,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 state, "SESSION_NOT_ACTIVE"
             )
         become: dict[str, str] = {}
-        if mine and error is None and state == "expired":  # it begins to close, and takes its extension with it
+        if mine and error is None and state == "expired":  # the session begins to close, and its extension ends with it
             become = dict.fromkeys(self.seen.unpaid_extensions(session["id"]), "abandoned")
             if pending := self.seen.pending_extension(session["id"]):
                 become[pending["payment_request_id"]] = "failed_pairing"
@@ -797,7 +798,7 @@ class MoneyMachine(RuleBasedStateMachine):
         sql = "SELECT 1 FROM session_closures WHERE session_id = $1 AND user_type = $2"
         return bool(await self.stage.runtime.db.fetchval(sql, session_id, actor.user_type.value))
 
-    # -- longer ways, which single steps seldom find
+    # -- longer scenarios, which single steps seldom reach
 
     @rule(who=st.integers(0, 1), after=st.sampled_from([-1, 0, 60, 61, 90]))
     def pays_around_the_deadline(self, who: int, after: int) -> None:
@@ -885,7 +886,7 @@ class MoneyMachine(RuleBasedStateMachine):
             self.extension_is_asked(n)
 
     def _a_session_on_an_empty_stage(self, mitra: int) -> None:
-        """Whatever ran has ended before, so that nothing is in the way."""
+        """End everything that is open, so that nothing interferes."""
         for n in range(min(2, len(self.seen.payments))):
             self.search_starts(n)
         self.clock.advance(2000)
@@ -922,7 +923,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.customer_falls_back(1 if then == "pays for another" else 0)
 
     def teardown(self) -> None:
-        """However it went, in the end no money is in flight and nobody is in a session."""
+        """Check that at the end no money is in flight and nobody is in a session."""
         if not hasattr(self, "seen"):
             return
         for n in range(len(self.seen.payments)):
@@ -945,7 +946,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
 
 
-@pytest.mark.timeout(400)  # some thousand transactions: half a minute on a quiet machine, minutes on a busy one
+@pytest.mark.timeout(400)  # some thousand transactions: half a minute on an idle machine, minutes on a busy one
 def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> None:
     runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
@@ -964,7 +965,7 @@ def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> 
             deadline=None,
             database=None,
             print_blob=True,
-            # A failing walk is short enough to read; making it shorter would take minutes on a real database.
+            # No shrinking: a failing walk is short enough to read, and shrinking would take minutes on a real database.
             phases=(Phase.generate,),
             suppress_health_check=list(HealthCheck),
         ),

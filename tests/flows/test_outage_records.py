@@ -1,4 +1,4 @@
-"""Gaps between the leases of processes become outages, each once, whoever comes back first."""
+"""Gaps between the leases of processes are recorded as outages, each once, whichever process comes back first."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ ABLE_SINCE = "SELECT kind_able_since($1, $2)"
 
 
 def place(kind: ProcessKind, n: int = 1) -> Place:
-    """Where a process runs."""
+    """Return the key of a process."""
     return Place(name=f"{kind} host:{n}", kind=kind, scale=1)
 
 
@@ -35,26 +35,26 @@ JOBS, API = place(ProcessKind.JOBS), place(ProcessKind.API)
 
 @pytest.fixture
 def empty(stage: Stage) -> Iterator[Stage]:
-    """Nothing has run yet."""
+    """Remove all leases and outages."""
     stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
     yield stage
     stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
 
 
 async def begin(stage: Stage, where: Place, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
-    """A process begins a series of renewals; return its begin."""
+    """Start a series of lease renewals for a process; return its start."""
     async with stage.runtime.transaction() as tx:
         now, _ = await store.begin(tx, where, renewed_at=renewed_at)
     return now
 
 
 async def ago(stage: Stage, seconds: float, *places: Place) -> None:
-    """The last renewal of these processes was so long ago."""
+    """Move the last renewal of these processes back by `seconds`."""
     await stage.runtime.db.fetch(AGO, [one.name for one in places], seconds)
 
 
 async def recorded(stage: Stage) -> list[tuple[str, float]]:
-    """Kind and length of each outage, in order."""
+    """Return kind and length in seconds of each outage, in order."""
     rows = await stage.runtime.db.fetch("SELECT kind, began_at, ended_at FROM outages ORDER BY began_at, kind")
     return [(row["kind"], (row["ended_at"] - row["began_at"]).total_seconds()) for row in rows]
 
@@ -68,7 +68,7 @@ def test_a_renewal_holds_the_lease_until_it_has_ended(empty: Stage) -> None:
         assert (seen.renewed, seen.alive) == (True, {"realtime"})
         assert await db.fetchval(ABLE_SINCE, "realtime", seen.now) == since
         await ago(empty, LEASE_S, HUB)
-        assert not (await store.renew(db, HUB, steady=True)).renewed  # and a late one changes nothing
+        assert not (await store.renew(db, HUB, steady=True)).renewed  # a late renewal changes nothing
         assert not (await store.renew(db, HUB, steady=True)).renewed
 
     empty.run(play())
@@ -104,7 +104,7 @@ def test_when_the_database_was_away_there_is_one_outage_of_the_database(empty: S
         for where in order:
             await begin(empty, where)
         began = {}
-        for n, where in enumerate(order):  # each had its last success at another moment
+        for n, where in enumerate(order):  # each had its last successful renewal at another moment
             await ago(empty, 30 + n / 4, where)
             began[where] = await empty.runtime.db.fetchval(
                 "SELECT alive_at FROM service_processes WHERE place = $1", where.name
@@ -164,7 +164,7 @@ def test_many_processes_that_come_back_together_record_one_outage(empty: Stage) 
             for n, where in enumerate(hubs):
                 group.create_task(begin(empty, where, renewed_at=renewed_at if n % 2 else None))
         kinds = [kind for kind, _ in await recorded(empty)]
-        assert kinds in (["database"], ["database", "realtime"])  # the latter when a process without memory was first
+        assert kinds in (["database"], ["database", "realtime"])  # the latter if a process without memory was first
         assert kinds.count("database") == 1
 
     empty.run(play())
@@ -200,29 +200,29 @@ def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be
             return await db.fetchval(ABLE_SINCE, "realtime", now), now
 
         found, now = await able_since()
-        assert found == now  # no process lives: nobody can be heard
+        assert found == now  # no process is alive, so no heartbeat can arrive
         await begin(empty, HUB)
         since = await begin(empty, HUB2)
         assert (await able_since())[0] == since
         await ago(empty, LEASE_S + 1, HUB)  # dead, or cut off
         found, now = await able_since()
         assert found == now
-        await ago(empty, GIVE_UP_S, HUB)  # for so long that it is taken as dead
+        await ago(empty, GIVE_UP_S, HUB)  # for so long that it counts as dead
         assert (await able_since())[0] == since
         again = await begin(empty, HUB)
         assert (await able_since())[0] == again
-        await store.end(db, HUB)  # an orderly stop: its phones have been told to go
+        await store.end(db, HUB)  # an orderly stop: its phones have been told to reconnect elsewhere
         found, now = await able_since()
         assert again < found < now
         await begin(empty, HUB)
         seen = await store.renew(db, HUB, steady=False)
-        assert (await able_since())[0] == seen.now  # it turned clients away
+        assert (await able_since())[0] == seen.now  # it refused clients
 
     empty.run(play())
 
 
 async def heard(stage: Stage, seconds_ago: float, channel: str = "socket") -> str:
-    """A mitra who is online, and whose last heartbeat was so long ago."""
+    """Create an online mitra whose last heartbeat is `seconds_ago` old; return the id."""
     mitra = await stage.mitra()
     await mitra_status.go_online(stage.runtime, mitra)
     await stage.runtime.db.fetch(
@@ -259,7 +259,7 @@ def test_threshold_of_silence_is_applied_with_its_fraction(empty: Stage, thresho
 
 
 async def silences(stage: Stage) -> dict[str, float]:
-    """For how many seconds each mitra's silence counts."""
+    """Return the seconds of silence that count for each mitra."""
     now = stage.runtime.now()
     rows = await stage.runtime.db.fetch("SELECT mitra_id::text, silent_since FROM mitra_silences($1)", now)
     found = {row["mitra_id"]: (now - row["silent_since"]).total_seconds() for row in rows}
@@ -269,13 +269,13 @@ async def silences(stage: Stage) -> dict[str, float]:
 
 
 async def steady(stage: Stage, *places: Place) -> None:
-    """Processes that have run for an hour."""
+    """Create the leases of processes that have run for an hour."""
     for where in places:
         await begin(stage, where)
         await stage.runtime.db.fetch(LONGER, where.name)
 
 
-# What happens to the processes -> seconds since the last heartbeat -> seconds that count as silence.
+# What happens to the processes, the seconds since the last heartbeat, and the seconds that count as silence.
 DISTURBANCES = {
     "none": {20: 20, 1000: 1000},
     "one of two has just started": {20: 0, EXCUSE_S - 10: 0, EXCUSE_S + 100: 100},
@@ -325,7 +325,7 @@ def test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_
         silent = await heard(empty, 0)
         loop = [place(ProcessKind.REALTIME, n + 2) for n in range(places)]
         found = 0.0
-        for n in range(20):  # each 30 s
+        for n in range(20):  # every 30 s
             await begin(empty, loop[n % places])
             found = (await silences(empty))[silent]
             assert found <= max(5.0, 30 * n - EXCUSE_S + 5)
@@ -369,7 +369,7 @@ class Lease:
         await self._watcher.close()
 
     async def renewed(self, after: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Wait until the lease is renewed after a moment; return the begin of its series and the renewal."""
+        """Wait until the lease is renewed after a moment; return the start of its series and the renewal."""
         async with asyncio.timeout(20):
             while True:
                 row = await self._watcher.fetchrow(
@@ -380,7 +380,7 @@ class Lease:
                 await asyncio.sleep(0.05)
 
     async def steady(self) -> tuple[dt.datetime, dt.datetime]:
-        """Wait until a series has two renewals; return its begin and the last one."""
+        """Wait until a series has two renewals; return its start and the last renewal."""
         since, alive = await self.renewed(self._runtime.now())
         while True:
             before = since
@@ -409,7 +409,7 @@ def test_silence_does_not_count_while_a_process_refuses_clients(empty: Stage) ->
             empty.runtime.note_overload()
             since, _ = await lease.renewed(empty.runtime.now())
             assert since > before
-            await lease.steady()  # it has room again
+            await lease.steady()  # it accepts clients again
             assert await recorded(empty) == []
 
     empty.run(play())
@@ -454,7 +454,7 @@ def test_purge_keeps_the_newest_row_of_each_kind(empty: Stage) -> None:
         for before, gone in (
             (yesterday, 1),
             (empty.runtime.now(), 1),
-        ):  # the older hub, then the outage between the hubs
+        ):  # the older realtime lease, then the outage between the two
             async with empty.runtime.transaction() as tx:
                 assert await store.purge(tx, processes_before=yesterday, outages_before=before) == gone
         rows = await empty.runtime.db.fetch("SELECT place FROM service_processes ORDER BY place")

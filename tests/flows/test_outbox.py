@@ -1,4 +1,6 @@
-"""Whoever reads slowly, but reads, is heard out; whoever does not read is cut off (contract 7)."""
+"""A reader who is slow but keeps reading gets everything; a reader who stops reading is disconnected
+(docs/security.md).
+"""
 
 import asyncio
 import contextlib
@@ -12,7 +14,7 @@ FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'
 
 
 async def _connected(stage: Stage) -> tuple[Connection, socket.socket]:
-    """A connection with a kernel's least buffers under it, and its other end, which reads when it is told to."""
+    """Return a connection with the smallest kernel buffers, and its other end, which reads on demand."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
     theirs.setblocking(False)
@@ -37,7 +39,7 @@ def test_a_reader_who_is_never_quite_done_stays(stage: Stage) -> None:
         for _ in range(4 * MAX_FRAMES):
             await _say(connection)
             while connection.transport.get_write_buffer_size() > 8 * len(FRAME):
-                with contextlib.suppress(BlockingIOError):  # the loop has not handed anything on yet
+                with contextlib.suppress(BlockingIOError):  # the loop has not written anything yet
                     reader.recv(4096)
                 await asyncio.sleep(0)
             assert connection.transport.get_write_buffer_size() > 0

@@ -1,4 +1,4 @@
-"""What the database refuses by itself: sessions that nobody paid for, and changes of the ledger."""
+"""What database triggers refuse: sessions without a payment, and changes of ledger rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ PAIR = "UPDATE chat_sessions SET status = 'active', mitra_id = $2, paired_at = n
 
 @pytest.fixture(autouse=True)
 def cleared(stage: Stage) -> Iterator[None]:
-    """Leave nothing for the tests that use the stage afterwards."""
+    """Remove everything that the test has left, for later tests."""
     yield
     stage.run(stage.clear())
 
@@ -37,20 +37,20 @@ def written(stage: Stage, *statements: tuple[Any, ...]) -> None:
 
 
 def refused(stage: Stage, *statements: tuple[Any, ...], says: str) -> None:
-    """Run SQL statements and see their commit refused."""
+    """Run SQL statements and check that their commit is refused."""
     with pytest.raises(asyncpg.CheckViolationError, match=says):
         written(stage, *statements)
 
 
 async def searching(stage: Stage) -> tuple[str, str]:
-    """Return a paid request and its searching session."""
+    """Create a paid request and its searching session; return both ids."""
     request_id = await stage.paid(await stage.customer())
     await pairing_start.start(stage.runtime, payment_request_id=request_id)
     return request_id, (await stage.session_of(request_id)).id
 
 
 async def pending(stage: Stage, customer: Actor) -> str:
-    """Return a payment request that nobody has paid."""
+    """Create a pending payment request; return its id."""
     request_id = ids.new_id()
     await stage.runtime.db.fetch(
         """INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, expires_at)
@@ -128,7 +128,7 @@ def test_history_without_a_payment_is_stored_and_old_running_session_goes_on(sta
     )
     assert stage.run(seeded)
     old = ids.new_id()
-    written(  # as it was before the guard
+    written(  # as it was before the trigger existed
         stage,
         ("SET LOCAL session_replication_role = replica",),
         (INSERT, old, customer.user_id, mitra.user_id, None, "active"),
@@ -152,7 +152,8 @@ def test_guard_runs_twice_in_a_pairing_and_never_for_messages_and_timers(stage: 
                 found = (
                     "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'session_is_paid'"
                 )
-                before = await connection.fetchval(found)  # of transactions whose figures were not collected yet
+                # including transactions whose statistics were not collected yet
+                before = await connection.fetchval(found)
                 await connection.execute("SET LOCAL track_functions = 'pl'")
                 for sql, *values in statements:
                     await connection.execute(sql, *values)

@@ -1,4 +1,4 @@
-"""Running searches as the jobs process finds them: many at once, and one among them that fails."""
+"""How the jobs process works through running searches: many at once, and some that fail."""
 
 import asyncio
 import contextlib
@@ -22,21 +22,21 @@ MANY = pairing_advance.BATCH + 30
 
 
 async def a_search(stage: Stage, customer: Actor | None = None) -> Session:
-    """A customer's running blast."""
+    """Create a running blast; return its session."""
     request_id = await stage.paid(customer or await stage.customer())
     await pairing_start.start(stage.runtime, payment_request_id=request_id)
     return await stage.session_of(request_id)
 
 
 async def now(stage: Stage, search: Session) -> Session:
-    """The search as it is now."""
+    """Return the current state of a search."""
     assert search.payment_request_id is not None
     return await stage.session_of(search.payment_request_id)
 
 
 @contextlib.asynccontextmanager
 async def broken(stage: Stage, table: str, column: str, session_id: str) -> AsyncIterator[None]:
-    """A session whose rows in a table can't be written."""
+    """Make writes of a session's rows in a table fail."""
     run = stage.runtime.db.fetch
     await run(BROKEN.format(column=column, session_id=session_id))
     await run(f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION broken()")
@@ -47,7 +47,7 @@ async def broken(stage: Stage, table: str, column: str, session_id: str) -> Asyn
 
 
 async def invited(stage: Stage) -> set[str]:
-    """The sessions with an open request."""
+    """Return the sessions with an open invitation."""
     rows = await stage.runtime.db.fetch(
         "SELECT session_id::text FROM chat_request_notifications WHERE response IS NULL"
     )
@@ -115,7 +115,7 @@ def test_search_fails_at_the_end_of_a_round_when_all_asked_have_rejected_and_the
         no, other = await quiet.mitra(), await quiet.mitra()
         await mitra_status.go_online(runtime, no)
         search = await a_search(quiet)
-        await mitra_status.go_online(runtime, other)  # free, and not asked yet
+        await mitra_status.go_online(runtime, other)  # available, and not invited yet
         await pairing_answer.reject(runtime, no, session_id=search.id)
         assert (await now(quiet, search)).status is SessionStatus.SEARCHING
         await mitra_status.go_offline(runtime, mitra_id=other.user_id)
@@ -141,7 +141,7 @@ def test_round_of_a_search_with_a_free_mitra_asks_them_and_is_not_idle(quiet: St
 
 @contextlib.asynccontextmanager
 async def connected(hub: Hub, actor: Actor) -> AsyncIterator[socket.socket]:
-    """The other end of a user's pairing socket."""
+    """Yield the other end of a user's pairing socket."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
@@ -158,7 +158,7 @@ async def connected(hub: Hub, actor: Actor) -> AsyncIterator[socket.socket]:
 
 
 async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
-    """What the phone was sent since it was last asked: each status, and whether it is an event."""
+    """Return what the phone was sent since the last call: each status, and whether it is an event."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     with contextlib.suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""Reads of many callers in one statement: what is shared, and who is told of a failure."""
+"""Reads of many callers in one statement: which calls share a statement, and which callers get a failure."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Rows:
-    """Answers each statement when it is let, and remembers what was asked."""
+    """A reader that answers each statement on demand and records the keys."""
 
     def __init__(self) -> None:
         self.statements: list[list[str]] = []
@@ -29,7 +29,7 @@ class Rows:
 
 
 async def asking(rows: Rows, together: Together[str], *keys: str) -> list[asyncio.Task[str]]:
-    """Callers who wait: the first alone in a statement, the others for the next one."""
+    """Start callers: the first has a statement alone, the others wait for the next one."""
     tasks = [asyncio.ensure_future(together.of(keys[0]))]
     await rows.begun.wait()
     tasks += [asyncio.ensure_future(together.of(key)) for key in keys[1:]]
@@ -43,7 +43,8 @@ async def test_who_asks_while_a_statement_runs_shares_the_next() -> None:
     tasks = await asking(rows, together, "a", "b", "c", "b", "a", "nobody")
     rows.go_on.set()
     assert [await task for task in tasks] == ["A", "B", "C", "B", "A", "-"]
-    assert rows.statements == [["a"], ["b", "c", "a", "nobody"]]  # read after it was asked for: "a" twice
+    # "a" is read again, because a statement must start after the call
+    assert rows.statements == [["a"], ["b", "c", "a", "nobody"]]
 
 
 async def test_a_statement_has_a_bounded_number_of_keys() -> None:
@@ -64,7 +65,7 @@ async def test_a_failure_is_told_to_all_who_wait_and_the_next_caller_asks_anew()
     for task in tasks:
         with pytest.raises(ConnectionError):
             await task
-    assert len(rows.statements) == 1  # nobody waited for a second statement to fail
+    assert len(rows.statements) == 1  # no second statement was started only to fail
     rows.error = None
     assert await together.of("d") == "D"
 

@@ -1,4 +1,4 @@
-"""What has waited for a lock or a connection goes by what is true then."""
+"""Work that has waited for a lock or a connection uses the state and the time after the wait."""
 
 import asyncio
 import datetime as dt
@@ -49,9 +49,9 @@ PASSWORD = "correct horse staple"
 async def _after(
     stage: Stage, held: str, *args: Any, work: Any, change: str | None = None, until: dt.datetime | None = None
 ) -> tuple[Any, dt.datetime]:
-    """Do something that waits for what a statement holds; return what it said, and when the lock was let go.
+    """Run a flow that waits for the locks of a statement; return its result and the moment of the release.
 
-    `change` is what has happened by then, with the same arguments; `until`: let go no sooner.
+    `change` runs before the release, with the same arguments; `until`: do not release earlier.
     """
     async with stage.runtime.db.pool.acquire() as holder:
         async with holder.transaction():
@@ -106,7 +106,7 @@ def test_going_online_is_logged_after_the_going_offline_that_it_waited_for(quiet
 
 
 async def _she_left(stage: Stage) -> tuple[Actor, str]:
-    """A customer whose paid request is for one mitra, who went offline before its search began."""
+    """Create a customer whose paid request is for one mitra, who went offline before the search began."""
     customer, mitra = await stage.customer(), await stage.mitra()
     async with stage.runtime.transaction() as tx:
         await sessions.create_completed(
@@ -154,7 +154,7 @@ def test_a_tap_on_ask_everybody_just_as_the_pairing_begins_leaves_one_search_the
                 for _ in range(taps):
                     group.create_task(_tap(quiet, customer, request_id))
                 group.create_task(pairing_start.start(runtime, payment_request_id=request_id))
-            # What a tap that was before it leaves to the signal.
+            # What an earlier call leaves to the signal.
             await pairing_start.start(runtime, payment_request_id=request_id)
             assert (await quiet.session_of(request_id)).status == "searching"
             await pairing_leave.cancel(runtime, customer, payment_request_id=request_id)
@@ -170,7 +170,7 @@ async def _tap(stage: Stage, customer: Actor, request_id: str) -> None:
     try:
         await pairing_fallback.fall_back(stage.runtime, customer, payment_request_id=request_id)
     except NotTargeted:
-        return  # another tap was first
+        return  # another call was first
 
 
 def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet: Stage) -> None:
@@ -208,7 +208,7 @@ def test_who_is_asked_just_as_she_goes_offline_has_not_answered(quiet: Stage) ->
             assert await sessions.lock(tx, session.id)
             limits = freedom(runtime.config)
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
-            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # sees nothing of it yet
+            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # does not see the invitation yet
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
         await mitra_status.close_asked(runtime)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
@@ -217,11 +217,11 @@ def test_who_is_asked_just_as_she_goes_offline_has_not_answered(quiet: Stage) ->
     quiet.run(play())
 
 
-# -- accounts that are joined
+# -- joined accounts
 
 
 async def _a_search_and_a_payment_of_another_row(stage: Stage) -> tuple[Actor, Actor, str]:
-    """An account that searches; a customer who is about to sign into it, and that customer's paid request."""
+    """Create an account that searches, a customer who is about to sign into it, and that customer's paid request."""
     account, before = await stage.customer(), await stage.customer()
     await stage.runtime.db.fetch(KNOWN, account.user_id)
     await pairing_start.start(stage.runtime, payment_request_id=await stage.paid(account))
@@ -289,7 +289,7 @@ def test_a_new_phone_and_a_deactivation_at_once_meet_a_search_without_a_deadlock
                 work = operator_work.change_mitra(runtime, operator, mitra_id=mitra.user_id, change=change)
                 task = asyncio.create_task(work)
                 await quiet.until(WAITING, 1)
-                # A search that asks the mitra refers to the row.
+                # A search that invites the mitra refers to the row.
                 await searching.fetch("SELECT 1 FROM mitras WHERE id = $1 FOR KEY SHARE", mitra.user_id)
             await task
         seen = await runtime.db.fetchrow("SELECT phone, is_active FROM mitras WHERE id = $1", mitra.user_id)
@@ -303,7 +303,7 @@ def test_a_new_phone_and_a_deactivation_at_once_meet_a_search_without_a_deadlock
 
 
 async def _operator(stage: Stage) -> tuple[str, str, str]:
-    """An operator: (id, e-mail, another role's id)."""
+    """Create an operator; return (id, e-mail, id of another role)."""
     email, name = f"{ids.new_id()}@example.test", ids.new_id()
     async with stage.runtime.transaction() as tx:
         await operators.create_role(tx, name=name, permissions={"sessions": "read"}, require_totp=False)
@@ -394,7 +394,7 @@ def test_a_retry_of_a_refresh_that_came_in_time_gets_the_same_successor_however_
             until=at + refresh.RETRY_WINDOW + dt.timedelta(seconds=0.1),
         )
         assert again == second
-        with pytest.raises(refresh.RefreshInvalid):  # one that comes now is a copy in somebody else's hands
+        with pytest.raises(refresh.RefreshInvalid):  # a token that arrives now is a stolen copy
             await refreshed()
 
     stage.run(play())
@@ -422,7 +422,7 @@ def test_whoever_takes_up_a_key_sees_the_answer_that_was_just_being_given(stage:
     stage.run(play())
 
 
-# -- what is tidied
+# -- purges
 
 
 def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: Stage) -> None:

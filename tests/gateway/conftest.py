@@ -1,4 +1,4 @@
-"""A service whose gateway is played, at sixty times the speed."""
+"""A service with a simulated gateway, at sixty times real speed."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -10,7 +10,7 @@ from tests.stack import Stack, World
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[PlayedGateway]:
-    """The gateway."""
+    """Yield the simulated gateway."""
     made = PlayedGateway()
     yield made
     made.close()
@@ -18,7 +18,7 @@ def played() -> Iterator[PlayedGateway]:
 
 @pytest.fixture(scope="module")
 def gateway_stack(played: PlayedGateway) -> Iterator[Stack]:
-    """A service with the gateway enabled."""
+    """Yield a service with the gateway enabled."""
     made = Stack(scale=60, **played.environment, ACCESS_TOKEN_SECONDS="86400")
     yield made
     made.close()
@@ -26,10 +26,11 @@ def gateway_stack(played: PlayedGateway) -> Iterator[Stack]:
 
 @pytest.fixture
 async def people(gateway_stack: Stack, played: PlayedGateway) -> AsyncIterator[World]:
-    """The people of a test; the gateway behaves again when it ends."""
+    """Yield the users of the test; the gateway behaves normally again at the end."""
     made = World(gateway_stack)
     await made.scale_silence()
-    await made.config("payment_session_timeout_minutes", 1_440)  # 24 real minutes: a test says itself when one is due
+    # 24 real minutes: a test that needs a deadline sets it itself
+    await made.config("payment_session_timeout_minutes", 1_440)
     yield made
     played.behave()
     await made.close()

@@ -1,7 +1,7 @@
-"""A small server that plays the payment gateway (invoice style): it keeps invoices, and fails as it is told.
+"""A small server that simulates the payment gateway (invoice style): it keeps invoices, and fails on demand.
 
-`on_create` and `on_look` see each call before it is answered and may say something else than the truth; `made` tells
-what the server has, whatever it answered.
+`on_create` and `on_look` see each call before it is answered and may replace the answer; `made` holds the invoices that
+the server really has.
 """
 
 import base64
@@ -22,12 +22,12 @@ CREATE, FIND, READ, VOID = "create", "find", "read", "void"
 
 
 class Cut(Exception):
-    """Hang up without an answer."""
+    """Close the connection without an answer."""
 
 
 @attrs.frozen(kw_only=True)
 class Said:
-    """An answer; `body` as JSON, or bytes as they are."""
+    """An answer; `body` is sent as JSON, or as it is if it is bytes."""
 
     status: int
     body: Any = attrs.field(factory=dict)
@@ -36,21 +36,21 @@ class Said:
 
 @attrs.frozen(kw_only=True)
 class Heard:
-    """A call that came in."""
+    """A recorded call."""
 
     kind: str
-    about: str  # the external id, or the invoice's
+    about: str  # the external id, or the invoice's id
     body: dict[str, Any]
     headers: dict[str, str]
 
 
 def no(status: int, code: str) -> Said:
-    """An error as the gateway says it."""
+    """Return an error in the gateway's format."""
     return Said(status=status, body={"error_code": code, "message": code.lower()})
 
 
 class PlayedGateway:
-    """Makes, lists, reads and voids invoices."""
+    """Creates, lists, reads and voids invoices."""
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, Any]] = {}
@@ -75,7 +75,7 @@ class PlayedGateway:
                     self.close_connection = True
                     return
                 body = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
-                with contextlib.suppress(OSError):  # whoever asked may have gone
+                with contextlib.suppress(OSError):  # the client may have disconnected
                     self.send_response(said.status)
                     for name, value in {"Content-Type": "application/json", **said.headers}.items():
                         self.send_header(name, value)
@@ -84,7 +84,7 @@ class PlayedGateway:
                     self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -92,12 +92,13 @@ class PlayedGateway:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that make a service ask here."""
+        """Return the settings with which a service uses this server."""
         return {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": self.url, "GATEWAY_SECRET_KEY": SECRET_KEY}
 
     def behave(self) -> None:
-        """Answer everything truly again."""
-        self.before_create: Callable[[int], Said | None] = lambda _: None  # nothing is made when it answers or raises
+        """Answer all calls normally again."""
+        # nothing is created if it returns an answer or raises
+        self.before_create: Callable[[int], Said | None] = lambda _: None
         self.after_create: Callable[[int, dict[str, Any]], Said | None] = lambda _, __: None
         self.on_look: Callable[[Heard], Said | None] = lambda _: None
         self._creates = 0
@@ -107,10 +108,10 @@ class PlayedGateway:
         self._server.shutdown()
         self._server.server_close()
 
-    # -- what a test does and sees
+    # -- what a test does and reads
 
     def make(self, external_id: str, amount: int, **more: Any) -> dict[str, Any]:
-        """Make an invoice; the first one of an external id is named after it."""
+        """Create an invoice; the first invoice of an external id gets its id from it."""
         with self._lock:
             number = next(self._numbers)
             name = f"inv-{external_id}"
@@ -129,20 +130,20 @@ class PlayedGateway:
             return self.made[name]
 
     def of(self, external_id: str) -> list[dict[str, Any]]:
-        """The invoices of an external id, oldest first."""
+        """Return the invoices of an external id, oldest first."""
         return [invoice for invoice in list(self.made.values()) if invoice["external_id"] == external_id]
 
     def pay(self, external_id: str, /, **more: Any) -> dict[str, Any]:
-        """Somebody pays the newest invoice, and nobody is told."""
+        """Pay the newest invoice; no webhook is sent."""
         invoice = self.of(external_id)[-1]
         invoice.update({"status": "PAID", "paid_amount": invoice["amount"], **more})
         return invoice
 
     def calls(self, kind: str, about: str | None = None) -> list[Heard]:
-        """The calls of a kind."""
+        """Return the calls of a kind."""
         return [call for call in list(self.heard) if call.kind == kind and about in (None, call.about)]
 
-    # -- the wire
+    # -- HTTP
 
     def _answer(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Said:
         if headers.get("Authorization") != AUTHORIZATION:

@@ -1,4 +1,6 @@
-"""Calls that the log did not take go to the file, and come back in by `sesi webhooks import` (contract 4 and 9)."""
+"""Webhook calls that the database could not store are written to the fallback file and imported by `sesi webhooks
+import`.
+"""
 
 import asyncio
 import base64
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def sink_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A service with the sink on; its log is taken away now and then."""
+    """Yield a service with a fallback file; tests take its log table away for a while."""
     folder = tmp_path_factory.mktemp("fallback")
     made = Stack(
         WEBHOOK_FALLBACK_ENABLED="true",
@@ -34,7 +36,7 @@ def sink_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 async def people(sink_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Yield the users of the test."""
     made = World(sink_stack)
     yield made
     await made.close()
@@ -42,7 +44,7 @@ async def people(sink_stack: Stack) -> AsyncIterator[World]:
 
 @contextlib.asynccontextmanager
 async def without(stack: Stack, *tables: str) -> AsyncIterator[None]:
-    """Take tables away for a while."""
+    """Rename tables away for a while."""
     for table in tables:
         await stack.sql(f"ALTER TABLE {table} RENAME TO {table}_away")
     try:
@@ -53,30 +55,30 @@ async def without(stack: Stack, *tables: str) -> AsyncIterator[None]:
 
 
 def only_file(folder: pathlib.Path) -> pathlib.Path:
-    """The one file of a folder."""
+    """Return the only file of a folder."""
     (file,) = folder.iterdir()
     return file
 
 
 def file_of(stack: Stack) -> pathlib.Path:
-    """The fallback file."""
+    """Return the path of the fallback file."""
     return only_file(pathlib.Path(stack.env["WEBHOOK_FALLBACK_DIR"]))
 
 
 def lines_of(stack: Stack, *external_ids: str) -> list[bytes]:
-    """The lines about some requests."""
+    """Return the lines about some requests."""
     lines = file_of(stack).read_bytes().splitlines()
     return [line for line in lines if line.strip() and json.loads(line)["external_id"] in external_ids]
 
 
 def bring_in(stack: Stack, path: pathlib.Path | str, *options: str, **env: str) -> tuple[int, str]:
-    """Import a file; return the exit code and all that was printed."""
+    """Import a file; return the exit code and everything that was printed."""
     done = stack.command("webhooks", "import", str(path), *options, check=False, COLUMNS="200", **env)
     return done.returncode, done.stdout + done.stderr
 
 
 async def results(stack: Stack, external_id: str) -> list[str]:
-    """What the log has about a request, oldest first."""
+    """Return the processing results in the log about a request, oldest first."""
     rows = await stack.sql(
         "SELECT processing_result AS r FROM webhook_logs WHERE external_id = $1 ORDER BY received_at, id", external_id
     )
@@ -84,7 +86,7 @@ async def results(stack: Stack, external_id: str) -> list[str]:
 
 
 async def state(stack: Stack, payment: dict[str, Any]) -> str:
-    """A request's state."""
+    """Return a request's state."""
     (row,) = await stack.sql("SELECT status FROM payment_requests WHERE id = $1::uuid", payment["payment_request_id"])
     return row["status"]
 
@@ -117,11 +119,11 @@ async def test_calls_that_had_no_effect_have_it_once_when_they_come_in(
     ids = [payment["payment_request_id"] for payment in (paid, twice, gone)]
     async with without(sink_stack, "webhook_logs", "payment_requests"):
         for payment, more in ((paid, {}), (twice, {}), (twice, {}), (gone, {"status": "EXPIRED"})):
-            assert (await people.webhook(payment, **more))[0] == 500  # the gateway tries again, unless it doesn't
+            assert (await people.webhook(payment, **more))[0] == 500  # the gateway may try again or give up
     lines = lines_of(sink_stack, *ids)
     assert len(lines) == 4
     path = tmp_path / "kept.jsonl"
-    path.write_bytes(b"\n\n".join(lines))  # an empty line is nothing, and the last one may have no end
+    path.write_bytes(b"\n\n".join(lines))  # an empty line is ignored, and the last line may have no newline
     assert [await state(sink_stack, payment) for payment in (paid, twice, gone)] == ["pending"] * 3
     code, text = bring_in(sink_stack, path)
     assert code == 0, text
@@ -131,7 +133,7 @@ async def test_calls_that_had_no_effect_have_it_once_when_they_come_in(
         ["confirmed"], ["confirmed", "duplicate"], ["expired"],
     ]  # fmt: skip
     assert await state(sink_stack, gone) == "expired"
-    for customer, payment in ((customers[0], paid), (customers[1], twice)):  # and what follows from it
+    for customer, payment in ((customers[0], paid), (customers[1], twice)):  # and what follows from the payment
         found = await people.until(
             lambda c=customer, p=payment: c.get(f"/api/client/payment/requests/{p['payment_request_id']}"),
             lambda seen: seen["session_id"] is not None,
@@ -189,7 +191,7 @@ async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
     assert (code, "1 confirmed" in text) == (0, True), text
     mark = payment["payment_request_id"]
     (row,) = await sink_stack.sql("SELECT source FROM webhook_logs WHERE external_id = $1", mark)
-    assert row["source"] == "webhook"  # whatever a line says: polls leave none
+    assert row["source"] == "webhook"  # whatever the line says: polls write no line
 
 
 async def test_a_call_without_the_right_token_comes_in_without_effect(
@@ -215,7 +217,8 @@ async def test_a_line_that_the_service_did_not_write_moves_no_money(
         await people.webhook(other)
     (line,) = lines_of(sink_stack, other["payment_request_id"])
     body = base64.b64encode(json.dumps(payment_call(payment)).encode()).decode()
-    forged = {**json.loads(line), "id": new_id(), "external_id": external_id, "raw_body": body}  # with the other's seal
+    # with the seal of the other line
+    forged = {**json.loads(line), "id": new_id(), "external_id": external_id, "raw_body": body}
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps(forged, separators=(",", ":")))
     code, text = bring_in(sink_stack, path)
@@ -223,11 +226,11 @@ async def test_a_line_that_the_service_did_not_write_moves_no_money(
     assert await results(sink_stack, external_id) == ["unauthorized"]
     assert await state(sink_stack, payment) == "pending"
     path.write_text(json.dumps({**forged, "id": new_id()}))
-    code, text = bring_in(sink_stack, path, "--trust-unsealed")  # as files from before lines were sealed come in
+    code, text = bring_in(sink_stack, path, "--trust-unsealed")  # as for files from a version that did not seal lines
     assert (code, "1 confirmed" in text) == (0, True), text
     path.write_bytes(line)
     old = sink_stack.env["JWT_SECRETS"]
-    code, text = bring_in(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated meanwhile
+    code, text = bring_in(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated in between
     assert (code, "1 confirmed" in text) == (0, True), text
 
 
@@ -236,7 +239,7 @@ async def test_calls_without_a_token_neither_fail_nor_fill_the_file_while_the_lo
 ) -> None:
     marks = [new_id() for _ in range(100)]
     async with without(sink_stack, "webhook_logs"):
-        await people.raw_webhook({})  # the file is there
+        await people.raw_webhook({})  # the file exists
     lines = len(file_of(sink_stack).read_bytes().splitlines())
     async with without(sink_stack, "webhook_logs"):
         async with asyncio.TaskGroup() as group:
@@ -246,7 +249,7 @@ async def test_calls_without_a_token_neither_fail_nor_fill_the_file_while_the_lo
             ]
         assert {call.result()[0] for call in calls} == {401}
         in_file = len(file_of(sink_stack).read_bytes().splitlines()) - lines
-        assert 0 < in_file <= 60 + 10  # what comes back to the bucket while this runs is one a second
+        assert 0 < in_file <= 60 + 10  # the bucket gains one token a second while this runs
 
     async def counted() -> int:
         (row,) = await sink_stack.sql(
@@ -339,7 +342,7 @@ async def test_a_disk_that_hangs_does_not_hold_the_reply(tmp_path: pathlib.Path)
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
-        while True:  # a full pipe takes nothing more, as a disk that hangs does
+        while True:  # a full pipe blocks, like a disk that hangs
             os.write(reader, bytes(4096))
     sink = WebhookSink(read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path)}))
     try:
@@ -347,5 +350,5 @@ async def test_a_disk_that_hangs_does_not_hold_the_reply(tmp_path: pathlib.Path)
             kept = await sink.write(received_at=HandClock.at(2026, 11, 21).now(), raw_body=b"x", fields={})
         assert not kept
     finally:
-        os.read(reader, 1 << 20)  # what waits in the pipe's thread goes on
+        os.read(reader, 1 << 20)  # the write that blocks in the thread can finish
         os.close(reader)

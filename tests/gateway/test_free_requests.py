@@ -1,4 +1,4 @@
-"""A request at a price of 0 is confirmed at once; the gateway has no part in it."""
+"""A request at a price of 0 is confirmed at once, without the gateway (docs/product.md#free-requests)."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ from tests.stack import World, at_once, new_id, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-MINUTES = itertools.count(101)  # of tiers that no other test knows: a deleted one keeps its place
+MINUTES = itertools.count(101)  # minutes of tiers that no other test uses: a deleted tier keeps its minutes
 
 
 @contextlib.asynccontextmanager
 async def a_free_tier(world: World) -> AsyncIterator[int]:
-    """A tier at a price of 0 for a while; its minutes."""
+    """Create a tier at a price of 0; yield its minutes, and delete it at the end."""
     operator, minutes = await world.operator(), next(MINUTES)
     body = {"mode": "chat", "minutes": minutes, "price_idr": 0}
     tier = await operator.post("/internal/pricing/tiers", body)
@@ -32,19 +32,19 @@ async def a_free_tier(world: World) -> AsyncIterator[int]:
 
 
 def no_gateway(*_: Any) -> Any:
-    """Fail the test when an invoice is asked for."""
+    """Fail the test if an invoice is requested."""
     raise AssertionError("an invoice was asked for")
 
 
 async def free(world: World, customer: Client, **wish: Any) -> dict[str, Any]:
-    """A free request, which is confirmed in the answer."""
+    """Create a free request, which is confirmed in the answer."""
     made = await world.request(customer, **wish)
     assert (made["amount"], made["status"], made["gateway_invoice_url"]) == (0, "confirmed", None)
     return made
 
 
 async def invoices(world: World, customer: Client) -> list[Any]:
-    """What was stored of invoices for a customer."""
+    """Return the stored invoice columns of a customer's requests."""
     return await world.stack.sql(
         """SELECT id FROM invoices_asked WHERE customer_id = $1::text::uuid UNION ALL
            SELECT id FROM payment_requests WHERE customer_id = $1::text::uuid AND gateway_invoice_id IS NOT NULL""",
@@ -139,7 +139,7 @@ async def test_free_extension_is_put_to_the_mitra_at_once_and_one_that_failed_st
         assert await failures(people, second) == [("extension_rejected", False)]
         error = await refused(wanting(customer, session_id, duration_minutes=minutes), 409, "FREE_REQUEST_OPEN")
         assert error["details"] == {"payment_request_id": second["payment_request_id"]}
-        paid = await wanting(customer, session_id)  # one that costs something is another matter
+        paid = await wanting(customer, session_id)  # a paid extension is allowed
     assert paid["status"] == "pending"
     ids = [one["payment_request_id"] for one in (payment, second)]
     assert [call for call in played.calls(CREATE) if call.about in ids] == []

@@ -1,4 +1,4 @@
-"""Invoices cost the gateway's patience: who never paid gets few, and a gateway that does not answer is left alone."""
+"""Limits of invoices: accounts that never paid get few, and a gateway that does not answer is not called for a while."""
 
 import asyncio
 import threading
@@ -19,14 +19,14 @@ ACCOUNT, ADDRESS = "invoices_max_per_account_per_hour", "invoices_max_per_addres
 
 
 async def from_address(people: World, address: str) -> Client:
-    """A new customer whose phone has an address."""
+    """Return a new customer with this client address."""
     made = await people.customer()
     made._http.headers["X-Forwarded-For"] = address
     return made
 
 
 def wanted() -> Wanted:
-    """An invoice to be made."""
+    """Return the parameters of an invoice."""
     return Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
 
 
@@ -150,7 +150,7 @@ async def test_while_the_gateway_is_left_alone_a_request_is_502_at_once_and_leav
 
 
 async def outage(people: World) -> None:
-    """A new customer meets a gateway that does not answer."""
+    """Let a new customer's request meet a gateway that does not answer."""
     await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 

@@ -1,4 +1,4 @@
-"""The gateway for real: one invoice before the answer, whatever the gateway does in between (contract 4 and 7)."""
+"""Invoices: exactly one exists before the answer, whatever the gateway does (docs/product.md#payment-requests)."""
 
 import asyncio
 import contextlib
@@ -22,17 +22,17 @@ METHODS = ["QRIS", "BCA", "BNI", "BRI", "MANDIRI", "PERMATA", "DANA", "OVO", "SH
 
 
 async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    """The request as its customer sees it."""
+    """Return the customer's view of the request."""
     return await customer.get(f"{PATH}/{payment['payment_request_id']}")
 
 
 async def with_key(customer: Client, key: str) -> tuple[int, Any]:
-    """Ask to pay under a key."""
+    """Create a payment request under an idempotency key."""
     return await customer._once("POST", PATH, BODY, headers={"Idempotency-Key": key})
 
 
 async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]:
-    """The customer's requests, oldest first: state and invoice."""
+    """Return state and invoice id of the customer's requests, oldest first."""
     rows = await world.stack.sql(
         "SELECT status, gateway_invoice_id FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id",
         customer.user["id"],
@@ -41,7 +41,7 @@ async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]
 
 
 async def voided(world: World, played: PlayedGateway, invoice_id: str) -> None:
-    """Wait until an invoice can't be paid any more."""
+    """Wait until an invoice is voided."""
     await world.until(lambda: asyncio.sleep(0, played.made[invoice_id]["status"]), lambda status: status == "EXPIRED")
     assert played.calls(VOID, invoice_id)
 
@@ -62,7 +62,7 @@ async def test_a_request_has_its_invoice_before_the_answer(people: World, played
     (call,) = played.calls(CREATE, payment["payment_request_id"])
     assert call.headers["Authorization"] == AUTHORIZATION
     duration = call.body.pop("invoice_duration")
-    assert 1_430 <= duration <= 1_440  # 1,440 minutes of the service's time are so many real seconds
+    assert 1_430 <= duration <= 1_440  # 1,440 minutes of service time in real seconds
     assert call.body == {
         "external_id": payment["payment_request_id"],
         "amount": 12_000,
@@ -215,7 +215,7 @@ async def test_while_nobody_knows_what_was_made_no_second_one_is_made(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
     assert len(played.of(row["id"])) == len(played.calls(CREATE, row["id"])) == 1
-    # If somebody pays it all the same, the money is on record.
+    # If it is paid all the same, the money is recorded.
     played.behave()
     body = {"id": f"inv-{row['id']}", "external_id": row["id"], "status": "PAID", "amount": 12_000}
     assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
@@ -356,7 +356,7 @@ async def test_a_newer_request_and_an_abandonment_void_the_invoice_before(people
     assert [status for status, _ in await stored(people, customer)] == ["abandoned", "pending"]
     await customer.post(f"{PATH}/{second['payment_request_id']}/abandon")
     await voided(people, played, f"inv-{second['payment_request_id']}")
-    # One that can't be voided stays abandoned; its money would be on record.
+    # An invoice that can't be voided stays on the abandoned request; its money would be recorded.
     third = await people.request(customer)
     played.on_look = lambda heard: no(503, "UNAVAILABLE") if heard.kind == VOID else None
     await customer.post(f"{PATH}/{third['payment_request_id']}/abandon")
@@ -493,7 +493,7 @@ async def test_whoever_repeats_after_a_death_between_invoice_and_answer_gets_the
         key,
     )
     assert before["answer"] is None
-    async with asyncio.TaskGroup() as group:  # many come back at once
+    async with asyncio.TaskGroup() as group:  # many repeats at the same time
         tasks = [group.create_task(with_key(customer, key)) for _ in range(4)]
     answers = [task.result() for task in tasks]
     assert all(answer == answers[0] for answer in answers)

@@ -1,4 +1,6 @@
-"""A webhook that never comes: the gateway is asked about pending requests, on time, seldom, and with the same effect."""
+"""If a webhook never arrives, the service polls the gateway about pending requests: on schedule, seldom, and with the
+same effect.
+"""
 
 import asyncio
 import contextlib
@@ -17,17 +19,17 @@ from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"
-MINUTE = 1.0  # of the service, in real seconds
-PAID = ("confirmed", "failed_pairing")  # the latter when no mitra was there
+MINUTE = 1.0  # one minute of service time, in real seconds
+PAID = ("confirmed", "failed_pairing")  # the latter when no mitra was online
 
 
 def invoice_of(payment: dict[str, Any]) -> str:
-    """The id of a request's invoice."""
+    """Return the id of a request's invoice."""
     return f"inv-{payment['payment_request_id']}"
 
 
 async def stored(world: World, payment: dict[str, Any]) -> str:
-    """The state of a request in the database: reading it over REST would have the gateway asked."""
+    """Return the stored state of a request; reading it over REST would cause a poll."""
     (row,) = await world.stack.sql(
         "SELECT status FROM payment_requests WHERE id = $1::text::uuid", payment["payment_request_id"]
     )
@@ -40,12 +42,12 @@ async def until_paid(world: World, payment: dict[str, Any], *, timeout: float = 
 
 
 async def requests(world: World, count: int) -> list[dict[str, Any]]:
-    """Pending requests of as many customers."""
+    """Create pending requests, each of a different customer."""
     return [await world.request(await world.customer()) for _ in range(count)]
 
 
 def asked_at(played: PlayedGateway) -> dict[str, list[float]]:
-    """Note from now on when each invoice is read."""
+    """Record from now on when each invoice is read."""
     moments: dict[str, list[float]] = {}
 
     def note(heard: Any) -> None:
@@ -57,7 +59,7 @@ def asked_at(played: PlayedGateway) -> dict[str, list[float]]:
 
 
 async def chats(world: World, payments: list[dict[str, Any]]) -> list[int]:
-    """How many sessions each request has."""
+    """Return how many sessions each request has."""
     rows = await world.stack.sql(
         """SELECT (SELECT count(*)::int FROM chat_sessions s WHERE s.payment_request_id = request_id) AS n
            FROM unnest($1::text[]::uuid[]) AS request_id""",
@@ -68,7 +70,7 @@ async def chats(world: World, payments: list[dict[str, Any]]) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def another(stack: Stack, kind: str, **ports: str) -> AsyncIterator[None]:
-    """One more process of a kind; its probes answer on the last of its ports."""
+    """Run one more process of a kind; its probes answer on the last of its ports."""
     stack.start(kind, key=f"{kind}2", **ports)
     try:
         await asyncio.to_thread(stack.wait_ready, kind, port=int(list(ports.values())[-1]))
@@ -80,7 +82,7 @@ async def another(stack: Stack, kind: str, **ports: str) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def no_jobs(stack: Stack) -> AsyncIterator[None]:
-    """Nothing happens by itself for a while."""
+    """Run no jobs process for a while."""
     assert await asyncio.to_thread(stack.stop, "jobs") == 0
     try:
         yield
@@ -139,7 +141,8 @@ async def test_polls_survive_the_death_of_the_process_and_missed_ones_are_made_u
     (payment,) = await requests(people, 1)
     await asyncio.to_thread(gateway_stack.kill, "jobs")
     await asyncio.sleep(4 * MINUTE)
-    known = len(moments.get(invoice_of(payment), []))  # the first one, if the process was faster than its death
+    # includes the first poll if the process made it before it was killed
+    known = len(moments.get(invoice_of(payment), []))
     gateway_stack.start("jobs")
     await asyncio.to_thread(gateway_stack.wait_ready, "jobs")
     await people.until(lambda: asyncio.sleep(0, moments.get(invoice_of(payment), [])), lambda m: len(m) == known + 1)
@@ -162,10 +165,10 @@ async def test_gateway_that_is_away_is_left_alone_and_asked_again_when_it_is_bac
     for payment in payments:
         played.pay(payment["payment_request_id"])
     await asyncio.sleep(4 * MINUTE)
-    # Eight at once, and then one try in two seconds, where 48 polls were due.
+    # Eight at once, and then one try every two seconds, where 48 polls were due.
     assert 1 <= next(asked) <= 20
     assert {await stored(people, payment) for payment in payments} == {"pending"}
-    paying = await people.request(await people.customer())  # customers get their invoices all the same
+    paying = await people.request(await people.customer())  # customers still get their invoices
     assert paying["gateway_invoice_url"] is not None
     played.behave()
     for payment in payments:
@@ -276,7 +279,7 @@ async def test_reads_through_two_processes_have_the_gateway_asked_once_in_ten_se
         name = invoice_of(payment)
         await people.until(lambda: asyncio.sleep(0, played.calls(READ, name)), bool)
         asked = len(played.calls(READ, name))
-        assert 1 <= asked <= 1 + took * 60 / 10  # of the service's time sixty seconds pass in one
+        assert 1 <= asked <= 1 + took * 60 / 10  # sixty seconds of service time pass in one real second
         await asyncio.sleep(0.5)
         await read(None)
         await people.until(lambda: asyncio.sleep(0, len(played.calls(READ, name))), lambda n: n > asked)

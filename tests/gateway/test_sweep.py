@@ -1,4 +1,4 @@
-"""The sweep that asks the gateway before it lets a request expire (contract 4)."""
+"""The sweep that asks the gateway before it expires a request (docs/product.md#how-a-payment-is-confirmed)."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ PATH = "/api/client/payment/requests"
 
 
 async def overdue(world: World, *payments: dict[str, Any]) -> None:
-    """Let requests be past their deadline by ten service minutes, so that none was paid in time."""
+    """Move the deadline of requests ten service minutes into the past, so that no payment is in time."""
     ids = [payment["payment_request_id"] for payment in payments]
     await world.stack.sql(
         """UPDATE payment_requests SET expires_at = expires_at - interval '24 hours 10 minutes', created_at = created_at - interval '25 hours'
@@ -31,7 +31,7 @@ async def overdue(world: World, *payments: dict[str, Any]) -> None:
 
 
 async def until_state(world: World, customer: Client, payment: dict[str, Any], *states: str) -> dict[str, Any]:
-    """Wait until a request is in one of these states."""
+    """Wait until a request is in one of these states; return it."""
     return await world.until(
         lambda: customer.get(f"{PATH}/{payment['payment_request_id']}"), lambda found: found["status"] in states
     )
@@ -130,7 +130,7 @@ async def test_a_request_whose_invoice_was_lost_with_its_process_is_looked_up(
     paid, open_, none = [await people.request(customer) for customer in customers]
     ids = [payment["payment_request_id"] for payment in (paid, open_, none)]
     await people.stack.sql("UPDATE payment_requests SET gateway_invoice_id = NULL WHERE id = ANY($1::uuid[])", ids)
-    played.make(paid["payment_request_id"], 12_000)  # two of them at the gateway, the newer one paid
+    played.make(paid["payment_request_id"], 12_000)  # two invoices at the gateway, of which the newer one is paid
     second = played.pay(paid["payment_request_id"])
     del played.made[f"inv-{none['payment_request_id']}"]
     await overdue(people, paid, open_, none)
@@ -162,7 +162,7 @@ async def test_a_paid_invoice_that_does_not_cover_the_request_waits_for_a_person
     for customer, payment in zip(customers, payments, strict=True):
         request_id = payment["payment_request_id"]
         assert (await customer.get(f"{PATH}/{request_id}"))["status"] == "pending"
-        # However often it was asked about, an operator finds it once.
+        # It is polled repeatedly, but the operator sees one entry.
         (row,) = (await operator.get("/internal/webhook-logs", q=request_id))["items"]
         assert (row["source"], row["processing_result"], row["http_status"]) == ("poll", "conflict", 409)
         assert (row["external_id"], row["gateway_invoice_id"]) == (request_id, f"inv-{request_id}")
@@ -206,7 +206,7 @@ async def test_two_jobs_processes_settle_each_request_once(
         both = {f"inv-{payment['payment_request_id']}": threading.Barrier(2) for payment in payments}
 
         def together(heard: Any) -> None:
-            """Let both processes have the gateway's word before either of them acts."""
+            """Let both processes have the gateway's answer before either of them acts."""
             if heard.kind == READ and heard.about in both:
                 with contextlib.suppress(threading.BrokenBarrierError):
                     both[heard.about].wait(2)
