@@ -1,6 +1,8 @@
-"""`make fuzz`: generated requests against a throw-away service, as each kind of user; `make client-proof`: a generated
-client. It fails on 5xx (but 503), on statuses, content types and bodies that the documents do not know, and when the
-books are wrong afterwards.
+"""`make fuzz`: generated requests against a throwaway service, as each kind of user; `make client-proof`: a generated
+client.
+
+The run fails on any 5xx except 503, on statuses, content types and bodies that the documents don't describe, and if the
+audit finds a violation afterwards.
 """
 
 import argparse
@@ -28,9 +30,9 @@ from tools.client import Client
 ROOT = pathlib.Path(__file__).parents[2]
 TOOLS = ROOT / ".venv-fuzz" / "bin"
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
-SECONDS = 70  # each of the three runs; with start, client and stop about four minutes
-# The runs are stateless and share one token each, and these calls would end it. That they work is tested elsewhere:
-# sign-out and revocation have tests of their own.
+SECONDS = 70  # for each of the three runs; with start, client and stop about four minutes
+# The runs are stateless and share one token each, and these calls would end it. Sign-out and revocation have
+# their own tests.
 ENDS_THE_TOKEN = re.compile(r"/auth/(logout|sessions/\{)")
 # With the rate limit on, nearly all answers would be 429.
 UNLIMITED = {"RATE_LIMIT_PER_MINUTE": "1000000", "RATE_LIMIT_BURST": "1000000"}
@@ -38,7 +40,7 @@ UNLIMITED = {"RATE_LIMIT_PER_MINUTE": "1000000", "RATE_LIMIT_BURST": "1000000"}
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """Requests of one user. `ids`: names of parameters and fields to ids that exist."""
+    """Requests of one user. `ids` maps names of parameters and fields to ids that exist."""
 
     name: str
     listener: str
@@ -48,7 +50,7 @@ class Run:
 
 
 async def people(stack: Stack) -> list[Run]:
-    """Sign users in and let something happen, so that there is something to find."""
+    """Sign users in and create some data, so that requests find something."""
     world = World(stack)
     operator = await world.operator()
     await world.config("require_mitra_ping", False)
@@ -67,7 +69,7 @@ async def people(stack: Stack) -> list[Run]:
     cancelled = await world.paid(lost)
     await lost.post("/api/client/chat/cancel", {"payment_request_id": cancelled["payment_request_id"]})
     failures = await operator.get("/internal/failed-pairings")
-    spare = await world.mitra("Bima", online=False)  # operators' requests may deactivate whom they name
+    spare = await world.mitra("Bima", online=False)  # operators' requests may deactivate the mitra whose id they use
     runs = [
         run_of("customer", "public", UserType.CUSTOMER, waiting, request_id=[pending["payment_request_id"]]),
         run_of("party", "public", UserType.CUSTOMER, customer, session_id=[session_id, history["session"]["id"]]),
@@ -85,7 +87,7 @@ async def people(stack: Stack) -> list[Run]:
 
 
 def run_of(name: str, listener: str, kind: UserType, client: Client, **ids: list[str]) -> Run:
-    """A run with a signed-in client's token."""
+    """Return a run with a signed-in client's token."""
     assert client.access_token is not None
     if "request_id" in ids:
         ids["payment_request_id"] = ids["request_id"]
@@ -93,7 +95,7 @@ def run_of(name: str, listener: str, kind: UserType, client: Client, **ids: list
 
 
 def own_operations(document: dict[str, Any], run: Run) -> None:
-    """Leave what this user may call; what everybody may call goes with the first run of its listener."""
+    """Keep the operations that this user may call; operations open to everyone belong to the first run of a listener."""
     handlers = {
         (method.lower(), PATH.sub(r"{\1}", path)): handler
         for handler in (apps.PUBLIC if run.listener == "public" else apps.INTERNAL)
@@ -111,7 +113,7 @@ def own_operations(document: dict[str, Any], run: Run) -> None:
 
 
 def seed(document: dict[str, Any], ids: dict[str, list[str]]) -> None:
-    """Make ids that exist likely, in paths and in bodies: random ones find nothing."""
+    """Make existing ids likely in paths and bodies, because random ids find nothing."""
     document["components"]["parameters"]["X-Callback-Token"]["schema"] = {"enum": [CALLBACK_TOKEN, "wrong"]}
     for item in document["paths"].values():
         for operation in item.values():
@@ -127,7 +129,7 @@ def seed(document: dict[str, Any], ids: dict[str, list[str]]) -> None:
 
 
 def fuzz(stack: Stack, run: Run, seconds: int) -> bool:
-    """Send one user's requests; return whether all went well."""
+    """Send one user's requests; return True if all checks passed."""
     base = getattr(stack.addresses, run.listener)
     with urllib.request.urlopen(base + "/openapi.json", timeout=10) as answer:
         document = json.load(answer)
@@ -147,7 +149,7 @@ def fuzz(stack: Stack, run: Run, seconds: int) -> bool:
 
 
 def client_proof(stack: Stack) -> bool:
-    """Generate a client from the public document, compile it, and sign in with it; return whether all went well."""
+    """Generate a client from the public document, compile it and sign in with it; return True if all of that worked."""
     print("\n== a generated client", flush=True)
     with tempfile.TemporaryDirectory(prefix="sesi-client-") as name:
         work = pathlib.Path(name)
@@ -167,12 +169,12 @@ def client_proof(stack: Stack) -> bool:
 
 
 def passed(name: str, work: Callable[[], bool]) -> list[str]:
-    """Do a part; return its name when it failed."""
+    """Run one part; return its name in a list if it failed."""
     return [] if work() else [name]
 
 
 def main() -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the requested parts; return the exit code."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--client-only", action="store_true", help="the generated client alone")
     arguments.add_argument("--seconds", type=int, default=SECONDS, help="for each kind of user")
@@ -182,7 +184,7 @@ def main() -> int:
     try:
         failed += passed("generated client", lambda: client_proof(stack))
         for run in [] if asked.client_only else asyncio.run(people(stack)):
-            # The party's few addresses are the customer's too: half the time for each of the two.
+            # The few routes of `party` are customer routes too: each of the two runs gets half the time.
             seconds = asked.seconds // 2 if run.kind is UserType.CUSTOMER else asked.seconds
             failed += passed(run.name, lambda run=run, seconds=seconds: fuzz(stack, run, seconds))
         books = stack.command("audit", check=False)

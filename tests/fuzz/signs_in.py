@@ -1,4 +1,6 @@
-"""Runs where the generated client is: signs in anonymously and asks who it is. Usage: signs_in.py PUBLIC_ADDRESS"""
+"""Run in the environment of the generated client: sign in anonymously and read the profile. Usage: signs_in.py
+PUBLIC_ADDRESS
+"""
 
 import sys
 

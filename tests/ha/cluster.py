@@ -1,7 +1,8 @@
-"""A primary with a standby, both real, each behind a proxy; the primary can be killed, frozen or cut off, the standby promoted.
+"""A real primary with a real standby, each behind a proxy; a test kills, freezes or isolates the primary and promotes
+the standby.
 
-PostgreSQL's own programs do it all: `pg_basebackup` makes the standby, streaming replication feeds it, `pg_promote` makes it
-the primary. They come with the package that also brings the embedded server.
+PostgreSQL's own programs do the work: `pg_basebackup` creates the standby, streaming replication feeds it, and
+`pg_promote` makes it the primary. They are part of the package that contains the embedded server.
 """
 
 import asyncio
@@ -23,27 +24,27 @@ from tests.stack import Stack
 from tools import embedded
 from tools.embedded import Embedded
 
-STANDBY = "standby"  # the name of the standby for synchronous_standby_names
+STANDBY = "standby"  # the standby's name in synchronous_standby_names
 CAUGHT_UP_S = 20.0
 CAUGHT_UP = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND replay_lsn >= pg_current_wal_lsn()"
 
 
 class Standby(Embedded):
-    """A server that begins as a copy of another one and follows it."""
+    """A server that starts as a copy of another one and follows it."""
 
     def __init__(self, data_dir: pathlib.Path, *, primary: Proxy) -> None:
         super().__init__(data_dir, durable=False)
         self._primary = primary
 
     def _fill(self, folder: pathlib.Path) -> None:
-        """Copy the primary; `-R` notes whom to follow."""
+        """Copy the primary; `-R` writes the connection to it into the configuration."""
         source = f"host=127.0.0.1 port={self._primary.port} user=postgres application_name={STANDBY} sslmode=disable"
         command = [self._binaries / "pg_basebackup", "-d", source, "-D", folder, "-R", "-X", "stream", "-c", "fast"]
         embedded._run([*command, "--no-sync"], self._account)
 
 
 def processes_of(postmaster: int) -> list[int]:
-    """The processes of a server, the postmaster last."""
+    """Return the processes of a server, the postmaster last."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -62,7 +63,7 @@ def signal_server(postmaster: int, number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def silent_port() -> Iterator[int]:
-    """A port that takes connections and never answers, as a frozen machine's does."""
+    """Yield a port that accepts connections and never answers, like a frozen machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1024)
@@ -70,7 +71,7 @@ def silent_port() -> Iterator[int]:
 
 
 class Pair:
-    """A primary and a standby. `url` names a silent host first, then both."""
+    """A primary and a standby. `url` names a silent host first, then both servers."""
 
     def __init__(self, *, synchronous: bool = True) -> None:
         self._ends = contextlib.ExitStack()
@@ -113,15 +114,15 @@ class Pair:
         await self.caught_up()
 
     async def on_primary(self, statement: str) -> list[Any]:
-        """Run a statement on the first primary."""
+        """Run a statement on the original primary."""
         return await _run(self.primary_url, statement)
 
     async def on_standby(self, statement: str) -> list[Any]:
-        """Run a statement on the standby, or on what was one."""
+        """Run a statement on the original standby."""
         return await _run(self.standby_url, statement)
 
     async def caught_up(self) -> None:
-        """Wait until the standby has all that the primary has committed."""
+        """Wait until the standby has everything that the primary has committed."""
         deadline = time.monotonic() + CAUGHT_UP_S
         while not (await self.on_primary(CAUGHT_UP))[0][0]:
             assert time.monotonic() < deadline
@@ -130,31 +131,31 @@ class Pair:
     # -- faults
 
     def kill(self) -> None:
-        """The primary's machine loses its power."""
+        """Kill the primary, as when its machine loses power."""
         signal_server(self.primary_pid, signal.SIGKILL)
 
     def freeze(self) -> None:
-        """The primary stands still; its connections stay open."""
+        """Freeze the primary; its connections stay open."""
         signal_server(self.primary_pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """A frozen primary goes on; one that was killed stays dead."""
+        """Resume a frozen primary; a killed one stays dead."""
         if self.stack.servers.pids.get("postgres") == self.primary_pid:
             signal_server(self.primary_pid, signal.SIGCONT)
 
     def isolate(self) -> None:
-        """Neither the service nor the standby reaches the primary any longer."""
+        """Cut the primary off from the service and from the standby."""
         self.to_primary.switch(Mode.HANG)
         self.replication.switch(Mode.HANG)
 
     async def promote(self) -> float:
-        """Make the standby the primary; return the moment, monotonic, at which it takes writes."""
+        """Promote the standby; return the monotonic time at which it accepts writes."""
         await self.on_standby("SELECT pg_promote(true, 30)")
         self.stack.database_url = self.standby_url
         return time.monotonic()
 
     def close(self) -> None:
-        """End it all."""
+        """Stop everything."""
         self._ends.close()
 
 

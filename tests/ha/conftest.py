@@ -1,4 +1,4 @@
-"""A service over a primary and its standby, and its people; each test has its own."""
+"""A service over a primary and its standby, and its users; each test has its own."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -10,13 +10,13 @@ from tests.stack import World
 
 @pytest.fixture
 def synchronous() -> bool:
-    """Whether a commit waits for the standby; a module may say otherwise."""
+    """Return whether a commit waits for the standby; a module may override it."""
     return True
 
 
 @pytest.fixture
 def pair(synchronous: bool) -> Iterator[Pair]:
-    """A service over a primary and its standby."""
+    """Yield a service over a primary and its standby."""
     made = Pair(synchronous=synchronous)
     try:
         made.stack.start_all()
@@ -27,7 +27,7 @@ def pair(synchronous: bool) -> Iterator[Pair]:
 
 @pytest.fixture
 async def people(pair: Pair) -> AsyncIterator[World]:
-    """Its people; in the end the books are right."""
+    """Yield the users of the test; at the end run the audit."""
     made = World(pair.stack)
     yield made
     await made.close()

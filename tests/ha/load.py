@@ -1,4 +1,4 @@
-"""People who chat and pay while the database fails over, and what must be true of it in the end."""
+"""Users who chat and pay while the database fails over, and the checks after it."""
 
 import asyncio
 import contextlib
@@ -14,29 +14,30 @@ from tests.stack import World
 from tools.client import Client
 from tools.phone import Phone
 
-PAIRS = 2  # of a customer and a mitra
+PAIRS = 2  # pairs of a customer and a mitra
 PAUSE_S = 0.03
-GAP_S = 5.0  # without an acknowledgement, after the promotion
-REREAD_S = 1.0  # the phones of the tests read again sooner than those of people
+GAP_S = 5.0  # seconds without an acknowledgement after the promotion
+REREAD_S = 1.0  # the phones of the tests read again sooner than real ones
 MESSAGES = "SELECT id::text, client_message_id::text FROM chat_messages WHERE session_id = ANY($1::uuid[])"
 CONFIRMED = "SELECT id::text FROM payment_requests WHERE confirmed_at IS NOT NULL"
 
 
 @attrs.define(kw_only=True)
 class Load:
-    """What was acknowledged, and when (monotonic)."""
+    """What was acknowledged, and when (monotonic time)."""
 
     world: World
     clients: list[Client] = attrs.field(factory=list)
     phones: list[Phone] = attrs.field(factory=list)
     sessions: list[str] = attrs.field(factory=list)
-    messages: dict[str, tuple[str, float]] = attrs.field(factory=dict)  # by client_message_id: its id, and the moment
+    # by client_message_id: the message's id and the moment
+    messages: dict[str, tuple[str, float]] = attrs.field(factory=dict)
     payments: list[str] = attrs.field(factory=list)
     going: bool = True
     tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
 
     async def talk(self, phone: Phone, session_id: str, name: str) -> None:
-        """Say one thing after the other."""
+        """Send one message after the other."""
         n = 0
         while self.going:
             n += 1
@@ -54,27 +55,27 @@ class Load:
             await asyncio.sleep(PAUSE_S * 5)
 
     async def end(self) -> None:
-        """Let everybody finish what they say and pay; the phones stay connected."""
+        """Let every user finish the current message or payment; the phones stay connected."""
         self.going = False
         for task in self.tasks:
             await task
 
     async def acknowledged(self, more: int, *, timeout: float = 30) -> None:
-        """Wait for so many more acknowledgements."""
+        """Wait for `more` further acknowledgements."""
         wanted = len(self.messages) + more
         async with asyncio.timeout(timeout):
             while len(self.messages) < wanted:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     def longest_gap(self, since: float) -> float:
-        """The longest time without an acknowledged message from that moment on."""
+        """Return the longest time without an acknowledged message since that moment."""
         moments = [since, *sorted(at for _, at in self.messages.values() if at > since)]
         return max(after - before for before, after in itertools.pairwise(moments))
 
 
 @contextlib.asynccontextmanager
 async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Load]:
-    """Two chats in which both sides talk, and customers who pay, until `end`."""
+    """Run two chats in which both sides write, and customers who pay, until `end`."""
     load = Load(world=world)
     async with contextlib.AsyncExitStack() as ends:
         for n in range(PAIRS):
@@ -99,8 +100,8 @@ async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Lo
 
 
 async def everything_is_stored(pair: Pair, load: Load, *, same_ids: bool) -> None:
-    """Each acknowledged message and payment is in the database; `same_ids`: under the id that was acknowledged."""
-    messages, payments = dict(load.messages), list(load.payments)  # what is acknowledged later is no loss
+    """Check that each acknowledged message and payment is stored; `same_ids`: under the acknowledged id."""
+    messages, payments = dict(load.messages), list(load.payments)  # later acknowledgements are not part of the check
     stored = {row[1]: row[0] for row in await pair.stack.sql(MESSAGES, load.sessions)}
     assert messages.keys() <= stored.keys()
     if same_ids:
@@ -109,14 +110,14 @@ async def everything_is_stored(pair: Pair, load: Load, *, same_ids: bool) -> Non
 
 
 async def phones_show_what_is_stored(load: Load) -> None:
-    """All phones converge on what the database has."""
+    """Wait until all phones show what is stored."""
     for n, phone in enumerate(load.phones):
         await app.shows(load.world, phone, load.sessions[n // 2])
 
 
 @contextlib.contextmanager
 def no_process_restarts(pair: Pair) -> Iterator[None]:
-    """The same processes run before and after."""
+    """Check that the same processes run before and after."""
     before = {name: process.pid for name, process in pair.stack.processes.items()}
     yield
     assert {name: process.pid for name, process in pair.stack.processes.items()} == before

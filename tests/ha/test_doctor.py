@@ -1,4 +1,4 @@
-"""`sesi doctor` says whether a failover would lose what was acknowledged."""
+"""`sesi doctor` reports whether a failover could lose acknowledged data."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """A primary with a standby that it does not wait for."""
+    """Yield a primary with a standby that it does not wait for."""
     made = Pair(synchronous=False)
     yield made
     made.close()
 
 
 async def durability(pair: Pair, **settings: str) -> tuple[bool, str]:
-    """What doctor says of it."""
+    """Return whether doctor's durability check passes, and its text."""
     found = attrs.evolve(settings_module.read({"DATABASE_URL": pair.url}), **settings)
     _, well, said = await doctor._durability(found)
     return well, said

@@ -1,4 +1,4 @@
-"""A promotion closes the sockets of a realtime process in portions, so that their clients do not come back together."""
+"""A promotion closes the sockets of a realtime process in portions, so that their clients do not all reconnect at once."""
 
 import asyncio
 import datetime as dt
@@ -31,13 +31,13 @@ async def test_sockets_close_with_1012_in_portions_when_the_epoch_changes(pair: 
     await pair.promote()
     assert set(await asyncio.gather(*closing)) == {GOING_AWAY}
     closed_at = dt.datetime.now(dt.UTC)
-    # A busy client sees the closes late, perhaps all at once, but never too early.
+    # A busy client may see the closes late, even all at once, but never too early.
     assert closed_at - noticed_at(pair) >= dt.timedelta(seconds=PORTION_EVERY_S)
     _, again = await bare_and_known(clients[0])
     assert {again["epoch"]}.isdisjoint(epochs)
 
 
 def noticed_at(pair: Pair) -> dt.datetime:
-    """When the realtime process noticed the new epoch, by its log."""
+    """Return when the realtime process noticed the new epoch, from its log."""
     lines = [json.loads(line) for line in pair.stack.log("realtime").splitlines() if "began a new history" in line]
     return dt.datetime.fromisoformat(lines[0]["timestamp"])

@@ -1,6 +1,6 @@
-"""A synchronous standby takes the place of a primary that dies, stands still or is cut off: nothing is lost, nobody waits long.
+"""A synchronous standby replaces a primary that dies, freezes or is cut off: nothing is lost, and the gap is short.
 
-DATABASE_URL names a silent host first, in every test.
+DATABASE_URL names a silent host first in every test.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ FAULTS = {"killed": Pair.kill, "frozen": Pair.freeze, "isolated": Pair.isolate}
 
 @pytest.fixture
 async def people(pair: Pair) -> AsyncIterator[World]:
-    """Its people; in the end the books are right."""
+    """Yield the users of the test; at the end run the audit."""
     made = World(pair.stack)
     yield made
     await made.leave_searches()

@@ -1,4 +1,6 @@
-"""DATABASE_URL with several hosts: the service finds the server that takes writes, and leaves one that no longer does."""
+"""DATABASE_URL with several hosts: the service finds the server that accepts writes, and leaves one that no longer
+does.
+"""
 
 import asyncio
 import contextlib
@@ -26,7 +28,7 @@ SHOW = "SHOW default_transaction_read_only"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """A server alone, and no process."""
+    """Yield a server without any process."""
     made = Stack(only_database=True)
     yield made
     made.close()
@@ -34,7 +36,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """A primary and its standby, until the test that promotes it, which is the last to use them."""
+    """Yield a primary and its standby; the last test that uses them promotes the standby."""
     made = Pair()
     yield made
     made.close()
@@ -42,7 +44,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def proxy(stack: Stack) -> Iterator[Proxy]:
-    """What counts the connections to the server."""
+    """Yield a proxy that counts the connections to the server."""
     made = Proxy(stack.database_url)
     yield made
     made.close()
@@ -50,7 +52,7 @@ def proxy(stack: Stack) -> Iterator[Proxy]:
 
 @pytest.fixture
 async def writable(stack: Stack) -> AsyncIterator[None]:
-    """The server takes writes again after the test."""
+    """Make the server accept writes again after the test."""
     yield
     await make(stack, WRITABLE)
 
@@ -132,11 +134,11 @@ async def test_pool_leaves_a_read_only_server_behind_one_name_after_a_refused_wr
     database = await Database.connect(name.url, size=4)
     try:
         await asyncio.gather(*(database.fetchval("SELECT pg_sleep(0.1)") for _ in range(4)))
-        name.target = ("127.0.0.1", int(port_of(pair.primary_url)))  # the old connections stay where they are
+        name.target = ("127.0.0.1", int(port_of(pair.primary_url)))  # the old connections still lead to the old server
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await write(database)
         await written(database)
-        await at_once(database)  # not one connection to the old server is left
+        await at_once(database)  # no connection to the old server is left
     finally:
         await database.close()
         name.close()
@@ -149,7 +151,7 @@ async def test_pool_goes_to_the_promoted_standby_and_never_back(pair: Pair) -> N
     first = database.epoch
     try:
         await write(database)
-        # Two primaries: the old one is alive, takes writes and knows nothing.
+        # Two primaries: the old one is alive, accepts writes and does not know about the promotion.
         await pair.on_primary("ALTER SYSTEM RESET synchronous_standby_names")
         await pair.on_primary("SELECT pg_reload_conf()")
         promoted_at = await pair.promote()
@@ -207,12 +209,12 @@ async def test_read_only_server_costs_one_new_connection_a_second_however_many_w
             await write(database)
 
     try:
-        await at_once(database)  # the pool is as large as it gets
+        await at_once(database)  # the pool grows to its maximum
         await make(stack, READ_ONLY)
         before, began = proxy.accepted, time.monotonic()
         for _ in range(50):
             await asyncio.gather(*(refused() for _ in range(8)))
-            await database.fetchval("SELECT 1")  # reads go on
+            await database.fetchval("SELECT 1")  # reads still work
         assert 1 <= proxy.accepted - before <= 1 + (time.monotonic() - began) / SEEK_EVERY_S
         await make(stack, WRITABLE)
         await at_once(database)
@@ -221,7 +223,7 @@ async def test_read_only_server_costs_one_new_connection_a_second_however_many_w
 
 
 async def written(database: Database) -> None:
-    """Write, as soon as the server takes writes."""
+    """Write as soon as the server accepts writes."""
     async with asyncio.timeout(5):
         while True:
             with contextlib.suppress(asyncpg.ReadOnlySQLTransactionError):

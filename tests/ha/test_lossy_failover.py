@@ -1,4 +1,4 @@
-"""An asynchronous standby without the last commits becomes the primary: both sides of a chat see the same again."""
+"""An asynchronous standby without the last commits becomes the primary: both sides of a chat show the same again."""
 
 import pytest
 
@@ -20,7 +20,7 @@ GOING_AWAY = 1012
 
 @pytest.fixture
 def synchronous() -> bool:
-    """The standby may be behind."""
+    """Return False: the standby may be behind."""
     return False
 
 
@@ -40,7 +40,7 @@ async def test_lost_commits_leave_no_phone_behind_and_sign_no_device_out(pair: P
             await pair.promote()
             await load.acknowledged(60, timeout=60)
             for client in load.clients:
-                await client.refresh()  # by a token that the database does not know
+                await client.refresh()  # with a token that the database does not know
             await load.end()
             assert lost >= 20
             for client in load.clients:
@@ -53,12 +53,12 @@ async def test_lost_commits_leave_no_phone_behind_and_sign_no_device_out(pair: P
 
 
 def shown(phone: object, session_id: str) -> set[str]:
-    """The client's ids of the messages that a phone shows."""
+    """Return the client_message_ids of the messages that a phone shows."""
     return {message["client_message_id"] for message in phone.transcript(session_id)}
 
 
 async def signed_in(client: Client) -> None:
-    """The device's tokens are good, the refresh token too."""
+    """Check that the device's access token and refresh token are valid."""
     await client.refresh()
     await client.get(f"/api/{'client' if 'is_anonymous' in client.user else 'mitra'}/auth/me")
 
@@ -76,7 +76,7 @@ async def test_hub_that_is_ahead_of_the_database_closes_the_chat(stack: Stack, w
         }
         await phone.send({"type": "send_message", **frame})
         await desk.wait("message")
-    async with stack.transaction() as other:  # as if the third had been lost
+    async with stack.transaction() as other:  # as if the third message had been lost
         await other.execute("SET LOCAL session_replication_role = replica")
         await other.execute("DELETE FROM chat_messages WHERE session_id = $1::uuid AND seq = 3", session_id)
         await other.execute("UPDATE chat_sessions SET last_seq = 2 WHERE id = $1::uuid", session_id)
@@ -90,7 +90,7 @@ async def test_hub_that_is_ahead_of_the_database_closes_the_chat(stack: Stack, w
 
 
 async def desk_with(mitra: Client, session_id: str) -> dict:
-    """The mitra's chat, read from the start over a new socket."""
+    """Read the mitra's chat from the start over a new socket."""
     socket = await mitra.open("chat")
     await socket.send({"type": "sync", "session_id": session_id, "after": 0})
     return await socket.wait("sync")

@@ -1,4 +1,4 @@
-"""Timers at real speed: each effect once, never early, found again after a stop (reliability I7)."""
+"""Timers at real speed: each has one effect, never early, and is caught up on after a stop (docs/invariants.md#i7)."""
 
 import datetime as dt
 import time
@@ -19,7 +19,7 @@ EARLY = dt.timedelta(milliseconds=50)
 
 @pytest.fixture(scope="module")
 def own_stack() -> Iterator[Stack]:
-    """A service of our own, because its timers are stopped and killed here."""
+    """Yield a separate service, because its jobs processes are stopped and killed here."""
     made = Stack()
     yield made
     made.close()
@@ -27,7 +27,7 @@ def own_stack() -> Iterator[Stack]:
 
 @pytest.fixture
 async def crowd(own_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test; a mitra may have many sessions."""
+    """Yield the users of the test; a mitra may have many sessions."""
     made = World(own_stack)
     await made.config("max_customers_per_mitra", 40)
     yield made
@@ -35,14 +35,14 @@ async def crowd(own_stack: Stack) -> AsyncIterator[World]:
 
 
 async def sessions(world: World, count: int) -> tuple[Client, list[Client], list[str]]:
-    """So many active sessions of one mitra."""
+    """Create `count` active sessions of one mitra; return the mitra, the customers and the sessions' ids."""
     mitra = await world.mitra()
     customers = [await world.customer(f"C{n}") for n in range(count)]
     return mitra, customers, [await world.session(customer, mitra) for customer in customers]
 
 
 async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: float, step: float) -> None:
-    """Set the sessions' deadlines: the first in so many seconds, each next one a step later."""
+    """Set the sessions' deadlines: the first in this many seconds, each further one `step` later."""
     for n, session_id in enumerate(ids):
         await world.stack.sql(
             """UPDATE chat_sessions SET expires_at = now() + make_interval(secs => $2), paired_at = paired_at + (now() + make_interval(secs => $2) - expires_at),
@@ -54,12 +54,12 @@ async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: fl
 
 
 async def deadline_of(world: World, session_id: str, column: str) -> Any:
-    """Read a deadline."""
+    """Return a deadline of a session."""
     return (await world.stack.sql(f"SELECT {column} FROM chat_sessions WHERE id = $1::uuid", session_id))[0][0]
 
 
 async def told(world: World, ids: list[str], event: str) -> list[tuple[str, int]]:
-    """How many rows of an event each session has, of clients that acknowledge nothing."""
+    """Return how many stored events each session has, for clients that acknowledge nothing."""
     rows = await world.stack.sql(
         """SELECT session_id::text, count(*)::int AS n FROM deliveries WHERE event = $1 AND session_id = ANY($2::uuid[])
            GROUP BY 1 ORDER BY 1""",
@@ -70,14 +70,14 @@ async def told(world: World, ids: list[str], event: str) -> list[tuple[str, int]
 
 
 def count(socket: Socket, kind: str, session_id: str) -> int:
-    """How often an event of a session came."""
+    """Return how often an event of a session arrived."""
     return sum(
         f["type"] == kind and session_id in (f.get("session_id"), f.get("session", {}).get("id")) for f in socket.frames
     )
 
 
 async def check_each_once(world: World, mitra: Client, customers: list[Client], ids: list[str]) -> None:
-    """Watch deadlines that are close together, and count their effects."""
+    """Let deadlines that are close together pass, and count their effects."""
     phones = [await customer.open("chat", ack=False) for customer in customers]
     desk = await mitra.open("chat", ack=False)
     await due(world, ids, warn_in=2.0, end_in=3.0, step=0.05)
@@ -99,12 +99,12 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
 
 
 async def test_idle_jobs_make_under_three_queries_a_second(crowd: World) -> None:
-    # The look at the deadlines and the renewal of the lease, each once a second; every 5 s two sweeps that do not wait long.
+    # The poll for deadlines and the renewal of the lease run every second, two sweeps that do not wait long every 5 s.
     for name in ("api", "realtime"):
         assert crowd.stack.stop(name) == 0
     try:
         commits = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'sesi'"
-        # PostgreSQL counts up to 10 s late, so what was done at the start may be counted now: some span is a quiet one.
+        # PostgreSQL counts up to 10 s late, so work from the start may be counted now: one of the spans is idle.
         for _ in range(5):
             began = time.monotonic()
             before = (await crowd.stack.sql(commits))[0][0]
@@ -143,8 +143,8 @@ async def test_what_became_due_while_no_jobs_process_ran_is_done_when_one_comes_
     waiting = await crowd.customer()
     payment = await crowd.request(waiting)
     assert crowd.stack.stop("jobs") == 0
-    await due(crowd, ids[:2], warn_in=None, end_in=-1, step=0)  # the end has passed
-    await due(crowd, ids[2:], warn_in=None, end_in=-301, step=0)  # the grace behind it, too
+    await due(crowd, ids[:2], warn_in=None, end_in=-1, step=0)  # the end of the paid time has passed
+    await due(crowd, ids[2:], warn_in=None, end_in=-301, step=0)  # the end of the grace period has passed too
     await crowd.stack.sql(
         "UPDATE payment_requests SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1::uuid",
         payment["payment_request_id"],
@@ -163,7 +163,7 @@ async def test_what_became_due_while_no_jobs_process_ran_is_done_when_one_comes_
 
 
 async def waits_for(world: World, holder: asyncpg.Connection) -> list[tuple[Any, ...]]:
-    """Who waits for a lock of this connection now: (process, when its transaction began)."""
+    """Return the processes that wait for a lock of this connection: (process, start of its transaction)."""
     rows = await world.stack.sql(
         "SELECT pid, xact_start FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", holder.get_server_pid()
     )
@@ -171,7 +171,7 @@ async def waits_for(world: World, holder: asyncpg.Connection) -> list[tuple[Any,
 
 
 async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_id: str) -> bool:
-    """Let a session end while somebody waits; whether that one, in the same transaction, still waits afterwards."""
+    """Let a session end during a wait; return whether the same transaction still waits afterwards."""
     before = await world.until(lambda: waits_for(world, holder), bool)
     await due(world, [session_id], warn_in=None, end_in=0, step=0)
     await world.until(lambda: deadline_of(world, session_id, "status"), lambda status: status == "expired")
@@ -185,8 +185,9 @@ async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> N
     search = (await crowd.paid(await crowd.customer()))["session_id"]
     requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
     assert [item["session_id"] for item in requests["items"]] == [search]
-    # To take the mitra offline is to close the request: that waits until the search is free, or for its time-out of 3 s.
-    # Silence counts only while the service could take heartbeats, so the processes must have run as long.
+    # Taking the mitra offline closes the invitation: that waits until the search's row is unlocked, or for its timeout
+    # of 3 s.
+    # Silence counts only while the service could accept heartbeats, so the processes must have run that long.
     async with crowd.stack.transaction() as holder:
         await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
         await crowd.stack.sql("UPDATE service_processes SET since_at = since_at - interval '1 hour'")
@@ -195,5 +196,5 @@ async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> N
                WHERE mitra_id = $1::uuid""",
             silent.user["id"],
         )
-        # A wait may end by its time-out just then: of several at least one must outlast the session.
+        # A wait may time out at that moment: of several, at least one must outlast the session.
         assert any([await ends_within_a_wait(crowd, holder, session_id) for session_id in ids])

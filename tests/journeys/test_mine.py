@@ -1,4 +1,6 @@
-"""A phone that knows only its phone number finds everything that the customer ever had, and another customer nothing of it."""
+"""A new phone that knows only the phone number finds everything that the customer ever had; another customer finds none
+of it.
+"""
 
 from typing import Any
 
@@ -23,12 +25,12 @@ GOODBYES = {"customer": "Sampai jumpa, Kak.", "mitra": "Jaga diri, ya."}
 
 
 def goodbyes(session: dict[str, Any]) -> dict[str, str]:
-    """What each party wrote at the end, as far as the reader may see it."""
+    """Return each party's goodbye, as far as the reader may see it."""
     return {one["user_type"]: one["message"] for one in session["closures"]}
 
 
 async def talk(world: World, customer: Client, mitra: Client, *, extended: bool = False) -> str:
-    """A paid chat from the payment to both goodbyes; the customer sees the mitra's arrive. Return the session's id."""
+    """Run a paid chat from payment to both goodbyes; the customer receives the mitra's. Return the session's id."""
     phone, other = await customer.open("chat"), await mitra.open("chat")
     session_id = await world.session(customer, mitra, duration_minutes=60)
     for socket, content in zip((phone, other, phone), WORDS, strict=True):
@@ -47,7 +49,7 @@ async def talk(world: World, customer: Client, mitra: Client, *, extended: bool 
 
 
 async def paid_late(world: World, customer: Client) -> dict[str, Any]:
-    """A request whose money comes an hour after its deadline."""
+    """Create a request whose payment arrives an hour after its deadline."""
     payment = await world.request(customer)
     await expire_silently(world, payment)
     await pay_late(world, payment)
@@ -55,7 +57,7 @@ async def paid_late(world: World, customer: Client) -> dict[str, Any]:
 
 
 async def expired(world: World, customer: Client) -> dict[str, Any]:
-    """A request that nobody paid, and that the sweep has found."""
+    """Create a request that is never paid and that the sweep has expired."""
     payment = await world.request(customer)
     await world.stack.sql(
         f"UPDATE payment_requests SET expires_at = {now_in(world)} WHERE id = $1", payment["payment_request_id"]
@@ -70,7 +72,7 @@ async def test_fresh_phone_finds_all_that_its_number_ever_had(fast_world: World)
     keep(account, await by_phone(world, account, number))
     mitra = await world.mitra()
 
-    # Before the phone is verified: a chat with an extension, money that came too late, and a search that was left.
+    # Before the phone is verified: a chat with an extension, a payment that came too late, and a cancelled search.
     newcomer = await anonymous(world)
     first = await talk(world, newcomer, mitra, extended=True)
     late = await paid_late(world, newcomer)
@@ -79,7 +81,7 @@ async def test_fresh_phone_finds_all_that_its_number_ever_had(fast_world: World)
     keep(newcomer, await by_phone(world, newcomer, number))
     assert newcomer.user["id"] == account.user["id"]
 
-    # As the account: a refund for what began before, a request that expired, one that was given up, and one more chat.
+    # As the account: a refund for an earlier request, an expired request, an abandoned one, and one more chat.
     await acting(world, late, "refunded")
     nobody_paid = await expired(world, newcomer)
     given_up = await world.request(newcomer)

@@ -1,4 +1,4 @@
-"""The main job: one paid session, from payment to goodbye, over the real processes."""
+"""The main use case: one paid session, from payment to goodbye, over the real processes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every way that a paid search and a session can go, over the real processes."""
+"""Every path of a paid search and of a session, over the real processes."""
 
 import contextlib
 from collections.abc import Awaitable
@@ -15,19 +15,19 @@ pytestmark = pytest.mark.anyio
 
 
 async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
-    """The status and code of a call that must be refused."""
+    """Return status and code of a call that must be refused."""
     with pytest.raises(Refused) as refused:
         await call
     return refused.value.status, refused.value.code
 
 
 async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    """Wait until a mitra has an open request; return it."""
+    """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, payment["session_id"]), bool)
 
 
 async def responses(world: World, payment: dict[str, Any]) -> dict[str, list[str | None]]:
-    """How each mitra answered, oldest first."""
+    """Return each mitra's responses, oldest first."""
     found: dict[str, list[str | None]] = {}
     for row in await world.stack.sql(
         "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1 ORDER BY round_number, id",
@@ -89,7 +89,7 @@ async def test_mitra_who_comes_online_in_a_later_round_of_an_idle_search_is_aske
         customer, no, mitra = await world.customer(), await world.mitra("Bima"), await world.mitra(online=False)
         payment = await world.paid(customer)
         await asked(world, no, payment)
-        await no.post("/api/mitra/status/offline")  # no mitra is left, and not every one has rejected
+        await no.post("/api/mitra/status/offline")  # no mitra is left, but not all have rejected
         rounds = "SELECT round_number FROM chat_sessions WHERE id = $1"
         await world.until(lambda: world.stack.sql(rounds, payment["session_id"]), lambda rows: rows[0][0] >= 3)
         await mitra.post("/api/mitra/status/online")
@@ -205,7 +205,7 @@ async def test_a_silent_mitra_is_taken_offline_and_a_heard_one_is_not(fast_world
     world = fast_world
     silent, heard = await world.mitra("Ayu"), await world.mitra("Bima")
     world.stop_heartbeats(silent)
-    seconds = 5 * 60  # 5 real ones: the phone below manages a heartbeat in that time on a busy machine, too
+    seconds = 5 * 60  # 5 s of real time: the phone below sends a heartbeat in that time even on a busy machine
     async with world.setting(mitra_stale_after_seconds=seconds):
 
         async def look() -> tuple[bool, bool]:
@@ -226,7 +226,7 @@ async def test_a_silent_mitra_is_taken_offline_and_a_heard_one_is_not(fast_world
         assert rows[-1]["after"].total_seconds() >= seconds
 
 
-# -- the customer leaves
+# -- the customer cancels
 
 
 async def test_a_search_is_cancelled_once_and_the_mitras_are_told(world: World) -> None:
@@ -267,11 +267,11 @@ async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
     assert (await seen(customer, payment))["status"] == "consumed"
 
 
-# -- back to a mitra
+# -- targeted requests
 
 
 async def returning(world: World) -> tuple[Client, Client]:
-    """A customer and the mitra with whom she has chatted before; the switch for early ends is on."""
+    """Return a customer and a mitra who have chatted before; the switch for early ends is on."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     await customer.post(f"/api/shared/chat/sessions/{session_id}/end")

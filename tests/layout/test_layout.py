@@ -1,4 +1,4 @@
-"""What holds for the whole tree: tables and SQL agree, errors and events are complete, files are small and said."""
+"""Rules for the whole tree: tables and SQL agree, errors and events are complete, files are short and documented."""
 
 import ast
 import datetime as dt
@@ -51,7 +51,7 @@ def name_of(path: pathlib.Path) -> str:
 
 
 def edges_of(function: str) -> list[tuple[str, str]]:
-    """The pairs that a trigger function lets through, out of the SQL text."""
+    """Return the state changes that a trigger function allows, read from its SQL text."""
     body = re.search(rf"FUNCTION {function}\(\).*?\$\$(.*?)\$\$", GUARDS, re.S)
     assert body is not None
     allowed = re.search(r"\(OLD\.status, NEW\.status\) NOT IN \((.*?)\)\s*THEN", body[1], re.S)
@@ -115,7 +115,7 @@ def all_errors() -> list[type[DomainError]]:
 
 
 def test_every_refusal_has_a_code_of_its_own():
-    """One code, one class: clients and people who search for a code must end at one place."""
+    """One code, one class: a search for a code must lead to one place."""
     by_code: dict[str, list[str]] = {}
     for error in all_errors():
         by_code.setdefault(error.code, []).append(error.__qualname__)
@@ -153,7 +153,7 @@ SAMPLES: dict[Any, list[Any]] = {
 
 
 def instances(cls: type[msgspec.Struct]) -> Iterator[msgspec.Struct]:
-    """Every combination of the samples of its fields' types."""
+    """Yield every combination of sample values of a class's fields."""
     found = msgspec.structs.fields(cls)
     for values in itertools.product(*(SAMPLES[field.type] for field in found)):
         yield cls(**{field.name: value for field, value in zip(found, values, strict=True)})
@@ -218,7 +218,7 @@ def test_what_is_no_envelope_is_a_decode_error(data: bytes):
 
 
 def test_the_query_of_deadlines_knows_every_timer():
-    """Each `kind` of the schedule is found by `upcoming`, which takes its columns out of the one query."""
+    """Each `kind` of the schedule is found by `upcoming`, which takes its columns from the one query."""
     columns = set(re.findall(r"\bAS (\w+)", deadlines.NEXT))
     tree = ast.parse(inspect.getsource(deadlines.upcoming))
     kinds: set[str] = set()
@@ -248,7 +248,7 @@ def test_no_two_timers_have_one_name():
 
 
 def in_brackets(text: str) -> str:
-    """What stands in the brackets that a text begins with."""
+    """Return the content of the brackets at the start of a text."""
     depth = 0
     for place, sign in enumerate(text):
         depth += {"(": 1, ")": -1}.get(sign, 0)
@@ -258,7 +258,7 @@ def in_brackets(text: str) -> str:
 
 
 def test_what_is_taken_with_a_limit_is_looked_for_once():
-    """`IN (SELECT ... LIMIT)` may be carried out again for each row, and takes more; `= ANY (ARRAY(...))` never is."""
+    """`IN (SELECT ... LIMIT)` may run again for each row and then takes more rows; `= ANY (ARRAY(...))` never does."""
     found = [
         f"{name_of(path)}: {inner[:60]}"
         for path in FILES
@@ -277,7 +277,7 @@ def test_no_file_is_too_long_to_read():
 
 
 def bases_of(node: ast.ClassDef) -> set[str]:
-    """The last names of the base classes: `Protocol` of `typing.Protocol[T]`."""
+    """Return the last part of each base class's name: `Protocol` of `typing.Protocol[T]`."""
     names = set()
     for base in node.bases:
         plain = base.value if isinstance(base, ast.Subscript) else base
@@ -298,7 +298,7 @@ for tree in TREES.values():
 
 
 def overrides(cls: str, method: str) -> bool:
-    """Whether a base class of ours has the method already."""
+    """Return whether a base class in the repository has the method already."""
     return any(method in METHODS.get(base, ()) or overrides(base, method) for base in BASES.get(cls, ()) if base != cls)
 
 

@@ -32,7 +32,7 @@ def files() -> list[pathlib.Path]:
 
 
 def without_code(text: str) -> str:
-    """Return Markdown without code blocks and code spans: what looks like a link in them is none."""
+    """Return Markdown without code blocks and code spans, which contain no links."""
     text = FENCED.sub("", text)
     return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
 

@@ -1,4 +1,4 @@
-"""Databases have run the committed migrations: their files never change."""
+"""Committed migrations have run on databases, so their files never change."""
 
 from tests.migrations import record
 

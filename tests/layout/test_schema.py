@@ -1,4 +1,4 @@
-"""The migrations build exactly the declared tables."""
+"""The migrations create exactly the declared tables."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from tests.stack import Stack, World, new_id
 
 pytestmark = pytest.mark.anyio
-# Columns, their types, whether they may be null, and their defaults.
+# Columns with type, nullability and default.
 COLUMNS = """SELECT column_name, udt_name, character_maximum_length, is_nullable, column_default
   FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1"""
 TYPES = {
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def declared() -> list[Any]:
-    """Every Piccolo table of ours."""
+    """Return every Piccolo table of the service."""
     os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
     from core.storage.piccolo_app import APP_CONFIG
 
@@ -80,7 +80,7 @@ async def test_the_specified_defaults_are_the_database_s(stack: Stack) -> None:
 
 
 async def test_the_configuration_is_seeded_with_the_specified_values(stack: Stack) -> None:
-    rows = await stack.sql(  # other tests may have changed one: then its first change says what it was
+    rows = await stack.sql(  # other tests may have changed a row: then its first change holds the seeded value
         """SELECT c.key, coalesce(first.before, c.value) AS value FROM app_config c LEFT JOIN LATERAL (
              SELECT before FROM operator_audit_log WHERE object_id = c.key ORDER BY created_at, id LIMIT 1) first ON true"""
     )
@@ -113,7 +113,7 @@ async def test_a_message_is_of_a_session_that_exists_stays_in_it_and_keeps_it(wo
         with pytest.raises(asyncpg.ForeignKeyViolationError):
             await world.stack.sql(sql, *values)
     async with world.stack.transaction() as connection:
-        # The ledger would refuse it first. What was refused rolls the transaction back.
+        # The ledger's trigger would refuse it first. A refusal rolls the transaction back.
         await connection.execute("ALTER TABLE customer_transactions DISABLE TRIGGER ledger_is_append_only")
         with pytest.raises(asyncpg.ForeignKeyViolationError):
             await connection.execute("TRUNCATE chat_sessions CASCADE")

@@ -13,7 +13,7 @@ NAME = re.compile(r"`([A-Z][A-Z0-9_]{3,})`|`([a-z]+_[a-z0-9_]+)`")
 
 
 def limits_of_the_page() -> dict[str, str]:
-    """The rows of the page's table of limits, by the limit's name."""
+    """Return the rows of the page's table of limits, by the limit's name."""
     table = asvs.PAGE.read_text().partition("## Limits")[2].partition("\n## ")[0]
     return dict(ROW.findall(table))
 
@@ -28,7 +28,7 @@ def test_every_limit_in_the_code_is_on_the_page_and_the_other_way_round() -> Non
 def test_every_setting_and_row_that_a_limit_names_exists() -> None:
     known = settings.names() | set(KEYS)
     for name, row in limits_of_the_page().items():
-        bound = row.split("|")[1]  # the column of settings and rows
+        bound = row.split("|")[1]  # the column with settings and configuration rows
         for upper, lower in NAME.findall(bound):
             assert (upper or lower) in known, f"{name}: {upper or lower}"
 

@@ -1,4 +1,4 @@
-"""Each text for people is there in both languages, and the two say the same with the same numbers."""
+"""Each text for people exists in both languages, and both versions contain the same values."""
 
 import ast
 import itertools
@@ -12,7 +12,7 @@ from core.config.keys import KEYS
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = sorted(path for package in ("api", "core", "realtime", "jobs") for path in (ROOT / package).rglob("*.py"))
 WORD = re.compile(r"[a-z']+")
-COLUMNS = ROOT / "core" / "storage" / "columns.py"  # its `Text` is a column
+COLUMNS = ROOT / "core" / "storage" / "columns.py"  # its `Text` is a column type
 ENGLISH = frozenset(
     WORD.findall("""the is are was must has have had not no of to at and or a an this that these there most least your you for be can
     already too many try again with from send wait long than first another code's deep""")
@@ -21,14 +21,14 @@ INDONESIAN = frozenset(
     WORD.findall("yang tidak harus dan atau ini itu sudah belum anda dengan untuk silakan mohon bukan")
 )
 IMPOLITE = frozenset({"kamu", "kau", "engkau", "lu", "gue"})
-# Calls whose argument is a text for people: none of them takes a bare string.
+# Calls whose argument is a text for people: none of them accepts a bare string.
 TELLING = frozenset(
     {"of", "error", "Forbidden", "NotFound", "Unavailable", "ValidationFailed", "Unreadable", "NotText"}
 )
 
 
 def calls(*names: str) -> list[tuple[str, ast.Call]]:
-    """Return every call of these names in the service, with its place."""
+    """Return every call of these names in the service, with its location."""
     found = []
     for path in FILES:
         if path == COLUMNS:
@@ -42,18 +42,18 @@ def calls(*names: str) -> list[tuple[str, ast.Call]]:
 
 
 def texts() -> list[tuple[str, dict[str, ast.expr]]]:
-    """Return the parts of every text, with its place."""
+    """Return the parts of every text, with its location."""
     return [(place, {str(part.arg): part.value for part in call.keywords}) for place, call in calls(Text.__name__)]
 
 
 def words_of(value: ast.expr) -> str:
-    """Return a text without what is filled in."""
+    """Return a text without its placeholders' values."""
     parts = value.values if isinstance(value, ast.JoinedStr) else [value]
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
 
 
 def filled_in(value: ast.expr) -> list[str]:
-    """Return the variables that are filled in."""
+    """Return the variables that are inserted into a text."""
     return sorted(
         {
             name.id

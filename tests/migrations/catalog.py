@@ -1,9 +1,9 @@
-"""The schema of a database as a set of lines, equal for equal schemas however they came to be."""
+"""The schema of a database as a set of lines; equal schemas have equal sets, whatever migrations created them."""
 
 from typing import Any
 
-# Objects of the schema `public`, without those of extensions. Columns are compared by name, not by position: a column that a
-# later migration added stands last in an old database.
+# Objects of the schema `public`, without those of extensions. Columns are compared by name, not by position: a column
+# that a later migration added is the last one in an old database.
 LINES = """
 WITH objects AS (
   SELECT c.* FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace

@@ -74,7 +74,7 @@ def _git(*args: str) -> str:
 
 
 def _history() -> list[State]:
-    """Read each commit of main that changed the schema's files, oldest first; equal sets once."""
+    """Read each commit of main that changed the schema's files, oldest first; equal sets are kept once."""
     folder = MIGRATIONS.name
     found: list[State] = []
     for commit in _git("log", "--reverse", "--format=%h", "--abbrev=7", "main", "--", folder).split():

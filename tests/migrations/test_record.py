@@ -1,4 +1,4 @@
-"""Each migration's files are in the record that keeps them from changing."""
+"""Each migration file is in the record that protects it from changes."""
 
 from tests.migrations import record
 

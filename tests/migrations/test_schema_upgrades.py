@@ -1,4 +1,4 @@
-"""A database of any earlier schema becomes what a new one is, and each script of a migration may run twice."""
+"""A database of any earlier schema upgrades to the current one, and each migration script can run twice."""
 
 import difflib
 import importlib.util
@@ -21,7 +21,7 @@ OLD_ROWS = pathlib.Path(__file__).with_name("old_rows.sql").read_text()
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Stack]:
-    """A PostgreSQL without a service; its own database is a fresh one of this version."""
+    """Yield a PostgreSQL server without a service; its own database has the current schema."""
     made = Stack(only_database=True)
     yield made
     made.close()
@@ -36,7 +36,7 @@ async def empty(servers: Stack) -> AsyncIterator[str]:
 
 
 def point_piccolo_at(url: str) -> None:
-    """Let Piccolo work on the database at an address."""
+    """Point Piccolo at the database of an address."""
     os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
     from core.storage.piccolo_conf import DB
 
@@ -56,7 +56,7 @@ async def run_script(path: pathlib.Path, url: str) -> str:
 
 
 async def make_old(state: record.State, folder: pathlib.Path, url: str) -> None:
-    """Migrate an empty database with the migrations of an earlier commit, in the order of their ids."""
+    """Migrate an empty database with the migrations of an earlier commit, in order of their ids."""
     state.write(folder)
     point_piccolo_at(url)
     from piccolo.apps.migrations.tables import Migration
@@ -109,7 +109,7 @@ async def test_rows_of_the_first_schema_keep_their_meaning(servers: Stack, empty
         await migrate.migrate(empty)
         sent = "SELECT DISTINCT customer_sent_seq, mitra_sent_seq FROM chat_sessions"
         assert [tuple(row) for row in await connection.fetch(sent)] == [(1, 2)]
-        # An event of the first version is repeated on sockets; a push for it would come too late.
+        # An event of the first version is sent again on sockets; a push for it would be too late.
         assert await connection.fetchval("SELECT count(*) FROM deliveries WHERE pushed_real_at IS NULL") == 0
     finally:
         await connection.close()

@@ -1,4 +1,4 @@
-"""A migration beside a long read of the same tables: sign-in goes on, the migration comes later."""
+"""A migration during a long read of the same tables: sign-in still works, and the migration waits."""
 
 import asyncio
 import time
@@ -13,20 +13,20 @@ from tools import migrate
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-UNDO = "2026-11-22T20:00:00:000000"  # adds a column to auth_sessions, where it is missing
-WAITED_S = 2.0  # for a lock that a migration asks for in vain
+UNDO = "2026-11-22T20:00:00:000000"  # adds a column to auth_sessions if it is missing
+WAITED_S = 2.0  # how long a migration waits for a lock before it gives up
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service whose database is migrated while it runs."""
+    """Yield a service whose database is migrated while it runs."""
     made = Stack()
     yield made
     made.close()
 
 
 async def sign_in(stack: Stack) -> float:
-    """Sign in and refresh; return how long that took."""
+    """Sign in and refresh; return the seconds that it took."""
     client = Client(stack.addresses)
     began = time.monotonic()
     try:
@@ -50,7 +50,7 @@ async def test_migration_beside_an_audit_lets_sign_in_go_on(own: Stack, monkeypa
             while time.monotonic() < until:
                 times.append(await sign_in(own))
             assert not migration.done()
-            assert max(times) < within(2 * WAITED_S + 0.5)  # both statements came behind a try
+            assert max(times) < within(2 * WAITED_S + 0.5)  # both statements queued behind one attempt
             assert len(times) > 5
         assert await asyncio.wait_for(migration, 60) == 1
     finally:

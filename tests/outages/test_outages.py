@@ -1,4 +1,4 @@
-"""Whatever dies: nothing acknowledged is lost, everything goes on by itself (reliability I1 to I3, I11 to I13)."""
+"""Whatever fails, nothing acknowledged is lost and the service recovers (docs/invariants.md#i1)."""
 
 import asyncio
 import json
@@ -25,25 +25,27 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def own_stack() -> Iterator[Stack]:
-    """A service of our own at sixty times the speed, because everything in it is killed."""
-    made = Stack(scale=60, ACCESS_TOKEN_SECONDS="86400", **FAST_TALKERS)  # no socket is to end by its token here
+    """Yield a separate service at sixty times real speed, because everything in it is killed."""
+    made = Stack(scale=60, ACCESS_TOKEN_SECONDS="86400", **FAST_TALKERS)  # no socket closes because of its token here
     yield made
     made.close()
 
 
 @pytest.fixture
 async def people(own_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Yield the users of the test."""
     made = World(own_stack)
     await made.scale_silence()
-    await made.config("searching_timeout_minutes", 60)  # restarts take minutes here, and no search is to end by that
+    # restarts take minutes of service time, and no search should end because of them
+    await made.config("searching_timeout_minutes", 60)
     yield made
-    await asyncio.to_thread(own_stack.servers.watch)  # a test that failed half-way leaves no sick service to the next
+    # a test that failed half-way leaves a working service to the next one
+    await asyncio.to_thread(own_stack.servers.watch)
     await made.close()
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
-    """What the database has of a session."""
+    """Return seq and content of a session's stored messages."""
     rows = await world.stack.sql(
         "SELECT seq, content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -51,7 +53,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
 
 
 async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
-    """Sync from the start; return the whole list."""
+    """Sync from the start; return all messages."""
     await socket.send({"type": "sync", "session_id": session_id, "after": 0})
     page = await socket.wait("sync")
     assert not page["more"]
@@ -59,7 +61,7 @@ async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
 
 
 async def insist(work: Any, *, timeout: float = 15) -> Any:
-    """Do what an app does while the service is away: try again, until it works."""
+    """Retry a call until it works, as an app does while the service is unavailable."""
     async with asyncio.timeout(timeout):
         while True:
             try:
@@ -75,7 +77,7 @@ async def insist(work: Any, *, timeout: float = 15) -> Any:
 
 
 async def say_slowly(socket: Socket, session_id: str, content: str) -> dict[str, Any]:
-    """Say something, again while that is too fast; return the answer."""
+    """Send a message, repeating it while the rate limit refuses it; return the answer."""
     own = new_id()
     while True:
         answer = await socket.say(session_id, content, client_message_id=own)
@@ -85,7 +87,7 @@ async def say_slowly(socket: Socket, session_id: str, content: str) -> dict[str,
 
 
 async def whole_session(world: World) -> None:
-    """A paid session from payment to goodbye."""
+    """Run a paid session from payment to goodbye."""
     customer, mitra = await insist(world.customer), await insist(world.mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
     session_id = await world.session(customer, mitra)
@@ -107,7 +109,7 @@ async def test_a_paid_session_survives_the_death_of_every_process_at_every_step(
     payment = await world.request(customer, duration_minutes=30)
     status, _ = await world.webhook(payment)
     assert status == 200
-    for name in PROCESSES:  # the pairing has begun, or not
+    for name in PROCESSES:  # the pairing may have begun or not
         stack.restart(name)
     payment = await world.until(
         lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
@@ -116,7 +118,7 @@ async def test_a_paid_session_survives_the_death_of_every_process_at_every_step(
     session_id = payment["session_id"]
     stack.restart("api")
     await insist(lambda: mitra.post(f"/api/mitra/chat-requests/{session_id}/accept"))
-    await stack.sql(  # so much is left that the restarts have time on a busy machine, and the end comes soon
+    await stack.sql(  # leaves time for the restarts on a busy machine, and the end is still soon
         """UPDATE chat_sessions SET paired_at = paired_at - interval '12 minutes', expires_at = expires_at - interval '12 minutes',
              warn_at = warn_at - interval '12 minutes' WHERE id = $1::uuid""",
         session_id,
@@ -140,7 +142,7 @@ async def test_a_paid_session_survives_the_death_of_every_process_at_every_step(
     assert (await phone.wait("session_warning", timeout=40))["seconds_left"] == 180
     stack.kill("jobs")
     expires_at = phone.frames[0]["sessions"][0]["expires_at"]
-    late = await world.until(  # no timer runs, yet nothing is accepted behind the end
+    late = await world.until(  # no timer runs, yet nothing is accepted after the end
         lambda: say_slowly(phone, session_id, "is it over?"), lambda answer: answer["type"] == "error"
     )
     assert late["code"] == "SESSION_NOT_ACTIVE"
@@ -183,7 +185,7 @@ async def test_a_payment_confirmed_by_a_process_that_died_at_that_moment_gets_it
 
 
 def probe(port: int) -> tuple[int, dict[str, Any]]:
-    """Ask a process whether it is ready."""
+    """Ask a process whether it is ready; return status and body."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             return answer.status, json.load(answer)
@@ -192,12 +194,12 @@ def probe(port: int) -> tuple[int, dict[str, Any]]:
 
 
 async def ready(port: int) -> tuple[int, dict[str, Any]]:
-    """Ask a process whether it is ready, without holding up what runs here."""
+    """Ask a process whether it is ready, without blocking the event loop."""
     return await asyncio.to_thread(probe, port)
 
 
 async def redis_command(stack: Stack, command: str) -> bytes:
-    """Say something to Redis."""
+    """Send a command to Redis; return the reply."""
     url = urllib.parse.urlsplit(stack.redis_url)
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     writer.write(command.encode() + b"\r\n")
@@ -261,7 +263,7 @@ async def test_without_redis_events_and_messages_still_arrive_on_every_process(p
 
 
 async def is_unavailable(client: Client, method: str, path: str, body: Any = None) -> None:
-    """A call while the database is away: 503 at once, and when to come again."""
+    """Check that a call during the outage gets 503 quickly, with a Retry-After."""
     began = time.monotonic()
     headers = {"Authorization": f"Bearer {client.access_token}"}
     url = client.addresses.public + path
@@ -296,7 +298,7 @@ async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_
         ("POST", "/api/client/payment/requests", {"duration_minutes": 12}),
         ("GET", "/api/client/chat/history", None),
     ]
-    # Its backends answer until they notice that their parent is dead.
+    # Its backends answer until they notice that the postmaster is dead.
     await world.until(lambda: ready(stack.ports["INTERNAL"]), lambda seen: seen[0] == 503)
     async with asyncio.TaskGroup() as group:
         for method, path, body in calls:
@@ -326,7 +328,7 @@ async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_
     assert [seq for seq, _ in words] == list(range(1, 22))
     assert sorted(word for _, word in words) == sorted(["before", *map(str, range(20))])
     if other.closed:
-        other = await mitra.open("chat")  # its snapshot tells of them, `transcript` syncs
+        other = await mitra.open("chat")  # its snapshot names the messages, and `transcript` syncs them
     else:
         await other.wait("message", where=lambda frame: frame["message"]["seq"] == 21)
     assert await transcript(other, session_id) == words
@@ -334,7 +336,7 @@ async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_
     async def pay_again() -> bool:
         return (await world.webhook(payment))[0] == 200
 
-    await world.until(pay_again, lambda done: done)  # the gateway tries again
+    await world.until(pay_again, lambda done: done)  # the gateway retries
     assert time.monotonic() - back < 20
     await whole_session(world)
 
@@ -351,7 +353,7 @@ async def test_sigterm_ends_each_process_orderly(people: World) -> None:
         async def talk(
             socket: Socket, letter: str, acknowledged: list[str] = acknowledged, stopped: asyncio.Event = stopped
         ) -> None:
-            """Say something again and again, as fast as the service allows, until the socket or the process ends."""
+            """Send messages as fast as the rate limit allows, until the socket or the process ends."""
             while not stopped.is_set():
                 try:
                     answer = await say_slowly(socket, session_id, word := f"{new_id()} {letter}")
@@ -361,7 +363,7 @@ async def test_sigterm_ends_each_process_orderly(people: World) -> None:
                 acknowledged.append(word)
 
         async def over_rest(acknowledged: list[str] = acknowledged) -> None:
-            """The same over REST, until nobody answers; no answer but "too fast" is a failure."""
+            """Do the same over REST until the process stops answering; only "rate limited" is accepted as a refusal."""
             while True:
                 word = f"{new_id()} r"
                 body = {"client_message_id": new_id(), "content": word}

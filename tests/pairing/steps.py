@@ -1,4 +1,4 @@
-"""The steps of customers and mitras that the tests of pairing and of extensions share."""
+"""Steps of customers and mitras for the tests of pairing and of extensions."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -8,7 +8,7 @@ from tools.client import Client, Socket
 
 
 def now_in(world: World) -> str:
-    """Service time, in SQL."""
+    """Return the SQL expression of the service time."""
     return f"(SELECT anchor + (statement_timestamp() - anchor) * {world.stack.scale} FROM service_clock)"
 
 
@@ -16,32 +16,32 @@ def now_in(world: World) -> str:
 
 
 def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
-    """The customer leaves."""
+    """Cancel the request."""
     return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
 def falling_back(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
-    """The customer asks everybody instead."""
+    """Fall back to a blast."""
     return customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment["payment_request_id"]})
 
 
 def starting(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
-    """The customer starts the pairing, the legacy way."""
+    """Start the pairing through the legacy route."""
     return customer.post("/api/client/chat/request", {"payment_request_id": payment["payment_request_id"]})
 
 
 def accepting(mitra: Client, session_id: str) -> Awaitable[Any]:
-    """The mitra says yes."""
+    """Accept as the mitra."""
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/accept")
 
 
 def rejecting(mitra: Client, session_id: str) -> Awaitable[Any]:
-    """The mitra says no."""
+    """Reject as the mitra."""
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/reject")
 
 
 async def acting(world: World, payment: dict[str, Any], action: str = "refunded") -> Any:
-    """An operator acts on the failure of a request."""
+    """Let an operator act on the failed pairing of a request."""
     rows = await world.stack.sql(
         "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1 ORDER BY id DESC LIMIT 1",
         payment["payment_request_id"],
@@ -50,38 +50,38 @@ async def acting(world: World, payment: dict[str, Any], action: str = "refunded"
     return await operator.call("PATCH", f"/internal/failed-pairings/{rows[0]['id']}", {"operator_action": action})
 
 
-# -- what is seen
+# -- what users see
 
 
 async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    """The payment request as it is now."""
+    """Return the current payment request."""
     return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
 
 
 async def session_of(client: Client, session_id: str) -> dict[str, Any]:
-    """The session as it is now."""
+    """Return the current session."""
     return await client.get(f"/api/shared/chat/sessions/{session_id}")
 
 
 async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
-    """Wait until a paid request has failed; return why."""
+    """Wait until a paid request has failed; return the cause tag."""
     view = await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "failed_pairing")
     return view["failure"]["cause_tag"]
 
 
 async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
-    """The open request of a session to a mitra, if there is one."""
+    """Return a mitra's open invitation to a session, or None."""
     items = (await mitra.get("/api/mitra/chat-requests"))["items"]
     return next((item for item in items if item["session_id"] == session_id), None)
 
 
 async def asked(world: World, mitra: Client, session_id: str) -> dict[str, Any]:
-    """Wait until a mitra has an open request; return it."""
+    """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, session_id), bool)
 
 
 async def responses(world: World, session_id: str) -> dict[str, list[str | None]]:
-    """How each mitra answered, oldest first."""
+    """Return each mitra's responses, oldest first."""
     found: dict[str, list[str | None]] = {}
     for row in await world.stack.sql(
         "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1 ORDER BY round_number, id",
@@ -92,7 +92,7 @@ async def responses(world: World, session_id: str) -> dict[str, list[str | None]
 
 
 async def failures(world: World, payment: dict[str, Any]) -> list[tuple[str, bool]]:
-    """The request's failures, oldest first: why, and whether it is superseded."""
+    """Return the request's failures, oldest first: cause tag, and whether it is superseded."""
     rows = await world.stack.sql(
         "SELECT cause_tag, superseded_at FROM pairing_failures WHERE payment_request_id = $1 ORDER BY id",
         payment["payment_request_id"],
@@ -101,7 +101,7 @@ async def failures(world: World, payment: dict[str, Any]) -> list[tuple[str, boo
 
 
 async def earned(world: World, session_id: str) -> list[tuple[str, int]]:
-    """What was earned with a session, oldest first: kind and amount."""
+    """Return a session's earnings, oldest first: kind and amount."""
     rows = await world.stack.sql(
         "SELECT type, amount FROM customer_transactions WHERE session_id = $1 ORDER BY created_at, id", session_id
     )
@@ -109,7 +109,7 @@ async def earned(world: World, session_id: str) -> list[tuple[str, int]]:
 
 
 async def told(world: World, session_id: str, event: str) -> dict[str, int]:
-    """How many deliveries of an event each side has had: acknowledged ones go, so this is for sockets that don't."""
+    """Return how many deliveries of an event each side has had. Acknowledged ones are deleted, so use silent sockets."""
     rows = await world.stack.sql(
         "SELECT recipient_type, count(*)::int AS n FROM deliveries WHERE session_id = $1 AND event = $2 GROUP BY 1",
         session_id,
@@ -119,15 +119,15 @@ async def told(world: World, session_id: str, event: str) -> dict[str, int]:
 
 
 async def closed(desk: Socket, session_id: str) -> str:
-    """Wait until a mitra is told that a request is no longer hers; return why."""
+    """Wait until a mitra learns that an invitation is closed; return the reason."""
     return (await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == session_id))["reason"]
 
 
-# -- ways to somewhere
+# -- how to reach a state
 
 
 async def time_is_up(world: World, session_id: str) -> None:
-    """The paid time ends now; the jobs have not noticed it yet."""
+    """End the paid time now; the jobs process has not recorded it yet."""
     await world.stack.sql(
         f"""UPDATE chat_sessions SET expires_at = {now_in(world)}, warn_at = NULL,
               paired_at = paired_at + ({now_in(world)} - expires_at) WHERE id = $1 AND status = 'active'""",
@@ -136,7 +136,7 @@ async def time_is_up(world: World, session_id: str) -> None:
 
 
 async def search_is_over(world: World, session_id: str) -> None:
-    """The time of a search ends now; the jobs have not noticed it yet."""
+    """End the time of a search now; the jobs process has not recorded it yet."""
     await world.stack.sql(
         f"""UPDATE chat_sessions SET round_ends_at = {now_in(world)}, search_ends_at = {now_in(world)}
             WHERE id = $1 AND status = 'searching'""",
@@ -145,33 +145,33 @@ async def search_is_over(world: World, session_id: str) -> None:
 
 
 async def run_out(world: World, party: Client, session_id: str) -> dict[str, Any]:
-    """The paid time ends, and it is noticed; returns the session, which has expired."""
+    """End the paid time and wait for the jobs process; return the session, which has expired."""
     await time_is_up(world, session_id)
     return await world.until(lambda: session_of(party, session_id), lambda view: view["status"] == "expired")
 
 
 async def end_now(world: World, party: Client, session_id: str) -> dict[str, Any]:
-    """The paid time is over, and a party ends the session; returns it, in closing."""
+    """End the paid time and let a party end the session; return the session, which is closing."""
     await time_is_up(world, session_id)
     return await party.post(f"/api/shared/chat/sessions/{session_id}/end")
 
 
 async def friends(world: World, **wish: Any) -> tuple[Client, Client]:
-    """A customer and the mitra with whom she has chatted before."""
+    """Return a customer and a mitra who have chatted before."""
     customer, mitra = await world.customer(), await world.mitra()
     await end_now(world, customer, await world.session(customer, mitra, **wish))
     return customer, mitra
 
 
 async def returning(world: World, customer: Client, mitra: Client, **wish: Any) -> dict[str, Any]:
-    """A paid targeted request that has reached its mitra."""
+    """Create a paid targeted request that has reached its mitra."""
     payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"], **wish)
     await asked(world, mitra, payment["session_id"])
     return payment
 
 
 async def confirm_silently(world: World, payment: dict[str, Any]) -> None:
-    """The payment is confirmed, and its process has died before it could do what follows."""
+    """Confirm the payment as a process does that dies before it starts the pairing."""
     await world.stack.sql(
         f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
         payment["payment_request_id"],
@@ -179,7 +179,7 @@ async def confirm_silently(world: World, payment: dict[str, Any]) -> None:
 
 
 async def expire_silently(world: World, payment: dict[str, Any]) -> None:
-    """The time to pay is over, as the sweep would find it."""
+    """Let the time to pay run out, as the sweep records it."""
     await world.stack.sql(
         f"UPDATE payment_requests SET status = 'expired', expires_at = {now_in(world)} WHERE id = $1 AND status = 'pending'",
         payment["payment_request_id"],
@@ -187,7 +187,7 @@ async def expire_silently(world: World, payment: dict[str, Any]) -> None:
 
 
 async def pay_late(world: World, payment: dict[str, Any]) -> None:
-    """Let the money for an expired request come an hour after its deadline."""
+    """Let the payment of an expired request arrive an hour after its deadline."""
     await world.stack.sql(
         "UPDATE payment_requests SET expires_at = expires_at - interval '1 hour', created_at = created_at - interval '2 hours' WHERE id = $1",
         payment["payment_request_id"],

@@ -1,4 +1,6 @@
-"""The first-session discount: who has it, what takes it, what gives it back (specification, Core rules 10; contract 4)."""
+"""The first-session discount: who gets it, what uses it up, what gives it back
+(docs/product.md#first-session-discount).
+"""
 
 import asyncio
 import secrets
@@ -16,7 +18,7 @@ DISCOUNT = {"first_session_discount": True, "duration_minutes": None}
 
 
 async def eligible(customer: Client) -> bool:
-    """Whether the customer is told that she could have it, at both places."""
+    """Return whether the customer is shown the discount; both routes must agree."""
     pricing = await customer.get("/api/client/chat/pricing")
     state = await customer.get("/api/client/onboarding-state")
     assert pricing["first_session_discount"]["eligible"] == state["first_session_discount_eligible"]
@@ -24,7 +26,7 @@ async def eligible(customer: Client) -> bool:
 
 
 async def discounted(world: World, customer: Client, **wish: Any) -> dict[str, Any]:
-    """A pending request with the discount."""
+    """Create a pending request with the discount."""
     return await world.request(customer, **{**DISCOUNT, **wish})
 
 
@@ -73,7 +75,7 @@ async def test_a_pending_request_that_is_replaced_does_not_take_it(world: World)
     assert await eligible(customer)
     second = await discounted(world, customer)
     assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
-    await world.request(customer)  # an ordinary one replaces it, too
+    await world.request(customer)  # an ordinary request replaces it too
     assert (await seen(customer, second))["status"] == "abandoned"
     assert await eligible(customer)
 
@@ -89,7 +91,7 @@ async def test_a_confirmed_request_takes_it_and_its_failure_gives_it_back(world:
     assert await eligible(customer)
     again = await world.paid(customer, **DISCOUNT)
     assert again["status"] == "confirmed"
-    # The first request is paid again by a confused gateway: nothing follows, the discount is used once.
+    # The gateway reports the first request as paid again: nothing follows, the discount is used once.
     assert (await world.webhook(payment))[1]["processing_result"] == "duplicate"
     await cancelling(customer, again)
 
@@ -135,7 +137,7 @@ async def test_twenty_payments_told_late_at_once_are_one_discount(world: World) 
 
 
 async def one_discount(world: World, customer: Client, payments: list[dict[str, Any]]) -> None:
-    """One request has it; what the others have brought waits for an operator."""
+    """Check that one request has the discount; the other payments wait for an operator."""
     views = [await seen(customer, payment) for payment in payments]
     won = [view for view in views if view["status"] == "confirmed"]
     assert len(won) == 1
@@ -146,7 +148,7 @@ async def one_discount(world: World, customer: Client, payments: list[dict[str, 
 
 
 async def sign_in(world: World, client: Client, phone: str) -> None:
-    """Become the customer with this phone; an anonymous one becomes hers."""
+    """Sign in with this phone number; an anonymous customer joins its account."""
     client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
     made = await client.post("/api/client/auth/otp/request", {"phone": phone})
     code = await world.stack.inbox.code_of(made["otp_request_id"])
@@ -162,7 +164,7 @@ async def test_a_discount_asked_for_before_signing_in_is_not_given_to_who_was_pa
     await end_now(world, known, await world.session(known, mitra))
     guest = await world.customer()
     payment = await discounted(world, guest)
-    await world.stack.sql("UPDATE otp_requests SET created_at = created_at - interval '2 hours'")  # no cooldown
+    await world.stack.sql("UPDATE otp_requests SET created_at = created_at - interval '2 hours'")  # skip the cooldown
     await sign_in(world, guest, phone)
     assert guest.user["id"] == known.user["id"]
     assert (await world.webhook(payment))[1]["processing_result"] == "paid_not_pairable"

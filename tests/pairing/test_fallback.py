@@ -1,4 +1,4 @@
-"""A customer whose mitra did not come asks everybody instead (contract 5, fallback-to-blast)."""
+"""A customer whose targeted mitra did not accept falls back to a blast (docs/product.md#fallback-to-a-blast)."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ CAUSES = ("targeted_mitra_rejected", "targeted_mitra_offline", "targeted_mitra_t
 
 
 async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[Client, Client, dict[str, Any]]:
-    """A customer, her mitra, and her targeted request, which has failed."""
+    """Return a customer, the mitra, and the customer's failed targeted request."""
     customer, mitra = await friends(world)
     async with world.setting(returning_chat_confirmation_timeout_seconds=1 if cause == CAUSES[2] else 20):
         payment = await returning(world, customer, mitra, **wish)
@@ -47,7 +47,7 @@ async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[
     return customer, mitra, await seen(customer, payment)
 
 
-# -- while it is open
+# -- while the search runs
 
 
 async def test_while_she_is_asked_the_same_session_asks_everybody(world: World) -> None:
@@ -62,7 +62,7 @@ async def test_while_she_is_asked_the_same_session_asks_everybody(world: World) 
     assert await closed(desk, session_id) == "cancelled"
     frame = await other_desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == session_id)
     assert (frame["request"]["kind"], frame["request"]["topics"]) == ("blast", ["cinta"])
-    # She is one of all, so the blast asks her, too: with a new request that has its own time.
+    # The blast invites the targeted mitra too, with a new invitation that has its own answer time.
     again = await asked(world, mitra, session_id)
     assert again["kind"] == "blast"
     assert again["answer_by"] > before["answer_by"]
@@ -108,7 +108,7 @@ async def test_after_a_failure_a_new_search_begins_with_the_same_money(world: Wo
     told = await search.wait("pairing_status", where=lambda f: f["session_id"] == session_id)
     assert told["status"] == "searching"
     assert await failures(world, payment) == [(cause, True)]
-    # Another session, another question: she may be asked even if she has said no to the first one.
+    # A new session: the mitra may be invited again even after a rejection in the first one.
     expected = [None] if cause != "targeted_mitra_offline" else None
     assert (await responses(world, session_id)).get(mitra.user["id"]) == expected
     assert (await asked(world, other, session_id))["topics"] == ["cinta"]
@@ -153,7 +153,7 @@ async def test_what_was_not_targeted_does_not_fall_back(world: World) -> None:
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # a blast already
     await asked(world, mitra, payment["session_id"])
     await accepting(mitra, payment["session_id"])
-    await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # it has its chat
+    await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # it has its session
     extension = await world.request(customer, session_id=payment["session_id"], is_extension=True)
     await refused(falling_back(customer, extension), 409, "NOT_TARGETED")
     await end_now(world, customer, payment["session_id"])
@@ -203,7 +203,7 @@ async def test_a_pending_request_is_abandoned(world: World) -> None:
 
 async def test_a_discount_that_is_used_elsewhere_is_not_given_again(world: World) -> None:
     customer, _, payment = await a_failure(world)
-    # Whoever returns has been paired, so a targeted request has no discount; one of another time might have had it.
+    # A returning customer was paired before, so a targeted request has no discount; an earlier version could give one.
     await world.stack.sql(
         "UPDATE payment_requests SET is_first_session_discount = true WHERE id = $1", payment["payment_request_id"]
     )
@@ -215,7 +215,7 @@ async def test_a_discount_that_is_used_elsewhere_is_not_given_again(world: World
 
 
 async def settled(world: World, customer: Client, payment: dict[str, Any], *, superseded: int) -> dict[str, Any]:
-    """The request is confirmed with one running search; so many failures are history."""
+    """Check that the request is confirmed with one running search and `superseded` earlier failures."""
     view = await seen(customer, payment)
     assert (view["status"], view["failure"]) == ("confirmed", None)
     assert [gone for _, gone in await failures(world, payment)] == [True] * superseded
@@ -238,7 +238,7 @@ async def test_fallback_against_an_accept_has_one_outcome(world: World) -> None:
         outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
         fell, yes = outcomes if n % 2 else reversed(outcomes)
         found.add((fell, yes))
-        if yes == "ok":  # before the fallback, or to the blast that came of it
+        if yes == "ok":  # before the fallback, or to the blast that followed it
             assert fell in {"ok", "NOT_TARGETED"}
             assert (await seen(customer, payment))["status"] == "consumed"
             assert await earned(world, session_id) == [("session", payment["amount"])]
@@ -260,7 +260,7 @@ async def test_fallback_against_a_rejection_has_one_outcome(world: World) -> Non
         calls = [falling_back(customer, payment), rejecting(mitra, session_id)]
         outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
         fell, no = outcomes if n % 2 else reversed(outcomes)
-        assert (fell, no) == ("ok", "ok")  # she says no to the targeted request, or to the blast
+        assert (fell, no) == ("ok", "ok")  # the mitra rejects the targeted request or the blast
         first = (await session_of(customer, session_id))["status"]
         view = await settled(world, customer, payment, superseded=1 if first == "failed" else 0)
         assert (view["session_id"] != session_id) == (first == "failed")
@@ -338,7 +338,8 @@ async def test_fallback_against_cancelling_has_one_outcome(world: World) -> None
         assert fell in {"ok", "NOT_TARGETED"}
         live = [cause for cause, superseded in await failures(world, payment) if not superseded]
         view = await seen(customer, payment)
-        if view["status"] == "confirmed":  # it had failed, she left, which changed nothing, and then she fell back
+        # the search had failed, the cancel changed nothing, and the fallback came last
+        if view["status"] == "confirmed":
             assert (n % 4 > 1, fell, live) == (True, "ok", [])
             await cancelling(customer, payment)
         else:

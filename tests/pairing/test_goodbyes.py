@@ -1,4 +1,4 @@
-"""The goodbyes that both parties write at the end, and who reads them when."""
+"""The goodbyes that both parties write at the end, and who can read them when (docs/product.md#goodbyes)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ Said = list[tuple[str, str]]
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service whose realtime process is killed."""
+    """Yield a service whose realtime process is killed."""
     made = Stack()
     yield made
     made.close()
 
 
 def said(session: dict[str, Any]) -> Said:
-    """The goodbyes that a session shows."""
+    """Return the goodbyes that a session shows."""
     return [(closure["user_type"], closure["message"]) for closure in session["closures"]]
 
 
@@ -34,7 +34,7 @@ async def saying(party: Client, session_id: str, message: str) -> dict[str, Any]
 
 
 async def ended(world: World) -> tuple[Client, Client, str]:
-    """A customer, a mitra and their session, which the customer has ended."""
+    """Return a customer, a mitra and their session, which the customer has ended."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     await end_now(world, customer, session_id)
@@ -42,20 +42,20 @@ async def ended(world: World) -> tuple[Client, Client, str]:
 
 
 async def seen_by_customer(customer: Client, session_id: str) -> list[Said]:
-    """The goodbyes wherever the customer's app shows the session."""
+    """Return the goodbyes everywhere the customer's app shows the session."""
     (row,) = (await customer.get("/api/client/chat/history"))["items"]
     assert row["last_session_id"] == session_id
     return [said(await session_of(customer, session_id)), said(row)]
 
 
 async def seen_by_mitra(mitra: Client, session_id: str) -> list[Said]:
-    """The goodbyes wherever the mitra's app shows the session."""
+    """Return the goodbyes everywhere the mitra's app shows the session."""
     (row,) = (await mitra.get("/api/mitra/chat/history"))["items"]
     return [said(await session_of(mitra, session_id)), said(row)]
 
 
 async def running_of(party: Client) -> list[Said]:
-    """The goodbyes in the lists of running sessions, over REST and in a socket's snapshot."""
+    """Return the goodbyes in the lists of running sessions, over REST and in a socket's snapshot."""
     socket = await party.open("chat")
     (snapshot,) = socket.frames[0]["sessions"]
     await socket.close()
@@ -67,7 +67,7 @@ async def running_of(party: Client) -> list[Said]:
 
 
 async def in_deliveries(world: World, session_id: str) -> str:
-    """What the stored events of a session say."""
+    """Return the stored events of a session as text."""
     rows = await world.stack.sql("SELECT payload FROM deliveries WHERE session_id = $1", session_id)
     return "\n".join(row["payload"] for row in rows)
 
@@ -134,7 +134,7 @@ async def test_event_read_back_after_the_death_of_its_process_has_the_goodbyes(o
         for party, at_closing in ((customer, 2), (mitra, 2)):
             phone = await party.open("chat")
             closing, completed = await phone.wait("session_closing"), await phone.wait("session_completed")
-            assert len(closing["session"]["closures"]) == at_closing  # both have written by now
+            assert len(closing["session"]["closures"]) == at_closing  # both have written a goodbye by now
             assert said(completed["session"]) == [("customer", DEWIS), ("mitra", AYUS)]
     finally:
         await world.close()

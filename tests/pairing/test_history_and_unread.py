@@ -1,4 +1,4 @@
-"""What a customer has had and what waits for both sides: one payload each (specification, Customer and Mitra; contract 5)."""
+"""A customer's history and both sides' unread counts: one payload each."""
 
 import types
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def again(world: World, customer: Client, mitra: Client, **wish: object) -> str:
-    """One more session of two who know each other, ended."""
+    """Create one more session of the two; it has ended."""
     session_id = await world.session(customer, mitra, targeted_mitra_id=mitra.user["id"], **wish)
     await end_now(world, customer, session_id)
     return session_id
@@ -33,7 +33,7 @@ async def say(party: Client, session_id: str, *words: str) -> None:
 async def test_history_has_one_row_a_mitra_with_all_that_the_list_shows(world: World) -> None:
     customer, ayu = await friends(world, topics=["lama"])
     newest = await again(world, customer, ayu, topics=["baru", "lain"])
-    await ayu.post("/api/mitra/status/offline")  # so that the blast asks the other one alone
+    await ayu.post("/api/mitra/status/offline")  # so that the blast invites only the other mitra
     bima = await world.mitra("Bima")
     last = await world.session(customer, bima, mode="call")
     rows = (await customer.get("/api/client/chat/history"))["items"]
@@ -72,14 +72,14 @@ async def test_whoever_was_never_paired_has_no_history(world: World) -> None:
 
 
 class Counting:
-    """A database that remembers what it was asked."""
+    """A database wrapper that records statements."""
 
     def __init__(self, inner: Database) -> None:
         self._inner = inner
         self.statements: list[str] = []
 
     async def fetch(self, sql: str, *args: object) -> list[object]:
-        """Pass a statement on."""
+        """Record a statement and run it."""
         self.statements.append(sql)
         return await self._inner.fetch(sql, *args)
 
@@ -116,7 +116,7 @@ async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> 
     assert await customer.get("/api/client/chat/session/active-with-unread") == nothing
     search = await world.paid(customer)
     found = await customer.get("/api/client/chat/session/active-with-unread")
-    assert found == {**nothing, "searching": found["searching"]}  # searching is no chat
+    assert found == {**nothing, "searching": found["searching"]}  # a search has no unread count
     await asked(world, mitra, search["session_id"])
     first = (await mitra.post(f"/api/mitra/chat-requests/{search['session_id']}/accept"))["id"]
     second = await world.session(other, mitra)
@@ -147,8 +147,8 @@ async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> 
     assert await of_mitra() == [(second, 0, "active"), (first, 1, "closing")]
     third = await world.session(customer, mitra)
     begun_before = "UPDATE chat_sessions SET created_at = created_at - interval '1 hour' WHERE id = $1::uuid"
-    await world.stack.sql(begun_before, third)  # as one of a row that was joined later
-    assert await of_customer(customer) == (third, 0)  # it goes on; the newer one is closing
+    await world.stack.sql(begun_before, third)  # as a session of an anonymous customer who joined later
+    assert await of_customer(customer) == (third, 0)  # this session is still running; the newer one is closing
     await run_out(world, customer, third)
     for session_id in (third, first):
         assert await of_customer(customer) == (session_id, int(session_id == first))

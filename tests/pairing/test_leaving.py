@@ -1,4 +1,4 @@
-"""The customer cancels, at every moment; and the legacy ways to pay and to start (contract 4 and 5)."""
+"""The customer cancels at each moment (docs/product.md#cancelling); and the legacy routes to pay and to start."""
 
 import asyncio
 
@@ -80,7 +80,8 @@ async def test_a_targeted_request_is_cancelled(world: World) -> None:
     assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     assert await closed(desk, payment["session_id"]) == "cancelled"
     assert await responses(world, payment["session_id"]) == {mitra.user["id"]: ["CANCELLED"]}
-    await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # she left, that is no targeted failure
+    # the customer cancelled, so it is not a failed targeted request
+    await refused(falling_back(customer, payment), 409, "NOT_TARGETED")
 
 
 async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
@@ -123,7 +124,7 @@ async def test_nobody_cancels_for_somebody_else(world: World) -> None:
     assert (await seen(customer, payment))["status"] == "confirmed"
 
 
-# -- the legacy ways
+# -- the legacy routes
 
 
 async def test_the_legacy_way_starts_a_confirmed_request_once(world: World) -> None:

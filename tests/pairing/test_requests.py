@@ -1,4 +1,4 @@
-"""Mode, topics, one pending request and one live session (contract 4 and 5)."""
+"""Mode, topics, one pending request and one live session."""
 
 import pytest
 
@@ -26,7 +26,7 @@ async def test_a_call_has_the_prices_of_calls_and_is_a_call_everywhere(world: Wo
     assert (await session_of(mitra, view["id"]))["topics"] == TOPICS
     [row] = (await customer.get("/api/client/chat/history"))["items"]
     assert row["topics"] == TOPICS
-    said = await phone.say(view["id"], "halo")  # a call is a chat with another badge
+    said = await phone.say(view["id"], "halo")  # a call is a chat with a badge
     assert said["type"] == "message_ack"
 
 
@@ -41,7 +41,7 @@ async def test_a_customer_has_one_pending_request(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer)
     await refused(world.request(customer, duration_minutes=13), 409, "TIER_NOT_FOUND")
-    assert (await seen(customer, first))["status"] == "pending"  # what is refused replaces nothing
+    assert (await seen(customer, first))["status"] == "pending"  # a refused request replaces nothing
     second = await world.request(customer, duration_minutes=30)
     assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
 
@@ -72,4 +72,4 @@ async def test_one_live_session_in_each_of_its_states(world: World) -> None:
     await run_out(world, customer, session_id)
     await in_progress("expired")
     await end_now(world, customer, session_id)
-    assert (await world.request(customer))["status"] == "pending"  # goodbyes hinder nobody
+    assert (await world.request(customer))["status"] == "pending"  # a session that waits for goodbyes blocks nothing

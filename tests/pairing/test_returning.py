@@ -1,4 +1,4 @@
-"""Back to a mitra: refusals before anybody pays, and every end of a targeted request (contract 5)."""
+"""Targeted requests: refusals before the payment, and every outcome after it (docs/product.md#targeted-requests)."""
 
 import asyncio
 import datetime as dt
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.anyio
 
 
 def by_payment(customer: Client, mitra: Client, **more: Any) -> Any:
-    """The wish, at the route of payments."""
+    """Create the request through the payments route."""
     wish = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"], **more}
     return customer.post("/api/client/payment/requests", wish)
 
 
 def by_returning(customer: Client, mitra: Client, **more: Any) -> Any:
-    """The same wish, at its own route."""
+    """Create the same request through the returning route."""
     wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12, **more}
     return customer.post("/api/client/chat/returning", wish)
 
@@ -56,7 +56,7 @@ async def go_offline(_: World, mitra: Client) -> None:
     await mitra.post("/api/mitra/status/offline")
 
 
-# -- before anybody pays
+# -- before the payment
 
 
 @ROUTES
@@ -75,7 +75,7 @@ async def test_a_mitra_who_is_not_there_is_not_paid_for(world: World, wish: Any,
     pending = await world.request(customer)
     await gone(world, mitra)
     await refused(wish(customer, mitra), 409, "MITRA_OFFLINE")
-    assert (await seen(customer, pending))["status"] == "pending"  # what is refused replaces nothing
+    assert (await seen(customer, pending))["status"] == "pending"  # a refused request replaces nothing
 
 
 @ROUTES
@@ -103,7 +103,7 @@ async def test_the_returning_route_asks_for_the_price_and_the_one_session_like_a
     await cancelling(customer, newer)
 
 
-# -- paid
+# -- after the payment
 
 
 async def test_the_mitra_alone_is_asked_for_twenty_seconds(world: World) -> None:
@@ -167,7 +167,7 @@ async def test_a_mitra_who_says_no(world: World) -> None:
     assert told["cause_tag"] == "targeted_mitra_rejected"
     assert await closed(other_device, payment["session_id"]) == "rejected"
     assert await responses(world, payment["session_id"]) == {mitra.user["id"]: ["REJECTED"]}
-    await rejecting(mitra, payment["session_id"])  # again: the same
+    await rejecting(mitra, payment["session_id"])  # again: the same result
     await refused(accepting(mitra, payment["session_id"]), 409, "REQUEST_CLOSED")
 
 

@@ -30,12 +30,12 @@ def at(text: str) -> dt.datetime:
 
 
 async def listed(customer: Client) -> dict[str, Any] | None:
-    """The running search, as the list of running sessions has it."""
+    """Return the running search from the list of running sessions."""
     return (await customer.get("/api/client/chat/session/active-with-unread"))["searching"]
 
 
 async def snapshot(customer: Client) -> dict[str, Any] | None:
-    """The running search, as a socket's snapshot has it."""
+    """Return the running search from a socket's snapshot."""
     socket = await customer.open("pairing")
     await socket.close()
     return socket.frames[0]["searching"]
@@ -61,7 +61,7 @@ async def test_killed_app_finds_its_search_with_payment_deadlines_and_number_of_
     found = await listed(customer)
     assert found is not None
     assert found["search"]["asked"] == 2
-    await cancelling(customer, search)  # with what the search says of itself
+    await cancelling(customer, search)  # with the ids that the search itself contains
     assert await listed(customer) is await snapshot(customer) is None
     assert (await session_of(customer, payment["session_id"]))["search"] is None
 

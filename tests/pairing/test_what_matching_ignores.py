@@ -1,4 +1,4 @@
-"""Neither the topics of a request nor the setting `anonymity` change who is asked, and what anyone sees."""
+"""Topics of a request and the setting `anonymity` change neither who is invited nor what anyone sees."""
 
 import re
 from typing import Any
@@ -17,7 +17,7 @@ MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
 
 
 async def searched(world: World, mitras: list[Client], payment: dict[str, Any]) -> list[Any]:
-    """Let each mitra reject a search, one after the other; return who was asked and what each was shown."""
+    """Let each mitra reject a search in turn; return who was invited and what each was shown."""
     shown = []
     for mitra in mitras:
         request = await asked(world, mitra, payment["session_id"])
@@ -29,7 +29,7 @@ async def searched(world: World, mitras: list[Client], payment: dict[str, Any]) 
 
 
 def alike(payload: Any) -> Any:
-    """Return the payload without what differs from run to run: ids, moments and sums of seconds."""
+    """Return the payload without values that differ from run to run: ids, times and sums of seconds."""
     if isinstance(payload, dict):
         return {name: alike(value) for name, value in payload.items()}
     if isinstance(payload, list):
@@ -41,7 +41,7 @@ def alike(payload: Any) -> Any:
 
 async def test_topics_change_neither_who_is_asked_nor_what_follows(world: World) -> None:
     mitras = [await world.mitra(name) for name in ("Ayu", "Bima", "Citra")]
-    # One of them has talked about a topic before, and marked it as sensitive.
+    # One of the mitras has talked about a topic before and marked it as sensitive.
     earlier = await world.customer()
     session_id = await world.session(earlier, mitras[0], topics=["depresi"])
     await mitras[0].call("PATCH", f"/api/shared/chat/sessions/{session_id}/topic", {"topic_sensitivity": "sensitive"})
@@ -60,7 +60,7 @@ async def test_topics_change_neither_who_is_asked_nor_what_follows(world: World)
 
 
 async def life(world: World) -> list[Any]:
-    """Let a customer and a mitra go through a session; return all that both of them and the operators see."""
+    """Let a customer and a mitra go through a session; return everything that both and the operators see."""
     customer, mitra = await world.customer(), await world.mitra()
     desk = await mitra.open("pairing")
     payment = await world.paid(customer, topics=["kerja"])

@@ -1,4 +1,4 @@
-"""Devices of the users of a test, wherever they are connected."""
+"""Several devices of one user."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tools.client import Client
 
 
 async def second_device(world: World, client: Client) -> Client:
-    """Another device of a user's, signed in for as long as its access token lives."""
+    """Return another signed-in device of a user; it works as long as its access token lives."""
     sid = new_id()
     kind = "mitra" if client in world.mitras else "customer"
     await world.stack.sql(
@@ -23,7 +23,7 @@ async def second_device(world: World, client: Client) -> Client:
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
-    """What the database has of a session: place, id and words of each message."""
+    """Return (seq, id, content) of each stored message of a session."""
     rows = await world.stack.sql(
         "SELECT seq, id::text, content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -31,5 +31,5 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
 
 
 def shown(transcript: list[dict[str, Any]]) -> list[tuple[int, str, str]]:
-    """What a phone shows, likewise."""
+    """Return what a phone shows, in the same form."""
     return [(message["seq"], message["id"], message["content"]) for message in transcript]

@@ -1,4 +1,4 @@
-"""A phone can describe its last connections, so that a failed test or a violation explains itself."""
+"""A phone can describe its last connections, so that a failed test or a violation of the chaos run can be explained."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_connection_log_names_lost_connection_and_present_state(world: World) -> None:
-    """After a lost network the log tells when the connection ended and that there is a new one."""
+    """After a lost network the log says when the connection ended and that there is a new one."""
     phone = await Phone(await world.customer()).start()
     await phone.until(lambda: phone.connection_log().count("connected for") == 1)
     assert "no connection ended yet" in phone.connection_log()

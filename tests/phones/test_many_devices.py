@@ -1,4 +1,4 @@
-"""Several devices, several realtime processes, a bad network: every phone shows what the database has (contract 7)."""
+"""Several devices, several realtime processes and a bad network: every phone shows what the database has."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ EACH = 40  # messages of each side
 
 @pytest.fixture(scope="module")
 def own_stack() -> Iterator[Stack]:
-    """A service of our own with a second realtime process, because its processes are killed."""
+    """Yield a separate service with a second realtime process, because its processes are killed."""
     made = Stack()
     port = free_port()
     made.env["SECOND_PORT"] = str(port)
@@ -35,7 +35,7 @@ def own_stack() -> Iterator[Stack]:
 
 @pytest.fixture
 async def people(own_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Yield the users of the test."""
     made = World(own_stack)
     yield made
     await asyncio.to_thread(own_stack.servers.watch)
@@ -48,7 +48,7 @@ def there(client: Client, stack: Stack) -> Client:
 
 
 async def talk(phone: Phone, session_id: str, letter: str, dice: random.Random) -> list[str]:
-    """Say many things, several at a time; return the ids of what was acknowledged."""
+    """Send many messages, several at a time; return the ids of the acknowledged ones."""
     acknowledged: list[str] = []
 
     async def say(n: int) -> None:
@@ -96,7 +96,7 @@ async def test_both_phones_show_what_the_database_has_whatever_dies_during_the_t
             group.create_task(deaths())
         acknowledged = [message_id for one in talks for message_id in one.result()]
         expected = await stored(world, session_id)
-        assert [seq for seq, _, _ in expected] == list(range(1, 2 * EACH + 1))  # nothing twice, no hole
+        assert [seq for seq, _, _ in expected] == list(range(1, 2 * EACH + 1))  # no duplicates and no gaps
         assert sorted(word for _, _, word in expected) == sorted(f"{letter}{n}" for letter in "cm" for n in range(EACH))
         assert sorted(acknowledged) == sorted(message_id for _, message_id, _ in expected)
         for one in phones:
@@ -145,7 +145,7 @@ async def test_an_event_that_comes_late_undoes_nothing(people: World) -> None:
         async with world.setting(early_end_customer_enabled=True):
             await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
         assert await phone.wait("session_closing", where=lambda f: f["session"]["id"] == session_id)
-        lost = started["event_id"][:-12] + new_id()[-12:]  # of the same moment as the start
+        lost = started["event_id"][:-12] + new_id()[-12:]  # at the same moment as the start
         await world.stack.sql(
             """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
                VALUES ($1::uuid, $2::uuid, 'customer', 'session_started', $3::uuid, $4, now())""",

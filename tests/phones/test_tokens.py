@@ -1,4 +1,6 @@
-"""The reference client's tokens: renewed in time, once for many, and given up when the device was signed out."""
+"""The reference client's tokens: renewed in time, by one refresh for many requests, and dropped when the device is
+signed out.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -16,19 +18,19 @@ pytestmark = pytest.mark.anyio
 
 
 class Counting(Client):
-    """A device that counts its refreshes."""
+    """A client that counts its refreshes."""
 
     refreshes = 0
 
     async def refresh(self) -> None:
-        """Refresh, counted."""
+        """Refresh and count it."""
         self.refreshes += 1
         await super().refresh()
 
 
 @pytest.fixture(scope="module")
 def quick_stack() -> Iterator[Stack]:
-    """A service whose access tokens live for 7.5 real seconds."""
+    """Yield a service whose access tokens live for 7.5 real seconds."""
     made = Stack(scale=4, ACCESS_TOKEN_SECONDS="30")
     yield made
     made.close()
@@ -36,7 +38,7 @@ def quick_stack() -> Iterator[Stack]:
 
 @pytest.fixture
 async def people(quick_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Yield the users of the test."""
     made = World(quick_stack)
     await made.scale_silence()
     yield made
@@ -44,7 +46,7 @@ async def people(quick_stack: Stack) -> AsyncIterator[World]:
 
 
 async def a_customer(world: World) -> Counting:
-    """A customer on a device that counts."""
+    """Return a customer on a counting device."""
     made = Counting(world.stack.addresses)
     world.clients.append(made)
     await made.sign_in_anonymously("Dewi")
@@ -52,12 +54,12 @@ async def a_customer(world: World) -> Counting:
 
 
 def old_token(world: World, client: Client) -> str:
-    """The client's access token, as if it had run out long ago."""
+    """Return the client's access token with an expiry in the distant past."""
     return token_like(world.stack, client, iat=1_000_000, exp=1_000_030)
 
 
 def warnings(phone: Phone) -> int:
-    """How often the service has said that the token will end, over the present socket."""
+    """Return how often the service has announced the token's end over the current socket."""
     return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
 
 
@@ -120,7 +122,7 @@ async def test_a_revoked_device_is_signed_out_at_once_and_says_so(people: World)
         await other.call("DELETE", f"/api/shared/auth/sessions/{current}")
         with pytest.raises(SignedOut):
             await waiting
-        with pytest.raises((SignedOut, Refused)):  # refused, if it was heard before the end
+        with pytest.raises((SignedOut, Refused)):  # refused if the answer arrives before the close
             await saying
         with pytest.raises(SignedOut):
             await phone.until(lambda: False)
@@ -129,7 +131,7 @@ async def test_a_revoked_device_is_signed_out_at_once_and_says_so(people: World)
 
 
 def _far(world: World, client: Client) -> Any:
-    """An end far away, on the service's clock."""
+    """Return a distant expiry by the service's clock."""
     import jwt
 
     assert client.access_token is not None
@@ -143,7 +145,7 @@ async def test_a_device_that_was_revoked_while_it_was_away_is_signed_out_when_it
         await phone.until(lambda: phone._socket is not None)
         await people.stack.sql(
             "UPDATE auth_sessions SET revoked_at = now() WHERE user_id = $1::uuid", client.user["id"]
-        )  # nobody is told
+        )  # no signal is published
         client.access_token = old_token(people, client)
         await phone.cut()
         with pytest.raises(SignedOut):

@@ -1,4 +1,4 @@
-"""A service whose push provider is played; events are pushed when nobody has acknowledged them for a second."""
+"""A service with a simulated push provider; events are pushed if no device has acknowledged them for a second."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -11,7 +11,7 @@ from tools.push_inbox import PushInbox
 
 @pytest.fixture(scope="module")
 def inbox() -> Iterator[PushInbox]:
-    """The provider."""
+    """Yield the simulated provider."""
     made = PushInbox()
     yield made
     made.close()
@@ -19,7 +19,7 @@ def inbox() -> Iterator[PushInbox]:
 
 @pytest.fixture(scope="module")
 def push_stack(inbox: PushInbox) -> Iterator[Stack]:
-    """A service at real speed that sends its pushes to the inbox."""
+    """Yield a service at real speed that sends its pushes to the simulated provider."""
     made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1")
     yield made
     made.close()
@@ -27,7 +27,7 @@ def push_stack(inbox: PushInbox) -> Iterator[Stack]:
 
 @pytest.fixture
 async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
-    """The people of a test, and what their phones show; the provider behaves again when it ends."""
+    """Yield the users of the test and their phones; the provider behaves normally again at the end."""
     world = World(push_stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     await world.config("pairing_blast_timeout_seconds", 600)  # one chat_request for a search

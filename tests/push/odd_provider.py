@@ -1,4 +1,4 @@
-"""A provider that answers with bytes as they are, or hangs up: what no well-behaved server says."""
+"""A provider that answers with arbitrary bytes or hangs up, which a normal HTTP server never does."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 @contextlib.asynccontextmanager
 async def odd_provider(*answers: bytes, last_again: bool = True) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Serve the answers one after the other, the last one again and again; yield the address and what was heard.
+    """Serve the answers one after the other, then the last one repeatedly; yield the address and the received requests.
 
-    An empty answer hangs up.
+    An empty answer closes the connection.
     """
     heard: list[bytes] = []
     waiting = list(answers)
@@ -33,6 +33,6 @@ async def odd_provider(*answers: bytes, last_again: bool = True) -> AsyncIterato
 
 
 def said(status: int, body: bytes, *headers: str) -> bytes:
-    """An answer as bytes."""
+    """Return an HTTP answer as bytes."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

@@ -1,4 +1,4 @@
-"""The FCM adapter against a server that plays the provider: what is sent, and what each answer means (providers, P2)."""
+"""The FCM adapter against a simulated provider: what it sends, and what each answer means."""
 
 import asyncio
 import datetime as dt
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 def error(status: int, name: str, fcm: str | None = None, **headers: str) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """An error as the provider says it."""
+    """Return an error in the provider's format."""
     details = [{"@type": "type.googleapis.com/google.rpc.BadRequest"}]
     if fcm is not None:
         details.append({"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": fcm})
@@ -34,26 +34,26 @@ def error(status: int, name: str, fcm: str | None = None, **headers: str) -> tup
 
 @pytest.fixture
 def inbox() -> Any:
-    """The provider."""
+    """Yield the simulated provider."""
     made = PushInbox()
     yield made
     made.close()
 
 
 def clock() -> Clock:
-    """The service's clock."""
+    """Return the service's clock."""
     return Clock(anchor=dt.datetime(2026, 11, 21, tzinfo=UTC), scale=60)
 
 
 def sender(inbox: PushInbox, **changed: str) -> Fcm:
-    """The adapter, as the settings make it."""
+    """Return the adapter as the settings create it."""
     made = make_push_sender(read({**inbox.environment, **changed}), clock())
     assert isinstance(made, Fcm)
     return made
 
 
 def sender_with_token_uri(inbox: PushInbox, token_uri: str, folder: pathlib.Path) -> Fcm:
-    """The adapter, with an account whose tokens come from elsewhere."""
+    """Return the adapter with a service account whose tokens come from another address."""
     account = json.loads(pathlib.Path(inbox.environment["FCM_CREDENTIALS_FILE"]).read_text())
     path = folder / "account.json"
     path.write_text(json.dumps({**account, "token_uri": token_uri}))
@@ -61,7 +61,7 @@ def sender_with_token_uri(inbox: PushInbox, token_uri: str, folder: pathlib.Path
 
 
 def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device") -> Notification:
-    """A push."""
+    """Return a push."""
     data = {
         "action": "open_accept",
         "event": "chat_request",
@@ -76,7 +76,7 @@ def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device")
 
 @pytest.fixture
 async def fcm(inbox: PushInbox) -> Fcm:
-    """The adapter in front of the inbox."""
+    """Return the adapter in front of the simulated provider."""
     return sender(inbox)
 
 
@@ -92,7 +92,7 @@ async def test_the_grant_is_signed_by_the_service_account_and_short_lived(inbox:
         "push@sesi.test",
         "https://www.googleapis.com/auth/firebase.messaging",
     )
-    assert abs(claims["iat"] - time.time()) < 60  # real time, whatever the scale
+    assert abs(claims["iat"] - time.time()) < 60  # real time, whatever the time scale
     assert 0 < claims["exp"] - claims["iat"] <= 3600
 
 
@@ -140,7 +140,7 @@ async def test_a_message_has_the_shape_that_both_platforms_need(
         (error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"), Refused()),
         (error(400, "INVALID_ARGUMENT"), Refused()),
         (error(403, "PERMISSION_DENIED"), Refused()),
-        (error(404, "NOT_FOUND"), Refused()),  # a wrong project: no reason to forget anybody's token
+        (error(404, "NOT_FOUND"), Refused()),  # a wrong project: no reason to delete a device's token
         ((404, {}, {}), Refused()),
         ((302, {}, {"Location": "https://elsewhere.example.test/"}), Refused()),
         (error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), Later(after_s=push_sender.CONFIGURATION_S)),
@@ -293,7 +293,7 @@ async def test_an_access_token_serves_to_its_end_when_there_is_no_newer_one(inbo
         async with odd_provider(good, answer) as (url, heard):
             fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
             assert await fcm.send(a_push(), attempt=1) == Sent()
-            fcm._renew_at = monotonic()  # four fifths of its life are over
+            fcm._renew_at = monotonic()  # four fifths of its lifetime have passed
             assert await fcm.send(a_push(), attempt=1) == Sent()
             assert len(heard) == 2
             fcm._renew_at = fcm._ends_at = monotonic()

@@ -1,4 +1,4 @@
-"""What a push says, and what is never pushed (contract 7, Push data): plain calls."""
+"""What a push contains and which events are never pushed; pure functions."""
 
 import datetime as dt
 import json
@@ -35,7 +35,7 @@ NEVER = (*NOT_PUSHED, "message_status", "typing", "auth_ok")
 
 
 def content(event: str, *, session_id: str | None = None, scale: float = 1, **payload: Any) -> Any:
-    """The content of a push about an event, with everything private that a payload could hold."""
+    """Return the content of a push about an event whose payload has every private field."""
     holder = {"chat_request": "request", "extension_requested": "extension", "message": "message"}.get(event, "session")
     payload = {holder: {}, **payload}
     nested = {name: {**PRIVATE, **value} for name, value in payload.items() if isinstance(value, dict)}

@@ -1,4 +1,4 @@
-"""Who does not hear of something over a socket gets a push, once (specification, Events; contract 7)."""
+"""A user who does not receive an event over a socket gets one push on each device (docs/events.md)."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ MANY_LATER = """INSERT INTO pushes (id, auth_session_id, push_token, content, ur
 
 
 async def signs_in(phones: Phones, client: Client, number: str) -> None:
-    """Sign a customer in by code, as the device that it is."""
+    """Sign a customer in by code on the device of `client`."""
     client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
     asked = await client.post("/api/client/auth/otp/request", {"phone": number})
     code = await phones.stack.inbox.code_of(asked["otp_request_id"])
@@ -38,7 +38,7 @@ async def signs_in(phones: Phones, client: Client, number: str) -> None:
 
 
 async def the_other_device(phones: Phones, client: Client) -> tuple[Client, str]:
-    """A second device of a user's that is really signed in."""
+    """Sign a second device of a user in; return it and its push token."""
     token = await phones.device(client)
     (row,) = await phones.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", token)
     other = phones.world.client()
@@ -48,7 +48,7 @@ async def the_other_device(phones: Phones, client: Client) -> tuple[Client, str]
 
 
 async def a_request(phones: Phones, **wish: Any) -> dict[str, Any]:
-    """A customer's search."""
+    """Create a customer's search."""
     return await phones.world.paid(await phones.world.customer(), **wish)
 
 
@@ -70,7 +70,7 @@ async def test_a_chat_request_is_pushed_once_to_each_device_of_a_mitra_who_is_no
     assert pushes[0]["apns"]["headers"]["apns-priority"] == "10"
     assert 290 < int(pushes[0]["android"]["ttl"].removesuffix("s")) <= 300  # the search ends before the round
     (row,) = await phones.stack.sql("SELECT id::text, event FROM deliveries WHERE id = $1::uuid", data["event_id"])
-    assert row["event"] == "chat_request"  # who connects later still gets the frame
+    assert row["event"] == "chat_request"  # a device that connects later still gets the frame
     desk = await mitra.open("pairing")
     assert (await desk.wait("chat_request"))["event_id"] == data["event_id"]
 
@@ -81,7 +81,7 @@ async def test_the_ttl_of_a_chat_request_is_no_longer_than_its_answer_time(phone
     token = await phones.token(mitra)
     payment = await a_request(phones)
     push = await phones.push(token, "chat_request", session_id=payment["session_id"])
-    assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has gone already
+    assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has passed already
 
 
 async def test_a_part_of_a_second_does_not_lengthen_the_ttl(phones: Phones) -> None:
@@ -140,7 +140,7 @@ async def test_farewell_is_not_sent_to_a_phone_that_another_user_has_signed_into
     answers = [DOWN]
     phones.inbox.answer = lambda m: answers.pop() if m["token"] == token and answers else None
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
-    await phones.push(token, "mitra_status_changed")  # refused, to be sent again
+    await phones.push(token, "mitra_status_changed")  # refused, to be retried
     customer = await phones.world.customer()
     await customer.call("PUT", "/api/shared/push-token", {"push_token": token})
     await phones.settled(hurry=True)
@@ -155,7 +155,7 @@ async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phone
     frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
     gone = "SELECT count(*) FROM deliveries WHERE id = $1::uuid"
     await phones.world.until(lambda: phones.stack.sql(gone, frame["event_id"]), lambda rows: rows[0][0] == 0)
-    # One that nobody hears goes out behind it, so whatever was due before has been looked at.
+    # The next event is not acknowledged and is pushed later, so everything that was due before has been processed.
     await desk.close()
     second = await a_request(phones)
     await phones.push(tokens[0], "chat_request", session_id=second["session_id"])
@@ -192,7 +192,7 @@ async def test_an_acknowledgement_while_the_provider_is_down_takes_back_nothing_
     await desk.send({"type": "ack", "event_id": frame["event_id"]})
     pushes = await phones.until_pushed(token, 2)
     await phones.settled()
-    assert [m["data"]["event_id"] for m in pushes] == [frame["event_id"]] * 2  # refused once, taken once
+    assert [m["data"]["event_id"] for m in pushes] == [frame["event_id"]] * 2  # refused once, accepted once
     assert len(phones.of(token)) == 2
 
 
@@ -219,7 +219,7 @@ async def test_a_whole_session_is_pushed_with_the_right_actions_and_no_private_w
         ("session_completed", "open_closure"),
         ("session_started", "open_session"),
     ]
-    assert seen[hers] == sorted(both)  # no push of the search besides
+    assert seen[hers] == sorted(both)  # no further push about the search
     assert seen[his] == sorted([("chat_request", "open_accept"), ("message", "open_message"), *both])
     (started,) = phones.of(hers, event="session_started")
     assert set(started["data"]) == {"action", "event", "event_id", "session_id"} | LABELS
@@ -263,7 +263,7 @@ async def test_what_an_anonymous_customer_began_is_pushed_to_every_device_of_the
     anonymous_token = await phones.token(new)
     session_id = await world.session(new, mitra)
     anonymous_id = new.user["id"]
-    await phones.stack.sql(  # the cooldown of codes is over
+    await phones.stack.sql(  # skip the cooldown of codes
         "UPDATE otp_requests SET created_at = created_at - interval '2 minutes' WHERE phone = $1", number
     )
     await signs_in(phones, new, number)
@@ -332,7 +332,7 @@ async def test_messages_are_pushed_once_a_session_until_the_user_is_back(phones:
     await desk.say(session_id, "empat")
     await phones.quiet(session_id)
     assert [len(phones.of(token, event="message")) for token in hers] == [1, 1]
-    assert phones.of(his, event="message") == []  # nobody is told of his own words
+    assert phones.of(his, event="message") == []  # senders get no push about their own messages
 
     phone = await customer.open("chat")
     await phone.send({"type": "delivered", "session_id": session_id, "up_to": 4})
@@ -377,7 +377,7 @@ async def test_a_message_that_was_taken_in_time_is_not_pushed(phones: Phones, ho
     else:
         await phone.send({"type": how, "session_id": session_id, "up_to": 1})
     await desk.wait("message_status", where=lambda f: f["up_to"] == 1)
-    await phone.say(session_id, "hai")  # the mitra takes nothing
+    await phone.say(session_id, "hai")  # the mitra acknowledges nothing
     await phones.push(his, "message", session_id=session_id)
     await phones.quiet(session_id)
     assert phones.of(hers, event="message") == []
@@ -400,13 +400,13 @@ async def test_an_acknowledgement_of_a_message_is_no_delivery(phones: Phones) ->
 
 
 def error(status: int, code: str) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """An error as the provider says it."""
+    """Return an error in the provider's format."""
     detail = {"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code}
     return status, {"error": {"code": status, "message": "no", "status": code, "details": [detail]}}, {}
 
 
 async def tokens_of(phones: Phones, mitra: Client) -> tuple[set[str], str | None]:
-    """The push tokens of a mitra's devices, and her own column."""
+    """Return the push tokens of a mitra's devices, and the token in the mitra's row."""
     rows = await phones.stack.sql(
         "SELECT push_token FROM auth_sessions WHERE user_id = $1::uuid AND push_token IS NOT NULL", mitra.user["id"]
     )
@@ -458,7 +458,7 @@ async def test_a_push_is_tried_again_until_the_provider_takes_it(phones: Phones)
                 bool(rows) and rows[0]["attempts"] == n and len(answers) == 6 - n and put_off(rows[0])
             ),
         )
-        assert low - 1.5 < row["s"] < high + 0.5  # the look itself takes a moment
+        assert low - 1.5 < row["s"] < high + 0.5  # the poll itself takes a moment
         assert len(phones.of(token)) == attempt
         await phones.stack.sql("UPDATE pushes SET due_real_at = now() WHERE push_token = $1", token)
     pushes = await phones.until_pushed(token, 6, hurry=False)
@@ -469,7 +469,7 @@ async def test_a_push_is_tried_again_until_the_provider_takes_it(phones: Phones)
 
 
 def put_off(row: Any) -> bool:
-    """Whether a push waits for another try, rather than being held by who sends it (20 s)."""
+    """Return whether a push waits for a retry and is not claimed by a sender (20 s)."""
     return not 10 < row["s"] < 21
 
 
@@ -501,7 +501,7 @@ async def test_one_device_whose_push_takes_long_holds_up_no_other(phones: Phones
     began = time.monotonic()
     second = await a_request(phones)
     await phones.push(quick_token, "chat_request", session_id=second["session_id"])
-    assert time.monotonic() - began < 3.5  # it was sent while the slow one was under way
+    assert time.monotonic() - began < 3.5  # it was sent while the slow one was in progress
     go_on.set()
     assert first["session_id"] != second["session_id"]
 
@@ -511,7 +511,7 @@ async def test_one_device_whose_push_takes_long_holds_up_no_other(phones: Phones
 
 @pytest.fixture
 def second_port(push_stack: Stack) -> Iterator[int]:
-    """The port of a second realtime process."""
+    """Yield the port of a second realtime process."""
     port = free_port()
     push_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     push_stack.wait_ready("realtime", port=port)
@@ -522,7 +522,9 @@ def second_port(push_stack: Stack) -> Iterator[int]:
 
 
 async def twenty_events(phones: Phones) -> tuple[Client, list[str], set[str]]:
-    """Twenty searches that one mitra with three devices is asked about; returns her, the tokens and the sessions."""
+    """Create twenty searches that invite one mitra with three devices; return the mitra, the push tokens and the
+    session ids.
+    """
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra), await phones.device(mitra)]
     async with asyncio.TaskGroup() as group:
@@ -531,7 +533,7 @@ async def twenty_events(phones: Phones) -> tuple[Client, list[str], set[str]]:
 
 
 def counted(phones: Phones, tokens: list[str]) -> Counter[tuple[str, str, str]]:
-    """How often each event came to each device."""
+    """Return how often each event arrived at each device."""
     data = [(m["token"], m["data"]) for m in phones.of(*tokens, event="chat_request")]
     return Counter((token, one["session_id"], one["event_id"]) for token, one in data)
 
@@ -574,7 +576,8 @@ async def test_a_death_between_the_event_and_the_push_loses_nothing(phones: Phon
 
 
 async def test_no_more_is_sent_side_by_side_than_may_be_whatever_the_database_expects(phones: Phones) -> None:
-    # When a large table has a single row, what was to be taken once was looked for beside each row: 30 were taken for 16.
+    # With a single row in a large table, the LIMIT subquery ran again for each row: 30 pushes were claimed instead of
+    # 16.
     go_on = threading.Event()
     phones.inbox.answer = lambda _: (go_on.wait(15), None)[1]
     await asyncio.to_thread(phones.stack.kill, "realtime")
@@ -619,9 +622,10 @@ async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_fli
         """SELECT push_token, content->>'event_id' AS e, due_real_at > now() + interval '10 seconds' AS held
            FROM pushes WHERE attempts > 0"""
     )
-    in_flight = {(row["push_token"], row["e"]) for row in rows}  # or answered too late: the provider may have them
+    # or answered too late: the provider may have these pushes
+    in_flight = {(row["push_token"], row["e"]) for row in rows}
     assert 0 < sum(row["held"] for row in rows) <= 16
-    await phones.stack.sql("UPDATE pushes SET due_real_at = now()")  # else they are held for 20 s
+    await phones.stack.sql("UPDATE pushes SET due_real_at = now()")  # otherwise their claim lasts 20 s
     await asyncio.to_thread(phones.stack.start, "realtime")
     await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)
     await phones.settled()

@@ -1,4 +1,4 @@
-"""Everything that may arrive at once, over the real processes: exactly one outcome, and the books are right."""
+"""Calls that arrive at the same time, over the real processes: exactly one outcome, and the audit finds no violation."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def crowd(world: World, size: int) -> list[Client]:
-    """Many mitras online."""
-    await world.operator()  # signed in before all of them ask for it
+    """Return `size` online mitras."""
+    await world.operator()  # signed in before all of them need the operator
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(world.mitra(f"Mitra {n}")) for n in range(size)]
     return [task.result() for task in tasks]
@@ -34,7 +34,7 @@ def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
 
 
 async def asked(world: World, mitra: Client, session_id: str) -> None:
-    """Wait until a mitra has been asked."""
+    """Wait until a mitra has an invitation."""
     await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
         lambda found: any(item["session_id"] == session_id for item in found["items"]),
@@ -42,7 +42,7 @@ async def asked(world: World, mitra: Client, session_id: str) -> None:
 
 
 async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, dict[str, Any]]:
-    """A customer whose search has reached these mitras."""
+    """Create a customer whose search has reached these mitras; return customer and payment."""
     customer = await world.customer()
     payment = await world.paid(customer, **wish)
     for mitra in mitras:
@@ -62,7 +62,9 @@ async def accepted_rows(world: World, session_id: str) -> int:
 
 
 async def is_settled(world: World, customer: Client, payment: dict[str, Any], *, won: bool, cause: str | None) -> None:
-    """The request is consumed and its session active, or failed with one cause; never both, never neither."""
+    """Check that the request is consumed and its session active, or that it failed with one cause; never both or
+    neither.
+    """
     view = await seen(customer, payment)
     session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
     transactions = await world.stack.sql(
@@ -112,7 +114,7 @@ async def test_a_mitra_with_one_place_who_accepts_two_requests_at_once_gets_one(
 
 async def test_accept_against_cancel_has_one_outcome(world: World) -> None:
     for n in range(15):
-        if n % 3 == 0:  # their three places are full by then
+        if n % 3 == 0:  # their capacity of three is used up by then
             first, second = await world.mitra("Ayu"), await world.mitra("Bima")
         customer, payment = await a_search(world, first, second)
         session_id = payment["session_id"]
@@ -191,7 +193,7 @@ async def test_accept_against_the_end_of_the_search_has_one_outcome(fast_world: 
         assert len(ends) == 8
 
         async def insist(mitra: Client, session_id: str) -> list[str]:
-            """Every mitra is invited to every search, so each keeps to her own and asks again until it is over."""
+            """Each mitra is invited to every search, so each accepts their own search, repeating until it is over."""
             found = []
             while True:
                 rows = await world.stack.sql("SELECT status FROM chat_sessions WHERE id = $1", session_id)
@@ -269,7 +271,7 @@ async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search
         second = await world.request(customer)
     finally:
         await world.config("payment_session_timeout_minutes", KEYS["payment_session_timeout_minutes"].default)
-    # The first one was paid in time and is told late, so both may be confirmed by themselves.
+    # The first one was paid in time and reported late, so both may be confirmed.
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(world.webhook(payment, paid_at=first["created_at"])) for payment in (first, second)]
     answers = [task.result() for task in tasks]

@@ -1,4 +1,4 @@
-"""A socket without manners, for what an app would never do: it says what a test says, and nothing by itself."""
+"""A socket without the behaviour of an app: it sends only what the test sends."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from tools.throwaway import free_port
 
 
 class Bare:
-    """A WebSocket on which nothing has been said yet. What is heard is held to the declared frames."""
+    """A WebSocket on which nothing was sent yet. Each received frame is checked against the declared frame classes."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, path: str) -> None:
         self.ws = ws
@@ -39,14 +39,14 @@ class Bare:
         return frame
 
     async def hear_kind(self, kind: str, timeout: float = 15) -> dict[str, Any]:
-        """Return the next frame of a type; others are passed over."""
+        """Return the next frame of a type; skip others."""
         async with asyncio.timeout(timeout):
             while (frame := await self.hear(timeout))["type"] != kind:
                 pass
             return frame
 
     async def code(self, timeout: float = 15) -> int | None:
-        """Wait for the close; return its code. What is said before it is passed over."""
+        """Wait for the close, skipping frames; return its code."""
         async with asyncio.timeout(timeout):
             while not self.ws.closed:
                 message = await self.ws.receive()
@@ -56,7 +56,7 @@ class Bare:
 
 
 async def bare(client: Client, path: str = "chat") -> Bare:
-    """Open a socket and say nothing. It closes with its client."""
+    """Open a socket without authenticating it. It closes with its client."""
     return Bare(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0), path)
 
 
@@ -75,7 +75,7 @@ def at(client: Client, port: int) -> Client:
 
 @contextlib.contextmanager
 def another_realtime(stack: Stack, key: str, **settings: str) -> Iterator[int]:
-    """Run one more realtime process with settings of its own, known to the stack as `key`; yield its port."""
+    """Run one more realtime process with its own settings, known to the stack as `key`; yield its port."""
     port = free_port()
     stack.start("realtime", key=key, REALTIME_PORT=str(port), **settings)  # type: ignore[arg-type]  # no setting is called `wait`
     try:
@@ -87,7 +87,7 @@ def another_realtime(stack: Stack, key: str, **settings: str) -> Iterator[int]:
 
 
 def token_like(stack: Stack, client: Client, *, key: str | None = None, **changed: Any) -> str:
-    """Return the client's access token with other claims, signed by the service's own key (or by `key`)."""
+    """Return the client's access token with other claims, signed with the service's key (or with `key`)."""
     assert client.access_token is not None
     kid, secret = stack.env["JWT_SECRETS"].split(":")
     claims = jwt.decode(client.access_token, options={"verify_signature": False})
@@ -100,7 +100,7 @@ async def end_early(world: World, client: Client, session_id: str) -> None:
         await world.config(f"early_end_{side}_enabled", True)
     ended = await world.until(
         lambda: client._once("POST", f"/api/shared/chat/sessions/{session_id}/end", None),
-        lambda answer: answer[0] != 403,  # the switch is known everywhere within a second
+        lambda answer: answer[0] != 403,  # every process knows the switch within a second
     )
     for side in ("customer", "mitra"):
         await world.config(f"early_end_{side}_enabled", False)
@@ -108,6 +108,6 @@ async def end_early(world: World, client: Client, session_id: str) -> None:
 
 
 def moment(text: str) -> dt.datetime:
-    """Read a time of the wire: ISO 8601, UTC, with Z."""
+    """Read a time of the protocol: ISO 8601, UTC, with Z."""
     assert text.endswith("Z")
     return dt.datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Holds every frame that a test receives to the declared frame classes (realtime/server_frames.py)."""
+"""Check every frame that a test receives against the declared frame classes (realtime/server_frames.py)."""
 
 import datetime as dt
 import functools
@@ -13,19 +13,19 @@ from realtime import server_frames
 DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
     place: msgspec.json.Decoder(functools.reduce(operator.or_, kinds)) for place, kinds in server_frames.FRAMES.items()
 }
-# What the running test has seen that is not as declared; tests/conftest.py looks at it when the test ends.
+# The deviations that the running test has seen; tests/conftest.py reads the list when the test ends.
 UNDECLARED: list[str] = []
 
 
 def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.ServerFrame:
-    """Return the frame as its class. Raises ValueError for what is unknown, missing, too much or spelled otherwise."""
+    """Return the frame as an instance of its class. Raises ValueError for unknown, missing or misspelled fields."""
     read = DECODERS[(path, UserType(user_type))].decode(msgspec.json.encode(frame))
     _same(frame, msgspec.to_builtins(read), frame["type"])
     return read
 
 
 def check_frame(path: str, frame: dict[str, Any], first: dict[str, Any]) -> None:
-    """Note a frame that is not as declared for its path and its user, whom the socket's first frame names."""
+    """Record a deviation from the frames declared for the path and for the user, whom the socket's first frame names."""
     try:
         if next(iter(frame)) != "type":
             raise ValueError("`type` is not the first field")
@@ -36,7 +36,7 @@ def check_frame(path: str, frame: dict[str, Any], first: dict[str, Any]) -> None
 
 
 def _same(sent: Any, read: Any, place: str) -> None:
-    """What was sent is what was read: nothing was dropped, and times are spelled in the one way."""
+    """Check that encoding the read frame gives what was sent: nothing was dropped, and times have the one format."""
     if isinstance(sent, dict) and isinstance(read, dict):
         if sent.keys() != read.keys():
             raise ValueError(f"{place}: {sorted(sent.keys() ^ read.keys())} are not declared")

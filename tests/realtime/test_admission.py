@@ -1,4 +1,6 @@
-"""Which sockets may begin: origins, addresses behind proxies, unauthenticated sockets, open files; and the answer to the others."""
+"""Which sockets are admitted: origins, addresses behind proxies, unauthenticated sockets, open files; and the answers
+to refused ones.
+"""
 
 import asyncio
 import json
@@ -21,7 +23,7 @@ ORIGIN = "https://app.example"
 
 @pytest.fixture
 def guarded_port(stack: Stack) -> Iterator[int]:
-    """The port of a realtime process that takes three unauthenticated sockets of an address, and two origins."""
+    """Yield the port of a realtime process that accepts three unauthenticated sockets per address, and two origins."""
     port = free_port()
     env = {
         "REALTIME_PORT": str(port),
@@ -36,21 +38,21 @@ def guarded_port(stack: Stack) -> Iterator[int]:
 
 
 async def opened(client: Client, **headers: str) -> Bare:
-    """Open a socket with these headers and say nothing."""
+    """Open a socket with these headers and send nothing."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{client.addresses.realtime}/ws/chat"
     return Bare(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
 
 
 async def refused(client: Client, **headers: str) -> aiohttp.WSServerHandshakeError:
-    """Ask for an upgrade, which the service refuses."""
+    """Ask for an upgrade that the service refuses; return the error."""
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await opened(client, **headers)
     return caught.value
 
 
 async def opened_or_refused(client: Client) -> Bare | None:
-    """Open a socket; None when the service refuses it."""
+    """Open a socket; return None if the service refuses it."""
     try:
         return await opened(client)
     except aiohttp.WSServerHandshakeError:
@@ -58,7 +60,7 @@ async def opened_or_refused(client: Client) -> Bare | None:
 
 
 def lines(stack: Stack, process: str, **wanted: Any) -> list[dict[str, Any]]:
-    """The lines about refused sockets in a process's log that have these fields."""
+    """Return the lines about refused sockets in a process's log that have these fields."""
     found = [json.loads(line) for line in stack.log(process).splitlines() if '"socket refused"' in line]
     return [line for line in found if wanted.items() <= line.items()]
 
@@ -77,7 +79,7 @@ async def test_oldest_unauthenticated_socket_of_an_address_closes_with_1013(worl
             assert (await socket.hear())["type"] == "auth_ok"
         await socket.say({"type": "ping"})
         await socket.hear_kind("pong")
-    await opened(customer, **behind)  # those that have authenticated do not count
+    await opened(customer, **behind)  # authenticated sockets do not count
     [line] = await world.until(_logged(world, "guarded", close_code=1013), lambda found: found)
     assert (line["path"], line["address"], line["user_id"]) == ("chat", "203.0.113.7", None)
     assert line["milliseconds"] >= 0
@@ -149,7 +151,7 @@ async def test_probes_answer_and_upgrades_are_refused_when_files_run_out(world: 
         assert (await refused(customer)).status == 503
     async with asyncio.timeout(5), customer._http.get(f"http://127.0.0.1:{guarded_port}/healthz") as probe:
         assert probe.status == 200
-    # Mitras who can't come in are not judged as silent: the process counts as able to take heartbeats only from now on.
+    # Silence of mitras who can't connect does not count: the process can accept heartbeats only from now on.
     await world.until(lambda: world.stack.sql(series, own_place), lambda rows: rows[0]["since_at"] > before["since_at"])
     for socket in sockets:
         await socket.ws.close()

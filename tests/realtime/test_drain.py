@@ -1,4 +1,4 @@
-"""A stopping process closes many sockets in portions, so that their clients do not come back together."""
+"""A stopping process closes its sockets in portions, so that their clients do not all reconnect at once."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ USERS = (PORTIONS - 1) * PORTION // (SOCKETS_A_USER * len(PATHS)) + 1
 
 @pytest.fixture
 def own_port(stack: Stack) -> Iterator[int]:
-    """The port of a realtime process that a test may stop."""
+    """Yield the port of a realtime process that the test may stop."""
     with another_realtime(stack, "drained") as port:
         yield port
 
@@ -46,7 +46,7 @@ async def test_sockets_of_a_stopping_process_close_with_1012_in_portions(world: 
     with pytest.raises((aiohttp.WSServerHandshakeError, aiohttp.ClientConnectionError)):
         await bare(client)
     codes = await asyncio.gather(*closing)
-    # A busy client sees the closes late, perhaps all at once, but never too early.
+    # A busy client may see the closes late, even all at once, but never too early.
     assert time.monotonic() - began >= (PORTIONS - 1) * PORTION_EVERY_S
     assert set(codes) == {1012}
 

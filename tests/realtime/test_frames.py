@@ -1,4 +1,4 @@
-"""What may go over a socket: sizes, rates, shapes; and what every answer carries (contract 7)."""
+"""Limits of frames: sizes, rates and shapes; and the fields that every answer has."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 def padded(size: int) -> str:
-    """A ping of so many bytes."""
+    """Return a ping of `size` bytes."""
     bare = '{"type":"ping"}'
     return bare[:-1] + " " * (size - len(bare)) + "}"
 

@@ -1,4 +1,4 @@
-"""Somebody holds a lock on rows: who needs them waits, and nobody else's messages or marks do."""
+"""While a transaction holds row locks, only messages and marks that need these rows wait."""
 
 import asyncio
 
@@ -13,13 +13,13 @@ ROUNDS = 8
 
 
 async def chat(world: World) -> tuple[Client, Client, str]:
-    """A customer and a mitra in a running chat."""
+    """Return a customer and a mitra in a running chat."""
     customer, mitra = await world.customer(), await world.mitra()
     return customer, mitra, await world.session(customer, mitra)
 
 
 async def until_waiting(world: World, count: int) -> None:
-    """Wait until so many batches wait for a lock."""
+    """Wait until `count` batches wait for a lock."""
 
     async def waiting() -> int:
         rows = await world.stack.sql(

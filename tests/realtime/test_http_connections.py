@@ -22,7 +22,7 @@ UPGRADE = (
 
 @pytest.fixture
 def port(stack: Stack) -> int:
-    """The port of the realtime process."""
+    """Return the port of the realtime process."""
     return stack.ports["REALTIME"]
 
 
@@ -86,7 +86,7 @@ async def test_client_that_does_not_read_its_answers_loses_the_connection(port: 
 
 @pytest.fixture
 def few(stack: Stack) -> Iterator[int]:
-    """The port of a realtime process that takes few connections, behind no proxy."""
+    """Yield the port of a realtime process that accepts few connections and trusts no proxy."""
     port = free_port()
     env = {
         "REALTIME_PORT": str(port),
@@ -106,12 +106,12 @@ async def test_connections_that_have_not_upgraded_are_bounded_for_each_address_a
 ) -> None:
     customer = at(await world.customer(), few)
     known = [(await bare_and_known(customer))[0] for _ in range(5)]
-    upgraded = [await _upgraded(few) for _ in range(10)]  # sockets do not count, known or silent
+    upgraded = [await _upgraded(few) for _ in range(10)]  # upgraded sockets do not count, whether authenticated or not
     held = [await asyncio.open_connection("127.0.0.1", few) for _ in range(4)]
     refused = await sent(few, LAST)
     assert code_of(refused) == (429, "RATE_LIMITED")
     assert b"Retry-After: 1\r\n" in refused
-    for number in range(2, 6):  # other addresses of loopback
+    for number in range(2, 6):  # other loopback addresses
         held.append(await asyncio.open_connection("127.0.0.1", few, local_addr=(f"127.0.0.{number}", 0)))
     reader, writer = await asyncio.open_connection("127.0.0.1", few, local_addr=("127.0.0.9", 0))
     raw = await reader.read()
@@ -131,7 +131,7 @@ async def test_connections_that_have_not_upgraded_are_bounded_for_each_address_a
 
 
 async def _upgraded(port: int) -> asyncio.StreamWriter:
-    """Upgrade a connection and say nothing."""
+    """Upgrade a connection and send nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(UPGRADE)
     assert b" 101 " in await reader.readuntil(b"\r\n")

@@ -1,4 +1,4 @@
-"""The interface document of the sockets is whole, and what it shows really runs (contract 7)."""
+"""The AsyncAPI document is complete, and its examples work on a real service."""
 
 import json
 import re
@@ -26,14 +26,14 @@ CLIENT_CLASSES = {type(example) for example in CLIENT}
 
 
 def nodes(of: Any, way: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every node of the document and the way to it."""
+    """Yield every node of the document and the path to it."""
     yield way, of
     for key, value in of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ():
         yield from nodes(value, (*way, key))
 
 
 def found(ref: str) -> Any:
-    """What a reference points to. Raises KeyError."""
+    """Return the target of a reference. Raises KeyError."""
     place = DOCUMENT
     assert ref.startswith("#/")
     for part in ref[2:].split("/"):
@@ -42,7 +42,7 @@ def found(ref: str) -> Any:
 
 
 def below(cls: type) -> set[type]:
-    """The classes that stand for a frame: those with a tag."""
+    """Return the classes with a tag, each of which is a frame."""
     found = {one for sub in cls.__subclasses__() for one in below(sub)}
     return found or {cls}
 
@@ -112,7 +112,7 @@ def test_what_must_be_acknowledged_carries_an_event_id() -> None:
             schema = DOCUMENT["components"]["schemas"][name]
             assert "server_time" in schema["required"]
             assert ("event_id" in schema["properties"]) == bool(message["x-acknowledged-by"]), name
-            if name not in ("PairingStatus", "MitraStatusChanged"):  # some of these are not stored
+            if name not in ("PairingStatus", "MitraStatusChanged"):  # some events of these classes are not stored
                 assert ("event_id" in schema["required"]) == bool(message["x-acknowledged-by"]), name
     acked = {m["name"] for m in DOCUMENT["components"]["messages"].values() if m.get("x-acknowledged-by") == ["ack"]}
     assert {"chat_request", "pairing_status", "session_started", "extension_requested"} <= acked
@@ -145,7 +145,7 @@ def test_a_frames_objects_have_exactly_the_fields_of_the_views(declared_class: t
 
 
 def client_examples(path: str) -> list[dict[str, Any]]:
-    """The examples that a client may send on a path, out of the document."""
+    """Return the examples that a client may send on a path."""
     made = []
     for kind in asyncapi.CHANNELS[path][2]:
         made += [one["payload"] for one in DOCUMENT["components"]["messages"][kind.__name__]["examples"]]
@@ -196,7 +196,7 @@ def test_the_tests_own_judge_refuses_what_is_not_declared(frame: dict[str, Any])
 
 
 async def told(socket: Bare) -> list[dict[str, Any]]:
-    """What comes until a ping of ours is answered: all that the frames before it have caused at once."""
+    """Return the frames up to the answer to a ping: everything that earlier frames have caused directly."""
     ref = new_id()
     await socket.say({"type": "ping", "ref": ref})
     seen = []
@@ -206,7 +206,7 @@ async def told(socket: Bare) -> list[dict[str, Any]]:
 
 
 async def run(client: Client, path: str, types: set[str], session_id: str) -> dict[str, dict[str, Any]]:
-    """Send the examples of these types with real ids; return the last answer to each, by its type."""
+    """Send the examples of these types with real ids; return the last answer to each, by type."""
     socket, _ = await bare_and_known(client, path)
     real = {"session_id": session_id, "event_id": new_id(), "client_message_id": new_id(), "token": client.access_token}
     answers: dict[str, dict[str, Any]] = {}
@@ -239,7 +239,7 @@ async def test_every_pairing_example_runs_on_a_real_service(world: World) -> Non
     mitra = await world.mitra()
 
     async def asked(customer: Client) -> str:
-        """A search of which the mitra has heard."""
+        """Create a search whose invitation has reached the mitra; return the session's id."""
         session_id = (await world.paid(customer))["session_id"]
         await world.until(
             lambda: mitra.get("/api/mitra/chat-requests"),
@@ -248,7 +248,7 @@ async def test_every_pairing_example_runs_on_a_real_service(world: World) -> Non
         return session_id
 
     answers = await run(mitra, "pairing", {"reject"}, await asked(await world.customer()))
-    assert answers == {}  # her devices are told by `chat_request_closed`
+    assert answers == {}  # the mitra's devices get `chat_request_closed`
     customer = await world.customer()
     session_id = await asked(customer)
     answers = await run(mitra, "pairing", set(frames.TYPES["pairing"]) - {"reject"}, session_id)
@@ -256,12 +256,12 @@ async def test_every_pairing_example_runs_on_a_real_service(world: World) -> Non
         "auth": "auth_ok",
         "accept": "accepted",
         "ping": "pong",
-    }  # a heartbeat that is well and an acknowledgement are not answered
+    }  # a successful heartbeat and an acknowledgement have no answer
     answers = await run(customer, "pairing", {"auth", "accept", "reject", "heartbeat", "ack", "ping"}, session_id)
     assert (answers["accept"]["code"], answers["reject"]["code"]) == ("FORBIDDEN", "FORBIDDEN")
 
 
-# -- where it is to be had
+# -- where the document is available
 
 
 def test_the_command_prints_it_without_any_server(stack: Stack) -> None:

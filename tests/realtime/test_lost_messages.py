@@ -1,4 +1,4 @@
-"""What no process told of is found in the database, however many sessions are here (reliability I3)."""
+"""Messages whose publication was lost are found in the database, however many sessions are open."""
 
 import asyncio
 
@@ -10,8 +10,8 @@ from tests.stack import World, new_id
 
 pytestmark = pytest.mark.anyio
 
-SESSIONS = 250  # more than have their turn together
-# Stored by a process that died before it could say so.
+SESSIONS = 250  # more than one lookup handles
+# Stored by a process that died before it could publish the message.
 FIRST_WORDS = """WITH told AS (UPDATE chat_sessions s SET last_seq = 1 FROM unnest($1::uuid[], $2::uuid[]) AS said(session_id, id)
     WHERE s.id = said.session_id RETURNING said.id, s.id AS session_id, s.customer_id)
   INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content)
@@ -55,6 +55,6 @@ async def test_a_session_that_nobody_told_of_begins_for_who_was_here_when_the_ot
 
 
 async def forget(world: World, sessions: list[str]) -> None:
-    """Take made-up sessions away again: their money was never paid."""
+    """Delete sessions that the test inserted: they have no payment."""
     for table, key in (("chat_messages", "session_id"), ("chat_sessions", "id")):
         await world.stack.sql(f"DELETE FROM {table} WHERE {key} = ANY($1::uuid[])", sessions)

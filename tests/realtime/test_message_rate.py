@@ -1,4 +1,4 @@
-"""How fast a user may send messages in a session, over sockets and over REST; refused messages keep their order."""
+"""The rate limit of messages in a session, over sockets and over REST; refused messages keep their order."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def limited_port(stack: Stack) -> Iterator[int]:
-    """The port of a realtime process with the default rate of messages."""
+    """Yield the port of a realtime process with the default rate of messages."""
     port = free_port()
     env = {"REALTIME_PORT": str(port), "WS_MESSAGES_PER_SECOND": "5", "WS_MESSAGES_BURST": "30"}
     stack.start("realtime", key="limited", **env)  # type: ignore[arg-type]  # no setting is called `wait`
@@ -27,13 +27,13 @@ def limited_port(stack: Stack) -> Iterator[int]:
 
 
 async def a_chat(world: World, port: int) -> tuple[Client, Client, str]:
-    """A customer and a mitra in a running chat, both at a process with the default rate."""
+    """Return a customer and a mitra in a running chat, both at a process with the default rate, and the session's id."""
     customer, mitra = at(await world.customer(), port), at(await world.mitra(), port)
     return customer, mitra, await world.session(customer, mitra)
 
 
 def message(session_id: str, words: str) -> dict[str, str]:
-    """A message frame; its ref is its content."""
+    """Return a message frame whose `ref` is its content."""
     return {
         "type": "send_message",
         "session_id": session_id,
@@ -44,7 +44,7 @@ def message(session_id: str, words: str) -> dict[str, str]:
 
 
 async def stored(world: World, session_id: str) -> list[str]:
-    """The contents of a session's messages, in order."""
+    """Return the contents of a session's messages, in order."""
     rows = await world.stack.sql(
         "SELECT content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -76,11 +76,11 @@ async def test_message_over_rate_is_refused_and_a_later_one_waits_for_it(world: 
     newer = message(session_id, "newer")
     for frame in (newer, late[1], late[0], late[1], late[2]):
         await socket.say(frame)
-    second = await answers(5)  # refusals come at once, acknowledgements after the commit
+    second = await answers(5)  # refusals arrive at once, acknowledgements after the commit
     assert [ref for ref, code in second if code == "TOO_FAST"] == ["newer", late[1]["ref"]]
     assert [ref for ref, code in second if code is None] == [frame["ref"] for frame in late[:3]]
     assert await stored(world, session_id) == [frame["content"] for frame in (*taken, *late[:3])]
-    desk, _ = await bare_and_known(mitra)  # the rate of the other party is apart
+    desk, _ = await bare_and_known(mitra)  # the other party has a separate rate limit
     await desk.say(message(session_id, "hai"))
     assert (await desk.hear_kind("message_ack"))["seq"] == len(taken) + 4
 
@@ -94,7 +94,7 @@ async def test_phone_that_is_too_fast_sends_everything_in_order(world: World, li
         async with asyncio.TaskGroup() as group:
             for word in words:
                 group.create_task(phone.say(session_id, word))
-                await asyncio.sleep(0)  # in this order
+                await asyncio.sleep(0)  # keeps this order
         assert await stored(world, session_id) == words
         await phone.until(lambda: len(phone.transcript(session_id)) == len(words))
         assert [one["content"] for one in phone.transcript(session_id)] == words

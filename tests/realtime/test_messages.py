@@ -1,4 +1,4 @@
-"""The chat itself: stored before acknowledged, once, in order, on every device (contract 6 and 7)."""
+"""Messages: stored before the acknowledgement, once, in order, on every device (docs/invariants.md)."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
-    """What the database has of a session."""
+    """Return seq and content of a session's stored messages."""
     rows = await world.stack.sql(
         "SELECT seq, content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -22,14 +22,14 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
 
 
 async def settle(socket: Socket) -> None:
-    """Wait for a round trip of a socket: what was put on it before has arrived."""
+    """Wait for a round trip on a socket: everything sent to it before has arrived."""
     ref = new_id()
     await socket.send({"type": "ping", "ref": ref})
     await socket.wait("pong", where=lambda frame: frame.get("ref") == ref)
 
 
 def messages_of(socket: Socket) -> list[int]:
-    """The seqs of the messages that came, in the order in which they came."""
+    """Return the seqs of the received messages, in order of arrival."""
     return [frame["message"]["seq"] for frame in socket.frames if frame["type"] == "message"]
 
 
@@ -203,7 +203,7 @@ async def test_300_messages_from_both_sides_at_once_arrive_in_order_on_every_dev
     for socket in readers:
         await socket.wait("message", where=lambda frame: frame["message"]["seq"] == 300)
         assert messages_of(socket) == list(range(1, 301))
-    for socket in senders:  # a sender's order is the order of seq; the others' messages come in order too
+    for socket in senders:  # the messages of one sender are in order of seq, and so are those of the other
         await world.until(lambda socket=socket: settle(socket), lambda _, s=socket: len(messages_of(s)) >= 150)
         acks = [f["seq"] for f in socket.frames if f["type"] == "message_ack"]
         assert acks == sorted(acks)
@@ -231,7 +231,7 @@ async def test_300_messages_from_both_sides_at_once_arrive_in_order_on_every_dev
 
 
 def long_messages_frame(session_id: str) -> dict[str, Any]:
-    """A message of nearly 16 KiB."""
+    """Return a message frame of nearly 16 KiB."""
     content = "\U0001f600" * 3900
     return {"type": "send_message", "session_id": session_id, "client_message_id": new_id(), "content": content}
 
@@ -264,7 +264,7 @@ async def test_a_page_of_long_messages_fits_what_may_wait_for_a_reader(world: Wo
 
 
 async def chat_sockets(world: World) -> float:
-    """How many chat sockets the process counts."""
+    """Return the number of chat sockets in the process's metrics."""
     url = f"http://127.0.0.1:{world.stack.ports['REALTIME']}/metrics"
     async with world.client()._http.get(url) as answer:
         lines = (await answer.text()).splitlines()
@@ -279,17 +279,17 @@ async def test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody(world: Wor
     slow, _ = await bare_and_known(mitra)
     there = await chat_sockets(world)
     asked = 0
-    for _ in range(150):  # each answer has some 900 KB; nothing of it is read
+    for _ in range(150):  # each answer has some 900 KB; the client reads none of it
         await slow.say({"type": "sync", "session_id": session_id, "after": 0, "ref": str(asked)})
         asked += 1
     for n in range(20):
         assert (await phone.say(session_id, f"still here {n}"))["type"] == "message_ack"
     assert (await other.wait("message", where=lambda f: f["message"]["content"] == "still here 19"))["message"]
-    # Reading too early would save it: the answers are still being written.
+    # Reading too early would keep the connection: the answers are still being written.
     await world.until(lambda: chat_sockets(world), lambda now: now == there - 1)
     answered = 0
     async with asyncio.timeout(30):
-        while not slow.ws.closed:  # only now it reads: what had left before the cut, then the end
+        while not slow.ws.closed:  # reads only now: first what was sent before the cut, then the end
             message = await slow.ws.receive()
             answered += message.type.name == "TEXT" and message.json()["type"] == "sync"
     assert answered < asked
@@ -314,7 +314,7 @@ async def test_the_snapshot_and_the_events_behind_it_make_the_fresh_snapshot(wor
                     known[frame["message"]["session_id"]]["last_seq"] = frame["message"]["seq"]
             open_ones = [s for s in known.values() if s["status"] in ("active", "expired", "closing")]
             _, fresh = await bare_and_known(client)
-            counted = {"unread_count"}  # a client counts these by itself
+            counted = {"unread_count"}  # clients count these themselves
             assert [{k: s[k] for k in s.keys() - counted} for s in open_ones] == [
                 {k: s[k] for k in s.keys() - counted - {"extension", "pending_extension"}} for s in fresh["sessions"]
             ]

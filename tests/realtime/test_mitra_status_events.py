@@ -20,12 +20,12 @@ async def changed(desk: Socket) -> tuple[bool, str, bool]:
 
 
 async def force_offline(world: World, mitra: Client) -> None:
-    """An operator takes a mitra offline."""
+    """Let an operator take a mitra offline."""
     await (await world.operator()).post(f"/internal/mitras/{mitra.user['id']}/force-offline")
 
 
 async def stored(world: World, mitra: Client) -> list[Any]:
-    """The changes that wait for an acknowledgement."""
+    """Return the changes that wait for an acknowledgement."""
     return await world.stack.sql(STORED, mitra.user["id"])
 
 

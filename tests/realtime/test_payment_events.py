@@ -25,13 +25,13 @@ async def update(phone: Socket, payment: dict[str, Any], status: str) -> dict[st
 
 
 def updates(phone: Socket) -> list[tuple[str, str]]:
-    """The changes that have come to a phone, as (request, state)."""
+    """Return the changes that a phone received, as (request, state)."""
     views = [frame["payment_request"] for frame in phone.frames if frame["type"] == "payment_updated"]
     return [(view["payment_request_id"], view["status"]) for view in views]
 
 
 async def two_phones(world: World) -> tuple[Client, Client]:
-    """A customer's two phones."""
+    """Return a customer's two phones."""
     number = new_number()
     first = await anonymous(world)
     keep(first, await by_phone(world, first, number))
@@ -41,7 +41,7 @@ async def two_phones(world: World) -> tuple[Client, Client]:
 
 
 async def overdue(world: World, payment: dict[str, Any]) -> None:
-    """Let the time to pay be over, so that the sweep finds the request."""
+    """Move the deadline of a request into the past, so that the sweep finds it."""
     await world.stack.sql(
         f"UPDATE payment_requests SET expires_at = {now_in(world)} WHERE id = $1", payment["payment_request_id"]
     )

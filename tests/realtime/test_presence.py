@@ -1,4 +1,6 @@
-"""Any frame of a mitra says that she is here; what depends on that waits for it, and nothing else does."""
+"""Any frame of a mitra counts as a heartbeat; only what depends on the heartbeat waits for its write
+(docs/product.md#heartbeat).
+"""
 
 import datetime as dt
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +21,7 @@ SILENT = "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '5
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service that takes nobody offline: its jobs do not run."""
+    """Yield a service without a jobs process, which takes nobody offline."""
     made = Stack()
     made.stop("jobs")
     yield made
@@ -28,7 +30,7 @@ def own() -> Iterator[Stack]:
 
 @pytest.fixture
 async def world(own: Stack) -> AsyncIterator[World]:
-    """The people of that service."""
+    """Yield the users of that service."""
     made = World(own, heartbeats=False)
     yield made
     await made.leave_searches()
@@ -36,24 +38,24 @@ async def world(own: Stack) -> AsyncIterator[World]:
 
 
 async def heard(world: World, mitra: Client) -> dt.datetime:
-    """When a mitra was heard of."""
+    """Return the time of a mitra's last heartbeat."""
     return (await world.stack.sql(HEARD, mitra.user["id"]))[0][0]
 
 
 async def until_heard(world: World, mitra: Client, *, after: dt.datetime) -> None:
-    """Wait until a mitra has been heard of."""
+    """Wait until a mitra has a new heartbeat."""
     await world.until(lambda: heard(world, mitra), lambda at: at > after)
 
 
 async def silent(world: World) -> Client:
-    """A mitra who was silent for too long, and whom nobody has taken offline yet."""
+    """Return a mitra who was silent for too long and was not taken offline yet."""
     mitra = await world.mitra()
     await be_silent(world, mitra)
     return mitra
 
 
 async def be_silent(world: World, mitra: Client) -> None:
-    """The mitra's last heartbeat was too long ago, and the service could take heartbeats all the time since then."""
+    """Move the mitra's last heartbeat too far back; the service could accept heartbeats all the time since then."""
     await world.stack.sql(RUNNING)
     await world.stack.sql(SILENT, mitra.user["id"])
 

@@ -1,4 +1,4 @@
-"""Who may hold a socket, and for how long (contract 7)."""
+"""Who may keep a socket open, and for how long (docs/security.md)."""
 
 import asyncio
 import time
@@ -128,7 +128,7 @@ async def test_a_fresh_token_of_the_same_user_renews_a_socket_and_anothers_close
 
 
 async def service_now(client: Client) -> int:
-    """The service time in whole seconds."""
+    """Return the service time in whole seconds."""
     _, known = await bare_and_known(client)
     return int(moment(known["server_time"]).timestamp())
 
@@ -160,7 +160,7 @@ async def test_a_socket_with_a_new_token_outlives_the_old_one(fast_world: World)
     await socket.say({"type": "auth", "token": customer.access_token})
     answer = await socket.hear_kind("auth_ok")
     while moment(answer["server_time"]).timestamp() < end + 60:
-        await asyncio.sleep(0.1)  # a pace that the service allows
+        await asyncio.sleep(0.1)  # within the rate limit
         await socket.say({"type": "ping"})
         answer = await socket.hear_kind("pong")
     assert not socket.ws.closed

@@ -1,4 +1,4 @@
-"""Sockets that come and go by the hundred leave nothing behind, and hold nobody up."""
+"""Hundreds of sockets that open and close leave nothing behind and delay nobody."""
 
 import asyncio
 import os
@@ -23,25 +23,25 @@ BACKENDS = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_na
 
 
 def files(stack: Stack) -> int:
-    """How many files the realtime process has open."""
+    """Return how many files the realtime process has open."""
     return len(os.listdir(f"/proc/{stack.processes['realtime'].pid}/fd"))
 
 
 def memory_kb(stack: Stack) -> int:
-    """How much memory it has."""
+    """Return the memory of the realtime process, in KB."""
     text = pathlib.Path(f"/proc/{stack.processes['realtime'].pid}/status").read_text()
     return int(re.findall(r"^VmRSS:\s+(\d+)", text, re.MULTILINE)[0])
 
 
 def sockets(stack: Stack) -> int:
-    """How many sockets it counts."""
+    """Return how many sockets the process counts."""
     url = f"http://127.0.0.1:{stack.ports['REALTIME']}/metrics"
     with urllib.request.urlopen(url, timeout=20) as answer:
         return int(GAUGE.findall(answer.read().decode())[0])
 
 
 async def come_and_go(customer: Client) -> None:
-    """Sign in on a new socket again and again; every second time the client vanishes without a close frame."""
+    """Authenticate new sockets repeatedly; every second time the client disappears without a close frame."""
     for n in range(TIMES):
         socket, _ = await bare_and_known(customer)
         if n % 2:
@@ -62,7 +62,7 @@ async def test_hundreds_of_sign_ins_of_sockets_leave_nothing_behind(world: World
     comers = [await world.customer(f"C{n}") for n in range(USERS)]
     async with phones(customer) as (phone,):
         await phone.say(session_id, "before")
-        await come_and_go(comers[0])  # what is made once is there now
+        await come_and_go(comers[0])  # everything that is created only once exists now
         before = (files(stack), memory_kb(stack), sockets(stack), (await stack.sql(BACKENDS))[0]["n"])
         async with asyncio.TaskGroup() as group:
             going = [group.create_task(come_and_go(comer)) for comer in comers]

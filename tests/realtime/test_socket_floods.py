@@ -1,4 +1,6 @@
-"""A hostile client on a socket: what closes it, what is refused, and that other users' messages do not wait behind it."""
+"""A hostile client on a socket: what closes the socket, what is refused, and that other users' messages are not
+delayed.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,7 @@ async def close_code(wire: Wire) -> bytes:
 
 
 async def pour(wire: Wire, data: bytes) -> None:
-    """Send bytes, as far as the service takes them."""
+    """Send bytes as long as the service accepts them."""
     with contextlib.suppress(ConnectionError):
         wire.send(data)
         await wire.drain()
@@ -91,7 +93,7 @@ async def test_whole_frames_in_small_pieces_are_no_flood(world: World) -> None:
 
 @pytest.fixture
 def slow_port(stack: Stack) -> Iterator[int]:
-    """The port of a process whose budgets refill so slowly that the pace of a busy machine does not matter."""
+    """Yield the port of a process whose budgets refill so slowly that the speed of a busy machine does not matter."""
     with another_realtime(stack, "slow", WS_FRAMES_PER_SECOND="1") as port:
         yield port
 
@@ -134,7 +136,7 @@ async def test_opening_sockets_again_and_again_closes_with_4429(world: World, sl
 
 
 async def synced(socket: Bare, session_id: str, count: int) -> list[dict[str, Any]]:
-    """Send `sync` so often; return the answers."""
+    """Send `sync` `count` times; return the answers."""
     for number in range(count):
         await socket.say({"type": "sync", "session_id": session_id, "after": 0, "ref": str(number)})
     answers: list[dict[str, Any]] = []
@@ -198,7 +200,7 @@ async def test_acks_of_own_events_cost_as_ordinary_frames(world: World) -> None:
         wire.send(said(type="ping", ref="still"))
         while (await wire.heard()).get("ref") != "still":
             pass
-    async with a_known_wire(customer) as other_device:  # it got the same events
+    async with a_known_wire(customer) as other_device:  # it received the same events
         other_device.send(b"".join(said(type="ack", event_id=event_id) for event_id in ids[:40]))
         for ref in ("one", "two"):
             other_device.send(said(type="ping", ref=ref))
@@ -209,7 +211,7 @@ async def test_acks_of_own_events_cost_as_ordinary_frames(world: World) -> None:
 
 @contextlib.asynccontextmanager
 async def readers_waiting(world: World, people: list[Client]) -> AsyncIterator[None]:
-    """Let these users' acknowledgements and snapshots wait for a locked table, as for a slow database."""
+    """Make these users' acknowledgements and snapshots wait for a locked table, as with a slow database."""
     async with contextlib.AsyncExitStack() as stack:
         sockets = [(await bare_and_known(person))[0] for person in people]
         holder = await stack.enter_async_context(world.stack.transaction())
@@ -238,7 +240,7 @@ async def test_message_is_committed_while_reads_of_clients_wait(world: World) ->
 
 
 async def test_auth_frame_that_waits_in_the_buffer_is_not_late(world: World) -> None:
-    """The process stands still for longer than the time for the auth frame, which has arrived already."""
+    """The process is suspended for longer than the time for the auth frame, which has arrived already."""
     customer = await world.customer()
     socket = await bare(customer)
     process = world.stack.processes["realtime"]
@@ -262,7 +264,8 @@ async def opened(client: Client) -> Bare | None:
 async def test_silent_socket_of_a_slow_process_closes_with_1013_and_else_with_4401(world: World) -> None:
     customer = await world.customer()
     slow = await world.until(lambda: opened(customer), lambda socket: socket)
-    # The upgrade's answer leaves before the timer of the auth frame runs; once the process has served another client, it runs.
+    # The upgrade's answer is sent before the timer of the auth frame starts; it runs once the process serves another
+    # client.
     await bare_and_known(customer)
     process = world.stack.processes["realtime"]
     process.send_signal(signal.SIGSTOP)

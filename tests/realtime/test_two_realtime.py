@@ -1,4 +1,4 @@
-"""Two realtime processes: where somebody is connected makes no difference (contract 1 and 7)."""
+"""Two realtime processes: it makes no difference to which one a user is connected."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def second_port(stack: Stack) -> Iterator[int]:
-    """The port of a second realtime process."""
+    """Yield the port of a second realtime process."""
     port = free_port()
     stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     stack.wait_ready("realtime", port=port)
@@ -26,7 +26,7 @@ def second_port(stack: Stack) -> Iterator[int]:
 
 
 async def say_many(socket: Socket, session_id: str, words: list[str]) -> list[str]:
-    """Send messages; return the words of those that were acknowledged before the socket closed."""
+    """Send messages; return the contents of those that were acknowledged before the socket closed."""
     refs = {new_id(): word for word in words}
     try:
         for ref, word in refs.items():
@@ -40,12 +40,12 @@ async def say_many(socket: Socket, session_id: str, words: list[str]) -> list[st
 
 
 def heard(socket: Socket) -> list[tuple[int, str]]:
-    """The messages that came, in the order in which they came."""
+    """Return the received messages, in order of arrival."""
     return [(f["message"]["seq"], f["message"]["content"]) for f in socket.frames if f["type"] == "message"]
 
 
 async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
-    """Sync from the start; return the whole list."""
+    """Sync from the start; return all messages."""
     found: list[tuple[int, str]] = []
     more = True
     while more:
@@ -57,7 +57,7 @@ async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
-    """What the database has of a session."""
+    """Return seq and content of a session's stored messages."""
     rows = await world.stack.sql(
         "SELECT seq, content FROM chat_messages WHERE session_id = $1::uuid ORDER BY seq", session_id
     )
@@ -97,14 +97,14 @@ async def test_order_holds_on_both_sides_while_both_send_through_different_proce
     here = [await customer.open("chat"), await mitra.open("chat")]
     at(customer, second_port), at(mitra, second_port)
     there = [await customer.open("chat"), await mitra.open("chat")]
-    async with asyncio.TaskGroup() as group:  # the customer writes here, the mitra there
+    async with asyncio.TaskGroup() as group:  # the customer writes through one process, the mitra through the other
         group.create_task(say_many(here[0], session_id, [f"c{n}" for n in range(150)]))
         group.create_task(say_many(there[1], session_id, [f"m{n}" for n in range(150)]))
     expected = await stored(world, session_id)
     assert [seq for seq, _ in expected] == list(range(1, 301))
     for letter in "cm":
         assert [word for _, word in expected if word[0] == letter] == [f"{letter}{n}" for n in range(150)]
-    for socket in (here[1], there[0]):  # these said nothing, so they hear all
+    for socket in (here[1], there[0]):  # these sockets sent nothing, so they receive all messages
         await socket.wait("message", where=lambda frame: frame["message"]["seq"] == 300)
         assert heard(socket) == expected
     for socket, letter in ((here[0], "m"), (there[1], "c")):

@@ -1,4 +1,4 @@
-"""The WebSocket protocol itself, byte by byte: upgrade, control frames, fragments, order (RFC 6455)."""
+"""The WebSocket protocol byte by byte: upgrade, control frames, fragments, order (RFC 6455)."""
 
 import asyncio
 import base64
@@ -31,14 +31,14 @@ TWENTY = 20
 
 
 def upgrade(**change: str | None) -> bytes:
-    """An upgrade request; `change` puts in other headers, None leaves one out."""
+    """Return an upgrade request; `change` replaces headers, None leaves one out."""
     headers = ASKED | {name.replace("_", "-"): value for name, value in change.items()}
     lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
     return "\r\n".join(["GET /ws/chat HTTP/1.1", *lines, "", ""]).encode()
 
 
 def frame(opcode: int, payload: bytes = b"", *, first: int = END) -> bytes:
-    """A client's frame, masked; `first` are the bits before the opcode."""
+    """Return a masked client frame; `first` holds the bits before the opcode."""
     mask = b"\x01\x02\x03\x04"
     size = len(payload)
     length = bytes((END | size,)) if size < 126 else bytes((END | 126,)) + size.to_bytes(2, "big")
@@ -58,14 +58,14 @@ class Wire:
         self.drain = writer.drain
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """The answer to the upgrade: status, headers, body."""
+        """Read the answer to the upgrade: status, headers, body."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         body = await self.reader.readexactly(int(headers.get("content-length", 0)))
         return int(head[0].split()[1]), headers, body
 
     async def frame(self) -> tuple[int, bytes]:
-        """The next frame of the server, which is never masked and never in parts."""
+        """Read the next frame of the server, which is never masked and never fragmented."""
         first, size = await self.reader.readexactly(2)
         assert first & 0xF0 == END
         assert size < END
@@ -74,13 +74,13 @@ class Wire:
         return first & 0x0F, await self.reader.readexactly(size)
 
     async def heard(self) -> dict[str, Any]:
-        """The next text frame."""
+        """Return the next text frame, decoded."""
         opcode, payload = await self.frame()
         assert opcode == TEXT, (opcode, payload)
         return json.loads(payload)
 
     async def ended(self) -> bool:
-        """Whether the server hangs up, and says nothing more."""
+        """Return whether the server closes the connection without sending more."""
         return await self.reader.read() == b""
 
 
@@ -99,7 +99,7 @@ async def a_wire(client: Client) -> AsyncIterator[Wire]:
 
 @contextlib.asynccontextmanager
 async def a_known_wire(client: Client) -> AsyncIterator[Wire]:
-    """One that has been upgraded and authenticated."""
+    """Yield an upgraded and authenticated connection."""
     async with a_wire(client) as wire:
         wire.send(upgrade())
         assert (await wire.answer())[0] == 101
@@ -210,7 +210,7 @@ async def test_a_frame_may_come_in_parts_with_a_ping_between_them(world: World) 
 
 
 async def test_frames_are_answered_in_the_order_in_which_they_came_those_too_that_must_wait(world: World) -> None:
-    """A `sync` asks the database, a broken frame is refused at once, and all came in one piece."""
+    """A `sync` reads the database, a broken frame is refused at once, and all frames arrived in one TCP segment."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     async with a_wire(customer) as wire:
