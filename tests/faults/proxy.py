@@ -226,7 +226,7 @@ class Link:
         self.proxy.spawn(self._connect())
 
     def reset(self) -> None:
-        """Reset both ends. What is held never arrives."""
+        """Reset both ends. Held bytes never arrive."""
         self.proxy.links.discard(self)
         for side in (self.client, self.server):
             if side is not None and not side.is_closing():

@@ -33,7 +33,7 @@ class Node:
 
 
 class Service(Stack):
-    """Several processes of each kind, each behind proxies. The key of the first process of a kind is the kind's name."""
+    """Several processes of each kind, each behind proxies. The first process of a kind has the kind as its key."""
 
     def __init__(self, *, scale: float = 1, counts: dict[str, int] | None = None, **env: str) -> None:
         super().__init__(scale=scale, only_database=True, **env)

@@ -7,10 +7,11 @@ from tests.chaos.schedule import KINDS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "faults.md"
-HEAD = """# Every fault, and what proves that it does no harm
+HEAD = """# Faults
 
-Made from `tests/faults/table.py` by `make pages`; a test keeps it current. `chaos` is a fault of the seeded run (`make chaos`),
-`load` a scenario of the same runner (`python -m tests.chaos.run --scenario …`), everything else a test of `make test`.
+Each fault that the service must survive, and the tests that prove it. `chaos` is a fault of the seeded run
+(`make chaos`), `load` a scenario of the same runner (`python -m tests.chaos.run --scenario …`), everything else a test
+of `make test`. This page is made from `tests/faults/table.py` by `make pages`, and a test keeps it current.
 
 | fault | proved by |
 |---|---|
@@ -20,12 +21,12 @@ KILLS = ("kill api", "kill realtime", "kill jobs")
 
 # fault -> file (and test) under tests, `chaos: <fault>`, or `load: <scenario>`.
 FAULTS: dict[str, tuple[str, ...]] = {
-    "SIGKILL just before or just after each commit of a paid session": (
+    "A process is killed (SIGKILL) just before or just after each commit of a paid session": (
         "faults/test_kill_points.py::test_the_api_process_dies_at_each_commit_of_a_paid_session",
         "faults/test_kill_points.py::test_the_realtime_process_dies_around_a_batch_of_messages",
         "faults/test_kill_points.py::test_the_jobs_process_dies_at_each_timer",
     ),
-    "SIGKILL of each process at each step": (
+    "Each process is killed (SIGKILL) at each step of a paid session": (
         "outages/test_outages.py::test_a_paid_session_survives_the_death_of_every_process_at_every_step",
         "outages/test_outages.py::test_a_payment_confirmed_by_a_process_that_died_at_that_moment_gets_its_session",
         "phones/test_many_devices.py::test_both_phones_show_what_the_database_has_whatever_dies_during_the_talk",
@@ -35,30 +36,30 @@ FAULTS: dict[str, tuple[str, ...]] = {
         *(f"chaos: {kind}" for kind in KILLS),
         "load: talk",
     ),
-    "PostgreSQL restarted": (
+    "PostgreSQL restarts": (
         "outages/test_outages.py::test_without_the_database_calls_say_so_and_afterwards_everything_goes_on",
         "chaos: postgres killed",
         "chaos: postgres stopped",
     ),
-    "PostgreSQL: all its connections cut": (
+    "All connections to PostgreSQL are reset": (
         "faults/test_networks.py::test_when_all_connections_to_the_database_are_cut_nobody_notices",
         "chaos: postgres connections reset",
         "chaos: postgres refuses",
     ),
-    "PostgreSQL frozen (30 s in a run of two minutes or more)": (
+    "PostgreSQL is frozen (for 30 s in a run of two minutes or more)": (
         "faults/test_networks.py::test_while_the_database_is_not_heard_calls_say_so_and_then_all_goes_on",
         "faults/test_networks.py::test_a_phone_whose_question_was_not_answered_asks_again",
         "chaos: postgres hangs",
         "chaos: postgres hangs for one",
     ),
-    "A process restarts all the time, is late or refuses clients; its connections to the database are busy": (
+    "A process restarts repeatedly, runs late, refuses clients, or has no free database connection": (
         "flows/test_outage_records.py::test_silence_is_excused_for_a_bounded_time_unless_no_process_served",
         "flows/test_outage_records.py::test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_bounded_time",
         "flows/test_outage_records.py::test_silence_does_not_count_while_a_process_refuses_clients",
         "flows/test_outage_records.py::test_lease_is_renewed_while_every_other_connection_is_busy",
         "realtime/test_admission.py::test_probes_answer_and_upgrades_are_refused_when_files_run_out",
     ),
-    "A minute without the database, realtime processes, or any process: mitras with a live phone stay online": (
+    "The database, the realtime processes or all processes are down for a minute; mitras with a live phone stay online": (
         "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_away_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database",
@@ -67,7 +68,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/test_presence.py::test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_others_is_away",
         "chaos: postgres hangs",
     ),
-    "A lost answer to COMMIT": (
+    "The reply to a COMMIT is lost": (
         "faults/test_lost_answers.py::test_a_payment_request_whose_answer_was_lost_is_made_once",
         "faults/test_lost_answers.py::test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_comes_again",
         "faults/test_lost_answers.py::test_a_winner_who_was_not_told_so_asks_again_and_has_won",
@@ -76,75 +77,77 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/test_lost_answers.py::test_a_message_over_rest_whose_answer_was_lost_is_stored_once",
         "chaos: postgres answers lost",
     ),
-    "Redis flushed, restarted": (
+    "Redis is flushed or restarts": (
         "outages/test_outages.py::test_without_redis_events_and_messages_still_arrive_on_every_process",
         "chaos: redis flushed",
         "chaos: redis killed",
     ),
-    "Redis frozen, cut off for 0.6 s and for longer": (
+    "Redis is frozen, or unreachable for 0.6 s or longer": (
         "faults/test_networks.py::test_without_redis_for_a_while_every_event_and_message_arrives_once",
         "chaos: redis hangs",
         "chaos: redis refuses",
         "chaos: redis refuses for long",
     ),
-    "Redis replaced or frozen behind a proxy that keeps its clients connected": (
+    "Redis is replaced or frozen behind a proxy that keeps its clients connected": (
         "faults/test_bus_links.py::test_subscription_lost_behind_a_proxy_that_keeps_the_connection_is_renewed",
         "faults/test_bus_links.py::test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed",
     ),
-    "A client that reads nothing": (
+    "A client never reads from its socket": (
         "realtime/test_messages.py::test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody",
     ),
-    "Phones that lose the network": (
+    "Phones lose the network": (
         "phones/test_many_devices.py::test_both_phones_show_what_the_database_has_whatever_dies_during_the_talk",
         "chaos: phones lose the network",
     ),
-    "The clock jumping": (
+    "The clock of a machine jumps": (
         "faults/test_frozen.py::test_the_service_clock_follows_the_databases_and_no_other",
         "rules/test_service_clock.py::test_taking_over_the_databases_clock_tells_how_far_off_this_one_was",
     ),
-    "Webhooks duplicated at once, out of order, late": (
+    "Webhooks arrive twice at the same time, out of order, or late": (
         "api/test_webhook.py::test_fifty_identical_calls_at_once_confirm_once",
         "races/test_races.py::test_a_webhook_doubled_at_once_confirms_once",
         "chaos: kill api",
     ),
-    "Two and five jobs processes, some of them paused": (
+    "Some of two or five jobs processes are suspended": (
         "jobs/test_deadlines.py::test_two_jobs_processes_do_each_thing_once_and_one_goes_on_without_the_other",
         "faults/test_frozen.py::test_of_five_jobs_processes_three_are_paused_and_each_deadline_has_one_effect",
         "faults/test_frozen.py::test_a_jobs_process_that_is_paused_within_a_transaction_holds_the_others_up_for_some_seconds_only",
         "chaos: freeze jobs",
     ),
-    "Frozen api and realtime processes": (
+    "Api and realtime processes are suspended": (
         "faults/test_frozen.py::test_a_frozen_api_process_costs_its_clients_time_and_nothing_else",
         "faults/test_frozen.py::test_a_frozen_realtime_process_loses_nothing",
         "chaos: freeze api",
         "chaos: freeze realtime",
     ),
-    "1,000 mitras accepting one request at once": (
+    "1,000 mitras accept one request at the same time": (
         "races/test_races.py::test_thirty_mitras_accept_one_request_and_one_wins",
         "load: mitras",
     ),
-    "The same payment created 50 times at once": (
+    "The same payment request is created 50 times at the same time": (
         "api/test_payments_api.py::test_fifty_requests_at_once_leave_one_pending",
         "races/test_races.py::test_requests_made_at_once_leave_one_pending",
     ),
-    "Accept against cancel, time-out, going offline, fallback": (
+    "An accept races with a cancel, a timeout, going offline, or a fallback to a blast": (
         "races/test_races.py::test_accept_against_cancel_has_one_outcome",
         "races/test_races.py::test_accept_against_the_end_of_the_search_has_one_outcome",
         "races/test_races.py::test_accept_against_going_offline_leaves_no_open_request",
         "pairing/test_fallback.py::test_fallback_against_an_accept_has_one_outcome",
     ),
-    "Extension answer against its time-out and the session's end": ("extensions/test_extension_races.py",),
-    "Refresh of one token 50 times at once": (
+    "The answer to an extension races with its timeout and with the session's end": (
+        "extensions/test_extension_races.py",
+    ),
+    "One token is refreshed 50 times at the same time": (
         "api/test_accounts.py::test_fifty_refreshes_of_one_token_at_once_get_the_same_successor",
     ),
-    "10,000 sockets dropped at once and coming back": ("load: sockets",),
-    "SIGTERM in the middle of everything": (
+    "10,000 sockets drop at the same time and reconnect": ("load: sockets",),
+    "A process gets SIGTERM under load": (
         "outages/test_outages.py::test_sigterm_ends_each_process_orderly",
         "chaos: term api",
         "chaos: term realtime",
         "chaos: term jobs",
     ),
-    "`webhook_logs` not writable, sink disk full": (
+    "`webhook_logs` is not writable, and the disk of the fallback file is full": (
         "faults/test_networks.py::test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_takes_it",
         "gateway/test_fallback_file.py::test_a_sink_that_is_off_or_has_no_room_says_so",
         "gateway/test_fallback_file.py::test_a_disk_that_hangs_does_not_hold_the_reply",

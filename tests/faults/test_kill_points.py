@@ -69,7 +69,7 @@ BESIDE = (
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """Yield a service at twenty times real speed, behind proxies: the grace period outlasts the restart of a process."""
+    """Yield a service at twenty times real speed, behind proxies: the grace period outlasts a restart."""
     made = Service(scale=20, ACCESS_TOKEN_SECONDS="86400")
     yield made
     made.close()

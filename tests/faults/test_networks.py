@@ -121,7 +121,7 @@ async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of
     await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", said)
     await lookup.reached()  # the process has seen the gap
     await socket.close()
-    # no party of the session is connected any more: the process forgets the session within a second
+    # no party of the session is connected: the process forgets the session within a second
     await asyncio.sleep(1.5)
     socket = await mitra.open("chat")
     lookup.release()

@@ -69,7 +69,7 @@ async def answer(client: Client, path: str, body: Any) -> tuple[int, str | None,
 
 
 def message(session_id: str) -> tuple[str, dict[str, str]]:
-    """Return path and body of a message over REST that does not fit the free space of a page and can't be compressed."""
+    """Return path and body of a REST message that does not fit the free space of a page and can't be compressed."""
     body = {"client_message_id": new_id(), "content": secrets.token_urlsafe(2900)}
     return f"/api/shared/chat/sessions/{session_id}/messages", body
 

@@ -1,4 +1,4 @@
-"""The message path on a real PostgreSQL: several concurrent writers, and the stored messages of a session afterwards."""
+"""The message path on a real PostgreSQL: several concurrent writers, and what is stored afterwards."""
 
 import asyncio
 import datetime as dt

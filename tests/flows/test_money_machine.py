@@ -115,7 +115,7 @@ class Seen:
         return found[0] if found else None
 
     def extending(self, session_id: str, *, but: str | None) -> bool:
-        """Return whether an extension of a session, other than the request `but`, is being paid or waits for an answer."""
+        """Return whether an extension other than that of request `but` is being paid or waits for an answer."""
         return any(
             p["extends_session_id"] == session_id and p["status"] in ("pending", "confirmed") and p["id"] != but
             for p in self.payments.values()

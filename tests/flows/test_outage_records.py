@@ -207,11 +207,11 @@ def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be
         await ago(empty, LEASE_S + 1, HUB)  # dead, or cut off
         found, now = await able_since()
         assert found == now
-        await ago(empty, GIVE_UP_S, HUB)  # for so long that it counts as dead
+        await ago(empty, GIVE_UP_S, HUB)  # long enough to count as dead
         assert (await able_since())[0] == since
         again = await begin(empty, HUB)
         assert (await able_since())[0] == again
-        await store.end(db, HUB)  # an orderly stop: its phones have been told to reconnect elsewhere
+        await store.end(db, HUB)  # an orderly stop: its phones reconnect elsewhere
         found, now = await able_since()
         assert again < found < now
         await begin(empty, HUB)

@@ -95,7 +95,7 @@ def run_of(name: str, listener: str, kind: UserType, client: Client, **ids: list
 
 
 def own_operations(document: dict[str, Any], run: Run) -> None:
-    """Keep the operations that this user may call; operations open to everyone belong to the first run of a listener."""
+    """Keep the operations that this user may call; those open to everyone belong to the first run of a listener."""
     handlers = {
         (method.lower(), PATH.sub(r"{\1}", path)): handler
         for handler in (apps.PUBLIC if run.listener == "public" else apps.INTERNAL)

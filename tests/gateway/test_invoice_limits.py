@@ -1,4 +1,4 @@
-"""Limits of invoices: accounts that never paid get few, and a gateway that does not answer is not called for a while."""
+"""Limits of invoices: accounts that never paid get few, and a gateway without answers is not called for a while."""
 
 import asyncio
 import threading

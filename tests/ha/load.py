@@ -24,7 +24,7 @@ CONFIRMED = "SELECT id::text FROM payment_requests WHERE confirmed_at IS NOT NUL
 
 @attrs.define(kw_only=True)
 class Load:
-    """What was acknowledged, and when (monotonic time)."""
+    """The acknowledged messages and payments, with their moments (monotonic time)."""
 
     world: World
     clients: list[Client] = attrs.field(factory=list)

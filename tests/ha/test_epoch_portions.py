@@ -1,4 +1,4 @@
-"""A promotion closes the sockets of a realtime process in portions, so that their clients do not all reconnect at once."""
+"""A promotion closes the sockets of a realtime process in portions, so that clients do not all reconnect at once."""
 
 import asyncio
 import datetime as dt

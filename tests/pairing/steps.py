@@ -109,7 +109,7 @@ async def earned(world: World, session_id: str) -> list[tuple[str, int]]:
 
 
 async def told(world: World, session_id: str, event: str) -> dict[str, int]:
-    """Return how many deliveries of an event each side has had. Acknowledged ones are deleted, so use silent sockets."""
+    """Return how many deliveries of an event each side has had. Acknowledged ones are deleted: use silent sockets."""
     rows = await world.stack.sql(
         "SELECT recipient_type, count(*)::int AS n FROM deliveries WHERE session_id = $1 AND event = $2 GROUP BY 1",
         session_id,

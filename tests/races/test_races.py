@@ -1,4 +1,4 @@
-"""Calls that arrive at the same time, over the real processes: exactly one outcome, and the audit finds no violation."""
+"""Calls that arrive at the same time, over the real processes: exactly one outcome, and no violation in the audit."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -25,7 +25,7 @@ def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.Serv
 
 
 def check_frame(path: str, frame: dict[str, Any], first: dict[str, Any]) -> None:
-    """Record a deviation from the frames declared for the path and for the user, whom the socket's first frame names."""
+    """Record a deviation from the frames of the path and of the user, named by the socket's first frame."""
     try:
         if next(iter(frame)) != "type":
             raise ValueError("`type` is not the first field")

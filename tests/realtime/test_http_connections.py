@@ -1,4 +1,4 @@
-"""HTTP connections of the realtime listener that send too little, too slowly or too much, do not read, or are too many."""
+"""HTTP connections of the realtime listener that send too little, too slowly or too much, never read, or are too many."""
 
 import asyncio
 import socket

@@ -27,7 +27,7 @@ def limited_port(stack: Stack) -> Iterator[int]:
 
 
 async def a_chat(world: World, port: int) -> tuple[Client, Client, str]:
-    """Return a customer and a mitra in a running chat, both at a process with the default rate, and the session's id."""
+    """Return a customer and a mitra in a chat, both at a process with the default rate, and its id."""
     customer, mitra = at(await world.customer(), port), at(await world.mitra(), port)
     return customer, mitra, await world.session(customer, mitra)
 

@@ -21,7 +21,7 @@ SILENT = "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '5
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """Yield a service without a jobs process, which takes nobody offline."""
+    """Yield a service without a jobs process, so no mitra is taken offline."""
     made = Stack()
     made.stop("jobs")
     yield made

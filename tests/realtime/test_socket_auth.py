@@ -1,4 +1,4 @@
-"""Who may keep a socket open, and for how long (docs/security.md)."""
+"""Authentication of sockets, and how long they may stay open (docs/security.md)."""
 
 import asyncio
 import time

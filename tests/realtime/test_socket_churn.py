@@ -1,4 +1,4 @@
-"""Hundreds of sockets that open and close leave nothing behind and delay nobody."""
+"""Hundreds of sockets that open and close leave nothing behind and delay no other client."""
 
 import asyncio
 import os

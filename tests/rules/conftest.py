@@ -1,4 +1,4 @@
-"""Property tests here are seeded by their own text: the same examples each run, no file of earlier ones."""
+"""Property tests are seeded by their own text: each run has the same examples, and earlier ones are not stored."""
 
 import hypothesis
 

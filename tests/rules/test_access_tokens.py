@@ -1,4 +1,4 @@
-"""Access tokens: HS256 only, a known kid, the listener's audience, every claim, in time (contract 3)."""
+"""Access tokens: HS256 only, a known kid, the listener's audience, every claim, not expired (docs/security.md)."""
 
 import base64
 import datetime as dt
@@ -48,7 +48,7 @@ def signed(
 
 
 def by_hand(header: dict[str, Any], claims: dict[str, Any], key: bytes = FIRST[1]) -> str:
-    """A token with any header, signed with HMAC-SHA256 whatever the header says."""
+    """Return a token with any header, signed with HMAC-SHA256 whatever the header says."""
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (header, claims)]
     seal = hmac.new(key, ".".join(parts).encode(), hashlib.sha256).digest()
     return ".".join([*parts, base64.urlsafe_b64encode(seal).decode().rstrip("=")])
@@ -103,7 +103,7 @@ def test_without_a_signature_a_token_is_refused():
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
 def test_another_hmac_with_the_right_key_is_refused(algorithm: str):
-    key = b"n" * 64  # as long as these algorithms want it
+    key = b"n" * 64  # as long as these algorithms require
     keeper = AccessTokens((("new", key),))
     assert keeper.check(signed(key=key), audience="public", now=NOW).user_id == USER
     with pytest.raises(Unauthenticated):
@@ -206,7 +206,7 @@ def test_no_bytes_in_the_parts_are_anything_but_refused(header: bytes, claims: b
 @given(st.integers(0, 10_000))
 def test_a_token_with_one_character_changed_is_refused(place: int):
     token = signed()
-    at = place % (len(token) - 1)  # the last character of a signature has bits that mean nothing
+    at = place % (len(token) - 1)  # the last character of a signature has unused bits
     other = "A" if token[at] != "A" else "B"
     refused(token[:at] + other + token[at + 1 :])
 

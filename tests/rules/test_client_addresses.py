@@ -1,4 +1,4 @@
-"""Whose address counts behind proxies: the same for the public listener and for sockets."""
+"""Which client address counts behind proxies: the same for the public listener and for sockets."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ WORDS = st.sampled_from(HOSTS).flatmap(
 
 
 def seen_by_listener(peer: str, lines: list[str]) -> str:
-    """The address that the public listener takes."""
+    """Return the client address that the public listener uses."""
     scopes: list[Any] = []
 
     async def app(scope: Any, _receive: Any, _send: Any) -> None:

@@ -1,4 +1,4 @@
-"""Frames that clients send: read strictly, refused by name, never with another error (contract 7)."""
+"""Parsing of client frames: strict, refused with a named reason, never with another exception (docs/events.md)."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ NEAR = st.builds(
 
 
 def read(path: str, text: str) -> Any:
-    """Read what came as text; half a character may be among it."""
+    """Parse text as it arrives; it may contain half a character."""
     return frames.read(path, text.encode(errors="surrogatepass"))
 
 
@@ -101,7 +101,7 @@ def test_a_frame_without_one_of_its_fields_is_invalid_and_its_ref_comes_back(pat
 @pytest.mark.parametrize("value", [None, [], {}, 1.5, -1, "", 2**31], ids=repr)
 def test_a_field_of_the_wrong_kind_makes_the_frame_invalid(path: str, kind: str, field: str, value: Any):
     if value == "" and field in ("token", "content"):
-        return  # empty texts are for the rules to refuse
+        return  # the message rules refuse empty texts
     error = refused(path, {"type": kind, **GOOD[path][kind], field: value, "ref": "r7"})
     assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
 
@@ -116,7 +116,7 @@ def test_an_unknown_field_makes_the_frame_invalid(path: str, kind: str):
     "value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr
 )
 def test_an_id_is_a_uuid_and_nothing_around_it(path: str, kind: str, field: str, value: str):
-    """What PostgreSQL refuses as an id would fail the whole batch it is in."""
+    """An id that PostgreSQL refuses would fail its whole batch."""
     assert refused(path, {"type": kind, **GOOD[path][kind], field: value}).code == "INVALID_FRAME"
 
 

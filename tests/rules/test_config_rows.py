@@ -1,4 +1,4 @@
-"""Configuration rows: defaults, bounds, types, what a row holds (specification, Limits; contract 8)."""
+"""Configuration rows: defaults, bounds, types, and the format of a row (docs/configuration.md)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When a session can be extended, what silence means, and where the new end is (contract 6)."""
+"""When a session can be extended, what a missing answer means, and the new end (docs/product.md#extensions)."""
 
 import datetime as dt
 import itertools
@@ -30,7 +30,7 @@ SECONDS = st.integers(-(10**6), 10**6)
 
 
 def a_session(*, status: SessionStatus, expires_at: dt.datetime | None) -> Session:
-    """A session of which only the state and the end matter."""
+    """Return a session of which only the state and the end matter."""
     plain = {field.name: None for field in attrs.fields(Session)}
     return Session(**{**plain, "status": status, "expires_at": expires_at})
 

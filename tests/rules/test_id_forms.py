@@ -1,4 +1,4 @@
-"""Ids are UUIDv7 in canonical text; what comes from outside is read strictly (contract, head and 1)."""
+"""Ids are UUIDv7 in canonical text; ids from outside are parsed strictly."""
 
 import string
 import uuid

@@ -1,4 +1,4 @@
-"""Ids grow strictly, event ids follow the database's clock, and only one thread makes ids."""
+"""New ids strictly increase, event ids follow the database's clock, and only one thread creates ids."""
 
 import datetime as dt
 import os
@@ -10,12 +10,12 @@ import pytest
 
 from core.base import ids
 
-NOW = dt.datetime(2126, 11, 23, 4, 5, 6, 789_012, tzinfo=dt.UTC)  # later than what any other test has made here
+NOW = dt.datetime(2126, 11, 23, 4, 5, 6, 789_012, tzinfo=dt.UTC)  # later than any id that another test has created here
 
 
 @pytest.fixture(autouse=True)
 def any_thread() -> Iterator[None]:
-    """The source of time of this process is what it was before."""
+    """Restore this process's clock of ids after the test."""
     now, thread = ids._SOURCE.now, ids._SOURCE.thread
     times = ids._TIMES, ids._EVENT_TIMES
     ids._TIMES, ids._EVENT_TIMES = ids._Times(), ids._Times()
@@ -25,7 +25,7 @@ def any_thread() -> Iterator[None]:
 
 
 def milliseconds(text: str) -> int:
-    """The time in a UUIDv7."""
+    """Return the time in a UUIDv7, in milliseconds."""
     return uuid.UUID(text).int >> 80
 
 

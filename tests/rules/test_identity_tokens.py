@@ -1,4 +1,6 @@
-"""What a provider's signed identity token must say, and where its keys come from (contract 3; providers.md, P3)."""
+"""What a provider's signed identity token must contain, and where its keys come from
+(docs/product.md#identity-providers).
+"""
 
 import asyncio
 import base64
@@ -30,29 +32,29 @@ ENDS = NOW + dt.timedelta(seconds=60)
 
 
 def signed(claims: Any, key: Key = KEY, *, raw: bytes | None = None, **headers: Any) -> str:
-    """A token exactly as given."""
+    """Return a token with exactly this content."""
     payload = json.dumps(claims).encode() if raw is None else raw
     return jwt.api_jws.encode(payload, key.private, algorithm=key.algorithm, headers={"kid": key.kid, **headers})
 
 
 def published(key: Key = KEY) -> jwt.PyJWK:
-    """The key as the provider publishes it."""
+    """Return the key as the provider publishes it."""
     return jwt.PyJWK(key.published())
 
 
 def check(token: str, key: Key = KEY, *, nonce: str | None = None, now: dt.datetime = NOW) -> Claims:
-    """Verify."""
+    """Verify a token; return its claims."""
     return identity.verify(token, published(key), audiences=AUDIENCES, issuers=ISSUERS, nonce=nonce, now=now)
 
 
 def said(sent: str | None = None, /, **change: Any) -> Claims:
-    """Verify a good token with some claims changed; None leaves one out."""
+    """Verify a valid token with some claims changed; None leaves one out."""
     claims = {name: value for name, value in {**GOOD, **change}.items() if value is not None}
     return check(signed(claims), nonce=sent)
 
 
 def invalid(sent: str | None = None, /, **change: Any) -> None:
-    """Such a token is refused."""
+    """Check that a token with these changes is refused."""
     with pytest.raises(IdentityTokenInvalid):
         said(sent, **change)
 
@@ -118,7 +120,7 @@ def test_a_provider_whose_clock_is_a_minute_ahead_is_believed() -> None:
 
 
 def test_what_is_remembered_of_a_token_does_not_change_with_its_signature() -> None:
-    """Of a valid ES256 signature (r, s) the pair (r, -s) is valid too."""
+    """If (r, s) is a valid ES256 signature, (r, -s) is valid too."""
     token = signed(GOOD, EC_KEY)
     head, body, seal = token.split(".")
     raw = base64.urlsafe_b64decode(seal + "==")
@@ -202,7 +204,7 @@ def test_a_missing_nonce_is_refused_where_it_is_supported(supported: Any) -> Non
 
 
 def forged() -> dict[str, str]:
-    """Tokens that the provider has not signed."""
+    """Return tokens that the provider has not signed."""
     good = signed(GOOD)
     head, body, seal = good.split(".")
     pem = KEY.private.public_key().public_bytes(  # type: ignore[union-attr]
@@ -266,7 +268,7 @@ def test_signed_nonsense_is_refused(payload: bytes) -> None:
 
 
 def header(value: Any) -> str:
-    """A token that has only this header."""
+    """Return a token that has only this header."""
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=") + ".e30.x"
 
 
@@ -307,7 +309,7 @@ def test_whatever_a_provider_signs_is_an_answer_or_a_refusal(claims: dict[str, A
         return
     assert found.subject == claims.get("sub", "s-1")
     assert 1 <= len(found.subject) <= 255
-    (found.subject + (found.email or "")).encode()  # the database takes it
+    (found.subject + (found.email or "")).encode()  # the database can store it
 
 
 @given(token=st.text(st.characters(), max_size=60) | st.binary(max_size=60).map(lambda b: b.decode("latin-1")))
@@ -323,7 +325,7 @@ def test_whatever_comes_as_a_token_is_refused(token: str) -> None:
 
 @pytest.fixture
 def server() -> Iterator[IdentityServer]:
-    """A provider."""
+    """Yield a provider."""
     made = IdentityServer(issuer=ISSUERS[0], audience="app")
     yield made
     made.close()
@@ -370,11 +372,11 @@ async def test_without_an_answer_nothing_can_be_said_of_an_unknown_key(server: I
     with pytest.raises(Unavailable) as caught:
         await keys.get(KEY.kid)
     assert caught.value.retry_after_seconds == 5
-    assert server.hits <= 4  # one retry; the HTTP client itself repeats what was hung up on
+    assert server.hits <= 4  # one retry; the HTTP client itself repeats requests whose connection was closed
     hits = server.hits
     with pytest.raises(Unavailable):
         await keys.get(KEY.kid)
-    assert server.hits == hits  # nor is a sick provider asked by every sign-in
+    assert server.hits == hits  # nor does every sign-in ask a provider that is down
 
 
 @pytest.mark.anyio

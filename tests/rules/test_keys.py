@@ -1,4 +1,4 @@
-"""Keys by purpose: one for each, and values of earlier versions stay good."""
+"""Keys by purpose: one for each purpose, and values of earlier versions stay valid."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_each_purpose_and_each_secret_has_a_key_of_its_own():
 
 
 def test_the_key_of_a_purpose_stays_the_same_in_every_version():
-    # HKDF-SHA256 (RFC 5869) over the secret, without a salt: computed once with another implementation.
+    # HKDF-SHA256 (RFC 5869) over the secret, without a salt; computed with another implementation.
     assert derive(OLD, Purpose.REFRESH_SEAL).hex() == "46965d1dd2b002b8105fba51b6f1389cebc73542b5ea619d63c254998b8b9a5d"
 
 

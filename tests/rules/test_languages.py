@@ -1,4 +1,4 @@
-"""Which language a client asks for: plain calls."""
+"""Which language a client asks for; pure functions."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Lists and their cursors (contract 2)."""
+"""Pages of lists and their cursors."""
 
 import base64
 import datetime as dt
@@ -82,7 +82,7 @@ def test_a_cursor_needs_a_time_with_a_zone_and_an_id(content: str):
 
 
 def test_a_cursor_outside_the_years_that_utc_has_is_refused():
-    """Such a time can't be sent to PostgreSQL: it would end in a 500."""
+    """PostgreSQL can't store such a time: it would end in a 500."""
     assert refused(encoded(f"0001-01-01T00:00:00+14:00|{AN_ID}"), None) == "cursor"
     assert refused(encoded(f"9999-12-31T23:59:59-14:00|{AN_ID}"), None) == "cursor"
 

@@ -1,4 +1,4 @@
-"""What waits to be stored: each session in its order, in one batch at a time; nothing lost, nothing twice."""
+"""The queue of messages to store: each session in order and in one batch at a time; nothing is lost or stored twice."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from core.messages.rules import Draft
 from realtime.hub import Feed
 from realtime.message_queue import BATCH_ROWS, MARK_EARLY_S, MARK_WAITS_S, QUEUE_ROWS, Batch, Item, MessageQueue
 
-NOBODY = cast(Any, None)  # a queue does not look at connections
+NOBODY = cast(Any, None)  # a queue does not read the connection
 SESSIONS = [f"session-{number}" for number in range(5)]
 session_ids = st.sampled_from(SESSIONS)
 numbers = itertools.count()
@@ -35,7 +35,7 @@ def ids_of(batch: Batch, session_id: str) -> list[str]:
 
 
 class Queue(RuleBasedStateMachine):
-    """Messages and marks come, batches are cut and end, in any order."""
+    """Messages and marks arrive, batches are taken and end, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,8 @@ class Queue(RuleBasedStateMachine):
         batch = self.open.pop(which % len(self.open))
         for session_id in batch.session_ids:
             assert self.queue.under_way(self.feeds[session_id]) == set(ids_of(batch, session_id))
-            self.stored[session_id] += ids_of(batch, session_id)  # or told to send again: it is over either way
+            # stored, or refused so that the client sends it again: finished either way
+            self.stored[session_id] += ids_of(batch, session_id)
         for feed, moved in batch.marked:
             if fails:
                 self.queue.mark(feed, moved, self.now)

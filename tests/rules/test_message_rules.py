@@ -1,4 +1,4 @@
-"""What a chat message may be: nothing that PostgreSQL could refuse gets into a batch (contract 6)."""
+"""What a chat message may contain: a batch never gets anything that PostgreSQL could refuse."""
 
 import json
 from typing import Any

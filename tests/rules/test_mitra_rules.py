@@ -1,4 +1,4 @@
-"""Who may take a session (contract 5)."""
+"""Which mitras are available (docs/product.md#eligible-mitras)."""
 
 import datetime as dt
 import itertools

@@ -1,4 +1,4 @@
-"""Names that people are shown: a length, and nothing that hides or turns round what others read."""
+"""Display names: a length, and no characters that hide or reverse other text (docs/product.md#names-and-privacy)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an operator may do, and the lockout of sign-in (contract 8)."""
+"""Permissions of operators, and the lockout of their sign-in (docs/product.md#operators)."""
 
 import datetime as dt
 import math
@@ -66,7 +66,7 @@ def test_a_lockout_ends_at_its_end():
 
 @given(st.integers(0, 8), st.lists(st.integers(0, 1200), max_size=60))
 def test_there_are_exactly_limit_tries_before_each_lockout(limit: int, gaps: list[int]):
-    """A guesser who comes again and again, whatever the pauses: 401 up to and with the limit, then 423."""
+    """For a client that retries, whatever the pauses: 401 up to and including the limit, then 423."""
     count, until, now, tries = 0, None, NOW, 0
     for gap in gaps:
         now += dt.timedelta(seconds=gap)

@@ -1,4 +1,4 @@
-"""Codes: hourly limits, cooldown, the keyed hash (contract 3)."""
+"""Phone codes: hourly limits, cooldown and the keyed hash (docs/product.md#phone-codes)."""
 
 import datetime as dt
 import math
@@ -35,7 +35,7 @@ LIMITS = st.builds(
     st.integers(0, 6),
     st.sampled_from([1, 60, 600, 3600]),
 )
-# (pause in seconds since the one before, phone, address) of each request
+# (seconds since the previous request, phone, address) of each request
 HISTORIES = st.lists(
     st.tuples(
         st.one_of(st.sampled_from([0, 1, 59, 60, 600, 3600]), st.floats(0, 2000)),
@@ -57,7 +57,7 @@ def refusal(asked: Asked, limits: Limits, now: dt.datetime) -> DomainError | Non
 
 @given(LIMITS, HISTORIES)
 def test_for_any_history_the_limits_hold_exactly(limits: Limits, history: list[tuple[float, str, str]]):
-    """Nobody gets more than the limit in any hour, and nobody is refused below it."""
+    """No phone or address gets more than the limit in any hour, and none is refused below it."""
     sent: list[tuple[dt.datetime, str, str]] = []
     now = NOW
     for pause, phone, ip in history:
@@ -186,6 +186,6 @@ def test_a_request_always_has_the_same_code_and_another_request_another_one():
     assert code_for(key=KEY, otp_request_id=REQUEST) == code_for(key=KEY, otp_request_id=REQUEST)
     assert code_for(key=KEY, otp_request_id=REQUEST) != code_for(key=b"o" * 32, otp_request_id=REQUEST)
     assert all(len(code) == CODE_LENGTH and code.isdigit() for code in made)
-    assert len(made) > 1990  # chance gives two of them in 2,000
+    assert len(made) > 1990  # two of them may be equal by chance in 2,000
     firsts = [sum(code[0] == digit for code in made) for digit in "0123456789"]
     assert min(firsts) > 120

@@ -1,4 +1,4 @@
-"""How outages are added up."""
+"""How intervals of outages are combined."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ LEASE = dt.timedelta(seconds=3)
 
 
 def interval(began: float, ended: float) -> Interval:
-    """Seconds after the origin."""
+    """Return an interval in seconds after a fixed moment."""
     return ORIGIN + dt.timedelta(seconds=began), ORIGIN + dt.timedelta(seconds=ended)
 
 

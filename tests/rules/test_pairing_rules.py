@@ -1,4 +1,4 @@
-"""How long a round lasts, which yes still counts, when a search is over (contract 5)."""
+"""How long a round lasts, which acceptances still count, and when a search is over (docs/product.md#pairing)."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Operators' passwords: 12 characters to 72 bytes, not among common ones (contract 8)."""
+"""Operators' passwords: 12 characters to 72 bytes, and not a common one (docs/product.md#sign-in-of-operators)."""
 
 import asyncio
 import threading
@@ -50,12 +50,12 @@ def test_a_known_word_among_others_is_no_common_password(password: str):
 
 
 async def hashed(password: str) -> str:
-    """The hash of a password."""
+    """Return the hash of a password."""
     return await PasswordHasher(rounds=4).make(password)
 
 
 def is_right(password: str, stored: str) -> bool:
-    """Whether a password has this hash."""
+    """Return whether a password has this hash."""
     return asyncio.run(PasswordHasher(rounds=4).verify(password, stored))
 
 
@@ -78,7 +78,7 @@ def test_where_there_is_no_hash_no_password_is_right():
 
 
 def test_a_long_password_is_not_cut_to_one_that_fits():
-    """Bcrypt reads 72 bytes: what is longer must not pass for its beginning."""
+    """Bcrypt reads 72 bytes: a longer password must not match its first 72 bytes."""
     full = "x1y2" * 18
     stored = asyncio.run(hashed(full))
     assert is_right(full, stored)
@@ -88,14 +88,14 @@ def test_a_long_password_is_not_cut_to_one_that_fits():
 def test_hashes_above_the_bound_are_refused_and_two_run_at_once():
     async def ask(hasher: PasswordHasher, count: int) -> list[Exception | str]:
         asked = [asyncio.create_task(hasher.make(GOOD)) for _ in range(count)]
-        await asyncio.sleep(0)  # all have asked, and none has its answer
+        await asyncio.sleep(0)  # all calls have started and none has finished
         threads = [thread for thread in threading.enumerate() if thread.name.startswith("password")]
         assert len(threads) == HASHES_AT_ONCE
         return list(await asyncio.gather(*asked, return_exceptions=True))  # type: ignore[arg-type]
 
     async def walk() -> None:
         hasher = PasswordHasher(rounds=9)
-        for _ in range(2):  # the places are free again afterwards
+        for _ in range(2):  # the slots are free again afterwards
             answers = await ask(hasher, MAX_HASHES + 7)
             refused = [one for one in answers if isinstance(one, Unavailable)]
             assert len(refused) == 7

@@ -1,4 +1,4 @@
-"""Personal fields in JSON that others send: masked for operators who may not see them."""
+"""Personal fields in JSON from outside are masked for operators without the permission to see them."""
 
 import json
 

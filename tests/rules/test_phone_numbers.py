@@ -1,4 +1,4 @@
-"""Phone numbers become E.164; Indonesia is the default; codes go to mobile numbers of listed countries only (contract 3)."""
+"""Phone numbers are normalised to E.164 with Indonesia as default; codes go to mobile numbers of listed countries."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Who gets the first-session discount, and what it costs (contract 4)."""
+"""Who gets the first-session discount, and what it costs (docs/product.md#first-session-discount)."""
 
 import functools
 import itertools

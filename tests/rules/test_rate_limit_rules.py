@@ -1,4 +1,4 @@
-"""The arithmetic of the rate limit, against a bucket of tokens in exact fractions (contract 2)."""
+"""The arithmetic of the rate limit, compared with a token bucket in exact fractions (docs/security.md)."""
 
 import asyncio
 import math
@@ -25,19 +25,19 @@ from core.bus.rate_limit import (
 )
 
 HOUR = 3_600_000_000  # µs
-NOW = 1_800_000_000_000_000  # µs; as large as real ones, where a float's steps are a quarter of one
+NOW = 1_800_000_000_000_000  # µs; as large as real timestamps, where a float has steps of a quarter
 SET_BACK = 5_000_000
-# µs since the one before; below nothing: it was asked first and is heard second, or another clock is behind, or set back.
+# µs since the previous request; negative: the request arrived out of order, or a clock is behind or was set back.
 GAPS = st.one_of(st.just(0), st.integers(0, 90_000_000), st.integers(-3_000_000, -1), st.integers(-90_000_000, -1))
-STEPS = st.lists(st.tuples(GAPS, st.integers(0, 2)), max_size=60)  # and which bucket
+STEPS = st.lists(st.tuples(GAPS, st.integers(0, 2)), max_size=60)  # with the number of the bucket
 LIMITS = st.builds(Limit, name=st.just("test"), per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 40))
 
 
 @attrs.define
 class Bucket:
-    """Holds `burst` tokens, gains one each interval, gives one for each request.
+    """A bucket that holds `burst` tokens, gains one each interval, and gives one for each request.
 
-    Its time does not go back, unless the clock was set back.
+    Its time does not go back unless the clock was set back.
     """
 
     limit: Limit
@@ -48,7 +48,7 @@ class Bucket:
         self.tokens = Fraction(self.limit.burst)
 
     def take(self, now: int, wanted: int = 1) -> int:
-        """Return how many were granted, or minus the µs until the next one is."""
+        """Return how many tokens were granted, or minus the µs until the next one is available."""
         if self.at > now + SET_BACK:
             self.at = now
         at = max(now, self.at)
@@ -66,7 +66,7 @@ def limits() -> RateLimit:
 
 
 def a_process() -> RateLimit:
-    """A process's limits; nothing is connected to."""
+    """Return a process's limits, connected to nothing."""
     return RateLimit(read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"}))
 
 
@@ -97,7 +97,7 @@ def test_a_burst_is_exact_and_the_rate_is_never_below_the_setting(per_minute: in
     granted = [judged(process, limit, "user:x", NOW) for _ in range(burst + 3)]
     assert granted[:burst] == [1] * burst
     assert all(answer < 0 for answer in granted[burst:])
-    # A minute after the bucket was emptied it has the minute's worth, or is full.
+    # A minute after the bucket was emptied it has a minute's worth of tokens, or is full.
     after = [judged(process, limit, "user:x", NOW + 60_000_000) for _ in range(min(per_minute, burst))]
     assert after == [1] * min(per_minute, burst)
 
@@ -142,7 +142,7 @@ def test_the_oldest_bucket_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, l
     limit = Limit(name="test", per_minute=1, burst=1)
     for who in "abc":
         assert judged(limits, limit, who, NOW) == 1
-    assert judged(limits, limit, "a", NOW) < 0  # and so is the newest now
+    assert judged(limits, limit, "a", NOW) < 0  # and so is the newest one now
     assert judged(limits, limit, "d", NOW) == 1
     assert [judged(limits, limit, who, NOW) > 0 for who in "acd"] == [False, False, False]
     assert judged(limits, limit, "b", NOW) == 1
@@ -161,7 +161,7 @@ def test_request_refused_by_one_bucket_is_charged_to_none(limits: RateLimit) -> 
     charges = (Charge(user, "u"), Charge(address, "a"))
     assert [all_judged(limits, charges, NOW)[0] for _ in range(2)] == [1, 1]
     assert all_judged(limits, charges, NOW) == (-30_000_000, 2)
-    assert [judged(limits, user, "u", NOW) for _ in range(3)] == [1, 1, 1]  # the refused one took nothing
+    assert [judged(limits, user, "u", NOW) for _ in range(3)] == [1, 1, 1]  # the refused request took nothing
     assert all_judged(limits, charges, NOW) == (-60_000_000, 1)  # the longest wait counts
 
 
@@ -206,7 +206,7 @@ def test_hourly_limit_grants_at_most_its_number_in_any_hour(most: int, gaps: lis
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 10, 60, 1_001, 3_000])
 def test_hourly_limit_grants_its_whole_number_within_an_hour(most: int) -> None:
     limit, process, now, granted = hourly_limit("hourly", most), a_process(), NOW, 0
-    while now < NOW + HOUR:  # a client that comes again as soon as it may
+    while now < NOW + HOUR:  # a client that retries as soon as it may
         answer = judged(process, limit, "a", now)
         granted, now = (granted + 1, now) if answer == 1 else (granted, now - answer)
     assert granted == most

@@ -1,4 +1,4 @@
-"""Refresh tokens: one use, the same successor within 30 s, reuse detection, forgery (contract 3)."""
+"""Refresh tokens: used once, the same successor within 30 s, reuse detection, forgery (docs/security.md)."""
 
 import base64
 import datetime as dt
@@ -43,7 +43,7 @@ def a_chain(length: int, *, secret: bytes = b"s" * 32) -> list[str]:
 
 
 def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Held:
-    """What the database knows when the last of the chain is the present one."""
+    """Return the database's record when the last token of the chain is the current one."""
     previous = hash_of(chain[-2]) if len(chain) > 1 else None
     return Held(
         present_hash=hash_of(chain[-1]),
@@ -69,7 +69,7 @@ def test_token_of_a_later_generation_is_reused_where_the_present_one_is_unknown(
 
 
 def held_through(chain: list[str], every: dt.timedelta) -> tuple[Held, list[dt.datetime]]:
-    """What the database knows after the whole chain was used but its last, from NOW on; and when each was used."""
+    """Return the record after all tokens but the last were used in turn from NOW on, and the time of each use."""
     held = Held(present_hash=hash_of(chain[0]), previous_hash=None, rotated_at=None, used={})
     used_at = [NOW + every * n for n in range(len(chain) - 1)]
     for token, at in zip(chain[1:], used_at, strict=True):
@@ -145,7 +145,7 @@ def test_a_token_has_one_spelling_only(before: str, behind: str):
 
 
 def test_the_last_character_of_a_token_can_not_be_another_that_means_the_same():
-    """91 characters hold 546 bits, a token has 544: two bits would be free."""
+    """91 characters hold 546 bits but a token has 544, so two bits would be free."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     token = a_token()
     for other in set(alphabet) - {token[-1]}:
@@ -203,7 +203,7 @@ def test_each_token_has_a_window_of_its_own_however_often_the_others_are_used(le
 
 
 def test_who_came_in_time_is_judged_so_behind_a_lock():
-    """Somebody else's rotation was a moment after the window, and got the lock first."""
+    """Another rotation happened a moment after the window and got the lock first."""
     chain = a_chain(3)
     held, _ = held_through(chain, RETRY_WINDOW + A_MOMENT)
     assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE

@@ -1,4 +1,4 @@
-"""Request bodies: strict, every refusal a VALIDATION_ERROR that names the fields (contract 2)."""
+"""Request bodies: parsed strictly; every refusal is a VALIDATION_ERROR that names the fields (docs/errors.md)."""
 
 import datetime as dt
 import json
@@ -37,7 +37,7 @@ JSON = st.recursive(
 
 @attrs.frozen(kw_only=True)
 class Every:
-    """One field of each sort."""
+    """One field of each kind."""
 
     name: str = bodies.text(1, 3)
     note: str | None = bodies.optional_text(1, 3)
@@ -51,7 +51,7 @@ class Every:
 
 
 def fields(value: Any, cls: type = Every) -> list[str]:
-    """The names of the fields that a refusal tells."""
+    """Return the names of the fields in a refusal."""
     with pytest.raises(DomainError) as caught:
         structure(value, cls)
     assert caught.value.code == "VALIDATION_ERROR"
@@ -61,7 +61,7 @@ def fields(value: Any, cls: type = Every) -> list[str]:
 
 
 def attempt(read: Callable[[], Any]) -> tuple[Any, DomainError | None]:
-    """What came of it: a body, or the refusal; any other error goes through."""
+    """Return the body or the refusal; any other error is raised."""
     try:
         return read(), None
     except DomainError as error:
@@ -159,14 +159,14 @@ def test_every_field_out_of_bounds_is_named_at_once():
 
 
 class Element(str):
-    """An element that counts how often one is read."""
+    """A string that counts how often it is read."""
 
     reads = 0
 
 
 @attrs.frozen(kw_only=True)
 class Long:
-    """Lists and maps with a bound of their own and without."""
+    """Lists and maps with and without their own bound."""
 
     bounded: list[Element] = attrs.field(factory=list, validator=validators.max_len(12))
     maybe: list[Element] | None = attrs.field(default=None, validator=validators.optional(validators.max_len(12)))
@@ -176,7 +176,7 @@ class Long:
 
 @pytest.fixture
 def reads() -> Callable[[], int]:
-    """How many elements were read."""
+    """Return a function that returns how many elements were read."""
 
     def count(value: Any, _: type) -> Element:
         Element.reads += 1
@@ -296,7 +296,7 @@ def test_any_bytes_are_a_body_or_a_validation_error(value: bytes):
 
 
 def decode(value: bytes) -> Any:
-    """As a route does it: `dto=Body[...]`."""
+    """Decode a body as a route with `dto=Body[...]` does."""
     body = Body[profile.ProfileBody].__new__(Body[profile.ProfileBody])
     body.model_type = profile.ProfileBody
     return body.decode_bytes(value)

@@ -1,4 +1,4 @@
-"""Ended auth sessions are remembered for the life of their access tokens, and no longer."""
+"""Ended auth sessions are remembered for the lifetime of their access tokens, and no longer."""
 
 from core.logins.revoked import RevokedLogins
 

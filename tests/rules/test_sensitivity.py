@@ -1,4 +1,4 @@
-"""The topic flag and its latch, in every combination (specification, Topic sensitivity)."""
+"""The topic flag, in every combination of states (docs/product.md#topic-sensitivity)."""
 
 import itertools
 

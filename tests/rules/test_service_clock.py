@@ -1,4 +1,4 @@
-"""Service time is anchor + (real - anchor) * scale (contract 1, SESI_TIME_SCALE)."""
+"""Service time is anchor + (real - anchor) * scale (SESI_TIME_SCALE)."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.base.clock import SLEW_RATE, Clock, monotonic
 
 ANCHOR = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
-NEAR_S = 0.5  # what a slow machine may take between two readings
+NEAR_S = 0.5  # what a slow machine may need between two readings
 
 
 def clock_at(real: dt.datetime, *, scale: float) -> Clock:

@@ -1,4 +1,4 @@
-"""When a session warns, ends and takes a goodbye (contract 5 and 6)."""
+"""When a session warns, ends and accepts a goodbye (docs/product.md#sessions)."""
 
 import datetime as dt
 import itertools

@@ -1,4 +1,4 @@
-"""Settings come from the environment; a wrong one stops the start with one line that names it (contract 1)."""
+"""Settings come from the environment; an invalid one stops the start with one line that names it (docs/settings.md)."""
 
 import pathlib
 
@@ -179,7 +179,7 @@ def test_outside_production_development_routes_exist_and_time_may_be_scaled(envi
 
 
 def test_a_blank_callback_token_is_no_token():
-    """Contract 4: with no callback token configured every call is 401; so it must be possible to have none."""
+    """Without a callback token every call gets 401, so it must be possible to configure none."""
     assert read({"GATEWAY_CALLBACK_TOKEN": ""}).gateway_callback_token == ()
 
 

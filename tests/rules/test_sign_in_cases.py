@@ -1,4 +1,4 @@
-"""The four cases of a sign-in, and what a process knows of accounts (contract 3, Merge and the caller's ids)."""
+"""The four cases of a sign-in, and each process's cache of accounts (docs/product.md#merging-accounts)."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ def test_an_account_is_known_to_the_auth_sessions_that_have_asked() -> None:
     assert accounts.get("c", "s1") is None
     accounts.put("c", "s1", ("c",))
     assert accounts.get("c", "s1") == ("c",)
-    assert accounts.get("c", "s2") is None  # it may have come by joining
+    assert accounts.get("c", "s2") is None  # it may have joined
     assert accounts.get("d", "s1") is None
 
 
@@ -59,7 +59,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["join", "ask"]), IDS, st.sampled_fro
 
 @given(steps=STEPS)
 def test_nobody_is_told_old_ids_after_the_news_of_a_join(steps: list[tuple[str, str, str]]) -> None:
-    """Ids grow by joins; each is told (`forget`) before anybody asks again."""
+    """Ids grow by joins; each join is published (`forget`) before the next read of the ids."""
     accounts, truth = Accounts(), {name: (name,) for name in "abc"}
     for n, (what, customer, auth_session) in enumerate(steps):
         if what == "join":

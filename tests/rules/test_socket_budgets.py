@@ -80,7 +80,7 @@ def test_message_buckets_of_a_user_are_bounded_and_by_session() -> None:
 
 
 class Device:
-    """One socket that sends messages of one session; `stored` is what the server took."""
+    """A socket that sends messages of one session; `stored` holds the accepted ones."""
 
     def __init__(self) -> None:
         self.budget = Budgets(SETTINGS).open("dewi", 0.0)
@@ -97,7 +97,7 @@ class Device:
 def test_message_after_refused_one_waits_for_it() -> None:
     device = Device()
     assert [device.send(f"m{n}", 0.0) for n in range(32)] == [0] * 30 + [1, 1]
-    assert device.send("m32", 5.0) == 1  # the rate would allow it, but m30 and m31 have not come
+    assert device.send("m32", 5.0) == 1  # the rate would allow it, but m30 and m31 have not arrived yet
     assert device.send("m31", 5.0) == 1
     assert [device.send(f"M{n}", 5.0) for n in (30, 31, 32)] == [0, 0, 0]
     assert device.send("m33", 5.0) == 0
@@ -113,7 +113,7 @@ def test_message_that_is_never_sent_again_holds_others_up_for_seconds() -> None:
 
 
 def test_refused_messages_are_stored_in_order_whatever_the_client_does() -> None:
-    """A client sends new messages, and refused ones again, at random; what is stored keeps the order of the first refusals."""
+    """A client sends new and refused messages at random; the stored ones keep the order of the first refusals."""
     for seed in range(200):
         dice = random.Random(seed)
         device, refused, made, now = Device(), [], 0, 0.0

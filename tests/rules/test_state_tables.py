@@ -1,4 +1,4 @@
-"""The tables of states: every pair of states, edge or not (contract 4 and 5)."""
+"""The state tables: every pair of states, allowed or not (docs/product.md#states-of-a-payment-request)."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from core.payments.states import PaymentStatus
 from core.sessions import states as sessions
 from core.sessions.states import SessionStatus
 
-# As the contract's two tables have them.
+# As in the two tables of docs/product.md.
 PAYMENT = {
     "pending": {"confirmed", "abandoned", "expired", "failed_pairing"},
     "confirmed": {"consumed", "failed_pairing"},

@@ -1,4 +1,4 @@
-"""One-time codes (RFC 6238) and what is kept of them."""
+"""One-time codes (RFC 6238) and what is stored about them (docs/product.md#second-factor)."""
 
 import datetime as dt
 import urllib.parse
@@ -10,7 +10,7 @@ from core.operators import login_token, totp
 from core.operators.login_token import LoginTokenInvalid
 
 RFC_SECRET = b"12345678901234567890"
-# RFC 6238, appendix B (SHA-1); ours are the last six of its eight digits.
+# RFC 6238, appendix B (SHA-1); codes here are the last six of its eight digits.
 RFC_CODES = {
     59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037",
     20000000000: "65353130",

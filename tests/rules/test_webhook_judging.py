@@ -1,4 +1,4 @@
-"""What a call of the gateway is: the webhook's table, for every state and any JSON (contract 4)."""
+"""The result of a gateway call, for every state and any JSON (docs/product.md#how-a-payment-is-confirmed)."""
 
 import datetime as dt
 import itertools
@@ -27,7 +27,7 @@ NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 EXPIRES = NOW + dt.timedelta(minutes=20)
 REQUEST_ID = "01900000-0000-7000-8000-000000000001"
 BODY = {"id": "inv-1", "external_id": REQUEST_ID, "status": "PAID", "amount": 12000}
-# What json.loads can give, lone surrogates and the numbers beyond floats included.
+# Everything that json.loads can return, including lone surrogates and numbers beyond floats.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT)
 JSON = st.recursive(
@@ -79,7 +79,7 @@ def a_call(**changed: Any) -> Call:
     return read
 
 
-# -- reading
+# -- parsing
 
 
 @given(JSON)

@@ -1,4 +1,4 @@
-"""`sesi bench abuse`: what the report says, and each attack once, small."""
+"""`sesi bench abuse`: the report, and a short run of each attack."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""The commands of contract 9: what they do, what they say, how they exit."""
+"""The command line: what each command does, prints and returns as exit code."""
 
 import asyncio
 import concurrent.futures
@@ -107,7 +107,7 @@ def test_settings_mask_secrets(stack: Stack) -> None:
     assert CALLBACK_TOKEN not in shown
     assert stack.env["JWT_SECRETS"] not in shown
     lines = [line.split("│") for line in shown.splitlines() if line.startswith("│")]
-    assert {line[1].strip() for line in lines} == settings.names()  # whole, also where a program reads
+    assert {line[1].strip() for line in lines} == settings.names()  # complete also when the output goes to a program
 
 
 def test_a_service_of_ones_own_knows_nothing_of_the_settings_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ async def test_tiers_come_from_a_file_and_a_bad_file_is_refused(world: World, tm
             done.stderr,
         )
     (made,) = [tier for tier in (await root.get(TIERS))["items"] if (tier["mode"], tier["minutes"]) == ("call", 90)]
-    gone = {"updated_at": made["updated_at"]}  # other tests know the usual prices
+    gone = {"updated_at": made["updated_at"]}  # other tests expect the usual prices
     await root.call("DELETE", f"{TIERS}/{made['id']}", params=gone)
 
 

@@ -1,4 +1,4 @@
-"""`sesi bench --compare`: what ratios say, and one real pair of runs."""
+"""`sesi bench --compare`: the meaning of ratios, and one real pair of runs."""
 
 import json
 import math
@@ -105,7 +105,7 @@ def test_every_load_of_a_comparison_is_a_bench() -> None:
     assert set(compare.LOADS) <= {one.name for one in BENCHES} <= set(names.NAMES)
 
 
-@pytest.mark.timeout(300)  # two whole services
+@pytest.mark.timeout(300)  # two complete services
 def test_head_is_checked_out_and_measured_in_turn_with_the_tree(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

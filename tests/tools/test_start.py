@@ -1,4 +1,4 @@
-"""The processes of a service as anybody starts them: each by its command, in an interpreter of its own."""
+"""The processes of a service as operators start them: each by its command, in its own interpreter."""
 
 import asyncio
 import json
@@ -35,14 +35,14 @@ def test_each_process_starts_by_its_command_and_ends_orderly(name: str) -> None:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """A service whose processes are not started."""
+    """Yield a service whose processes are not started."""
     made = Service(durable=False, template=Stack.template, prefix="sesi-test-")
     yield made
     made.close()
 
 
 def probe(service: Service, name: str, path: str) -> int:
-    """The status of one request over a new connection."""
+    """Return the status of one request over a new connection."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[PORT_OF[name]]}{path}", timeout=10) as answer:
             return answer.status
@@ -51,7 +51,7 @@ def probe(service: Service, name: str, path: str) -> int:
 
 
 def wait_unready(service: Service, name: str) -> None:
-    """Wait until a process says that it is not ready. Raises OSError when it takes no connection."""
+    """Wait until a process reports that it is not ready. Raises OSError if it accepts no connection."""
     deadline = time.monotonic() + DEADLINE_S
     while probe(service, name, "/readyz") != 503:
         assert time.monotonic() < deadline, service.log(name)
@@ -78,7 +78,7 @@ def test_drain_ends_after_its_seconds(service: Service) -> None:
 
 
 def children(demo: Throwaway) -> dict[str, int]:
-    """The processes of the running `sesi up`."""
+    """Return the processes of the running `sesi up`."""
     noted = json.loads((pathlib.Path(demo.env["SESI_DATA_DIR"]) / "up.json").read_text())
     return {name: pid for name, (pid, _) in noted.items()}
 
@@ -115,7 +115,7 @@ def test_a_service_whose_up_was_killed_comes_up_again_and_ends_with_its_terminal
 
 
 def test_nobody_elses_process_is_ended_for_one_that_was_left_behind(tmp_path: pathlib.Path) -> None:
-    """Its id is in the note of a service that was killed, perhaps before the machine was started again."""
+    """The id is in the notes of a killed service; since then the machine may have been restarted."""
     service, note = settings.read({"SESI_DATA_DIR": str(tmp_path)}), tmp_path / "up.json"
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         for written in ("", "[]", "{", '{"api": 7}', f'{{"api": [{sleeper.pid}, "another start"], "jobs": [1, null]}}'):
