@@ -24,7 +24,7 @@ async def _in_turn(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> 
 
 
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
-    """Return the work that follows a signal, None if there is none."""
+    """Return the work that follows a signal; None for a signal without any."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
         return _in_turn(runtime, pairing_start.start, signal)
     if isinstance(signal, PaymentConfirmed):

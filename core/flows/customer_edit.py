@@ -1,4 +1,4 @@
-"""A customer's own name, and the intro (specification, Endpoints: profile; customers.usp_seen)."""
+"""A customer sets their display name, and marks the introduction as seen (docs/product.md#onboarding)."""
 
 from core.base import names
 from core.base.actor import Actor
@@ -9,7 +9,7 @@ from core.runtime import Runtime
 
 
 async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str) -> Customer:
-    """Set the name that mitras see: 1 to 100 characters after trimming. Raises ValidationFailed."""
+    """Set the name that mitras see: 1 to 100 characters after trimming. Raises ValidationFailed, NotFound."""
     name = names.checked(display_name)
     async with runtime.transaction() as tx:
         customer = await customers.set_display_name(tx, actor.user_id, name)
@@ -19,6 +19,6 @@ async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str)
 
 
 async def mark_usp_seen(runtime: Runtime, actor: Actor) -> None:
-    """The caller has seen the intro; again changes nothing."""
+    """Record that the caller has seen the introduction. Repeating this changes nothing."""
     async with runtime.transaction() as tx:
         await customers.set_usp_seen(tx, actor.user_id)

@@ -1,4 +1,4 @@
-"""Events on their way: acknowledged, sent again, given up (contract 7)."""
+"""Acknowledge, resend and delete stored events (docs/events.md)."""
 
 import datetime as dt
 
@@ -8,14 +8,14 @@ from core.events.notices import Notice
 from core.runtime import Runtime, away_is_unavailable
 from core.steps import goodbyes
 
-KEEP_S = 3600.0  # a client that was away for longer gets a snapshot, not old events
+KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
 
 
 async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[str]:
-    """Take the acknowledgements of many users, each an event id and who has it; one device is enough for a user.
+    """Delete acknowledged events.
 
-    Return the ids of the events that were waiting: the others are unknown, another user's or acknowledged already. Raises
-    Unavailable.
+    Each entry is (event id, the user who acknowledges it); one device is enough for a user. Returns the ids of the
+    events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
     """
     pairs = [(event_id, recipient_id) for event_id, actor in acks for recipient_id in actor.ids]
     with away_is_unavailable():
@@ -23,20 +23,26 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
 
 
 async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
-    """Return events since a moment (real time) that no device has acknowledged for `older_than_s`, as they are sent."""
+    """Return events created since `since` (real time) that have been unacknowledged for `older_than_s` real seconds.
+
+    The events are returned as they are sent, with goodbyes.
+    """
     found = await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
     return await goodbyes.fill_in(runtime.db, found)
 
 
 async def unheard(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
-    """Return the events of the last hour (real time) that each of these users has not acknowledged, as they are sent."""
+    """Return the unacknowledged events of these users, as they are sent, by user id.
+
+    Only events of the last hour (real time) are returned.
+    """
     found = await deliveries.unheard(runtime.db, recipient_ids, within_s=KEEP_S)
     filled = iter(await goodbyes.fill_in(runtime.db, [notice for notices in found.values() for notice in notices]))
     return {recipient_id: [next(filled) for _ in notices] for recipient_id, notices in found.items()}
 
 
 async def purge(runtime: Runtime) -> int:
-    """Sweep: forget old events; return how many."""
+    """Sweep: delete events older than an hour; return how many."""
     forgotten = 0
     while True:
         async with runtime.transaction() as tx:

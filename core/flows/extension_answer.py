@@ -1,4 +1,4 @@
-"""A mitra answers an extension, or her silence does (specification, Core rules 5; contract 6)."""
+"""Answer an extension: by the mitra, or by timeout (docs/product.md#extensions)."""
 
 from core.base import logs
 from core.base.actor import Actor
@@ -19,7 +19,8 @@ log = logs.get("extensions")
 async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_id: str, accept: bool) -> ExtensionView:
     """Approve or reject an extension of the calling mitra's session.
 
-    Raises NotFound, ExtensionResolved (also when its time to answer is over: then her silence has answered).
+    Raises NotFound; ExtensionResolved if it was answered already or `answer_by` has passed, because then the timeout
+    decides.
     """
     async with runtime.transaction() as tx:
         session = await sessions.lock(tx, session_id)
@@ -39,7 +40,7 @@ async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_i
 
 
 async def time_out(runtime: Runtime) -> int:
-    """Resolve extensions that nobody answered in time, as configured; return how many."""
+    """Resolve extensions whose `answer_by` has passed, as configured; return how many."""
     action = DefaultAction(runtime.config.text("extension_default_action_on_timeout"))
     resolved = 0
     for due in await extensions.due(runtime.db, now=runtime.now(), limit=BATCH):
@@ -53,6 +54,6 @@ async def time_out(runtime: Runtime) -> int:
                 resolved += 1
         except Unavailable:
             raise
-        except Exception:  # one that can't be resolved must not keep the others from it
+        except Exception:  # one failure must not keep the others from being resolved
             log.exception("an extension could not be resolved", extension_id=due.id)
     return resolved

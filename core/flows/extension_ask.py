@@ -1,4 +1,4 @@
-"""A paid extension is put to the mitra (specification, Core rules 5; contract 6). Safe to run twice: one extension a payment."""
+"""Ask the mitra for a paid extension (docs/product.md#extensions). Safe to run twice: a payment has one extension."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -17,7 +17,7 @@ from core.storage.database import Tx
 
 
 async def ask(runtime: Runtime, *, payment_request_id: str) -> None:
-    """Ask for a confirmed extension payment, unless that has happened; or trip it, when its session is over."""
+    """Ask the mitra for a confirmed extension, unless that was done. If its session is over, trip its safeguard."""
     async with runtime.transaction() as tx:
         payment = await payments.get(tx, payment_request_id)
         if payment is not None and payment.extends_session_id is not None:
@@ -29,9 +29,10 @@ async def ask(runtime: Runtime, *, payment_request_id: str) -> None:
 async def ask_explicitly(
     runtime: Runtime, actor: Actor, *, session_id: str, payment_request_id: str, key: Once | None = None
 ) -> ExtensionView:
-    """Ask for the caller's confirmed extension payment of this session; asked already: as it stands.
+    """Ask for the caller's confirmed extension payment of this session.
 
-    Raises NotFound, PaymentNotConfirmed, IdempotencyMismatch, IdempotencyInFlight.
+    If that was done, return the extension as it is. A retry with the same `key` gets the first answer. Raises NotFound,
+    PaymentNotConfirmed, IdempotencyMismatch, IdempotencyInFlight.
     """
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(ExtensionView)) is not None:
@@ -52,7 +53,7 @@ async def ask_explicitly(
 
 
 async def _ask(runtime: Runtime, tx: Tx, session: Session, payment_request_id: str) -> Extension | None:
-    """Return the payment's extension, a new one if need be; None for a payment that is not confirmed."""
+    """Return the payment's extension, created if there was none. None if the payment is not confirmed."""
     asked = await extensions.of_payment(tx, payment_request_id)
     if asked is not None:
         return asked

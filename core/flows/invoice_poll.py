@@ -1,10 +1,10 @@
-"""The gateway is asked about pending requests: its webhook call about their money may be lost.
+"""Poll the gateway about pending requests, because its webhook call may be lost.
 
-The jobs ask some minutes after an invoice was made (`POLL_AFTER`). These moments are stored, so no restart loses one; a
-process that dies while it asks leaves the request to the next poll, or to the sweep at the request's deadline. What a
-customer reads is asked about in the background, within limits that all processes share.
+The jobs process polls some minutes after an invoice was made (`POLL_AFTER`). These moments are stored, so a restart
+loses none. If the process dies during a poll, the next poll or the sweep at the request's deadline finds the payment.
+When a customer reads a request it is polled in the background, within limits that all processes share.
 
-The answer has the same effect as the gateway's call would have, under the same locks, so it does not matter which is first.
+The answer has the same effect as the gateway's call and takes the same locks, so it does not matter which comes first.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from core.payments.views import PaymentView
 from core.runtime import ERRANDS, Runtime
 from core.steps import calls
 
-# After reads: an app may read every second, and the gateway limits us.
+# For polls after a read: an app may read every second, and the gateway has a rate limit.
 OF_REQUEST = Limit(name="invoice_polls_request", per_minute=6, burst=1)
 OF_SERVICE = Limit(name="invoice_polls", per_minute=1_200, burst=20)
 log = logs.get("payments")
 
 
 async def poll_due(runtime: Runtime) -> int:
-    """Ask about the requests whose time has come; return how many were asked about.
+    """Poll the requests that are due; return how many were polled.
 
-    While the gateway does not answer they stay due.
+    While the gateway does not answer, they stay due.
     """
     gateway = runtime.gateway
     if gateway is None:
@@ -41,7 +41,7 @@ async def poll_due(runtime: Runtime) -> int:
         await real_sleep(wait_s)
         return 0
     async with runtime.transaction() as tx:
-        # No more than are asked about at once: those that were taken when a process dies are not asked about again.
+        # Take no more than can be polled at once: if the process dies, the polls it took are lost.
         taken = await payments.take_polls(tx, limit=ERRANDS)
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_poll(runtime, gateway, payment)) for payment in taken]
@@ -53,7 +53,7 @@ async def poll_due(runtime: Runtime) -> int:
 
 
 def after_reading(runtime: Runtime, view: PaymentView) -> None:
-    """Ask in the background about a pending request that its customer has just read; the caller does not wait."""
+    """Poll a pending request in the background after its customer has read it. Returns at once."""
     gateway = runtime.gateway
     if gateway is None or view.status != PaymentStatus.PENDING or gateway.poll_wait_s() or runtime.errands.locked():
         return
@@ -71,7 +71,7 @@ async def _poll_read(runtime: Runtime, gateway: Gateway, payment_request_id: str
 
 
 async def _poll(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> bool:
-    """Ask about one request and act on the answer. False when the gateway is left alone: then it was not asked."""
+    """Poll one request and apply the answer. Return False if the circuit breaker did not allow the poll."""
     if payment.gateway_invoice_id is None:
         return True
     async with runtime.errands:
@@ -83,7 +83,7 @@ async def _poll(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> 
                 await _settle(runtime, payment, invoice)
         except (GatewayUnavailable, Unavailable):
             log.warning("a poll of the gateway came to nothing", payment_request_id=payment.id)
-        except Exception:  # one request must not keep the others from their answer
+        except Exception:  # one failure must not stop the other polls
             log.exception("a poll could not be settled", payment_request_id=payment.id)
     return True
 

@@ -1,6 +1,6 @@
-"""An invoice that nobody should pay any more is voided; one that was paid just before is taken as money that came in.
+"""Void an invoice that must no longer be paid. If it was paid just before, record the money.
 
-The gateway does not repeat a call that found nobody (contract 4), so its refusal may be the only word of that money.
+The gateway does not repeat a webhook call that got no response, so its refusal may be the only sign of that money.
 """
 
 import asyncio
@@ -16,13 +16,16 @@ from core.payments.rules import Case
 from core.runtime import Runtime
 from core.steps import calls
 
-WAITS_S = 300.0  # for its turn and the gateway: behind so many others it is not worth while any more
+WAITS_S = 300.0  # waiting for a slot plus the call itself; after this long, give up
 PAUSES_S = (1.0, 4.0, 15.0, 60.0)
 log = logs.get("payments")
 
 
 async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
-    """Void an invoice, best effort: one that is paid later all the same comes in as late money. Raises Unavailable."""
+    """Void an invoice, as far as possible.
+
+    An invoice that is paid anyway is treated as late money. Raises Unavailable.
+    """
     if runtime.gateway is None:
         return
     try:
@@ -39,7 +42,10 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
 
 
 async def _take_at_last(runtime: Runtime, invoice: Invoice) -> None:
-    """Take the money, again when the database is away: the gateway may not tell of it again. Raises Unavailable."""
+    """Record the money. Retry while the database is unavailable, because the gateway may not report it again.
+
+    Raises Unavailable if all retries fail.
+    """
     for pause in PAUSES_S:
         try:
             return await _take(runtime, invoice)

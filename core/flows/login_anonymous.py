@@ -1,4 +1,4 @@
-"""A new anonymous customer signs in (specification, Endpoints: anonymous)."""
+"""Sign in a new anonymous customer (docs/product.md#anonymous-customers)."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from core.steps import tokens
 
 
 async def sign_in_anonymously(runtime: Runtime, *, device: dict[str, Any], ip_address: str) -> tuple[Tokens, Customer]:
-    """Create a customer without a name and open an auth session for the device.
+    """Create a customer without a name and open an auth session for the device. Return (tokens, customer).
 
-    Raises RateLimited above `anonymous_max_per_address_per_hour`, which holds for any hour: each account has a request bucket
-    of its own.
+    Raises RateLimited above `anonymous_max_per_address_per_hour`. The limit holds for any period of an hour, because
+    each new account brings a new request bucket.
     """
     most = runtime.config.number("anonymous_max_per_address_per_hour")
     if most == 0:

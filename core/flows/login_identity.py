@@ -1,6 +1,6 @@
-"""Customers sign in by identity provider A or B (specification, Authentication 4; contract 3).
+"""Sign in a customer with a token of identity provider A or B (docs/product.md#identity-providers).
 
-The provider's keys are fetched before the transaction; the same four cases as with a phone follow in it.
+The provider's keys are fetched before the transaction. The four cases of docs/product.md#merging-accounts follow in it.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from core.steps.tokens import Opening
 from core.storage.database import Tx
 
 KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
-PURGE_AT_ONCE = 1_000  # rows a statement
+PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
 async def sign_in_by_identity(
@@ -33,10 +33,10 @@ async def sign_in_by_identity(
     device: dict[str, Any],
     ip_address: str,
 ) -> tuple[Tokens, Customer]:
-    """Sign a customer in: upgraded, joined, created or recognised. A token works once.
+    """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer). A token works once.
 
-    The same token again within a minute gets the same auth session, because the first answer may have been lost.
-    Raises ProviderDisabled, IdentityTokenInvalid, Unavailable (the provider's keys can't be read).
+    The same token again within 60 s gets the same auth session, because the first answer may have been lost. Raises
+    ProviderDisabled, IdentityTokenInvalid, RateLimited, Unavailable (the provider's keys can't be read).
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:
@@ -59,7 +59,10 @@ async def sign_in_by_identity(
 
 
 async def _again(runtime: Runtime, tx: Tx, identity_token: str, earlier: Use) -> tuple[Tokens, Customer]:
-    """Repeat the answer to a token that was used a moment ago, unless the device has gone on with it since."""
+    """Repeat the answer to a token that was just used, unless the device has refreshed its tokens since.
+
+    Raises IdentityTokenInvalid.
+    """
     login = await logins.lock_auth_session(tx, earlier.auth_session_id)
     if tx.now >= earlier.used_at + identity.REPEAT or login is None or login.revoked_at is not None:
         raise IdentityTokenInvalid
@@ -95,7 +98,7 @@ async def _verify(runtime: Runtime, provider: IdentityProvider, identity_token: 
 
 
 async def purge_used_tokens(runtime: Runtime) -> None:
-    """Sweep: forget used identity tokens once they have expired."""
+    """Sweep: delete used identity tokens that have expired."""
     while True:
         async with runtime.transaction() as tx:
             gone = await logins.forget_identity_tokens(tx, limit=PURGE_AT_ONCE)

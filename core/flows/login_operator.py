@@ -1,7 +1,9 @@
-"""Operators sign in with e-mail and password, and with a code when they have a second factor.
+"""Sign in an operator with e-mail and password, and with a code if they have a second factor.
 
-The password is checked between two transactions, because that takes 0.1 s and no row may be locked for so long. The second
-transaction decides on what is true then, so parallel guesses get no more tries than the limit.
+The password is verified between two transactions: that takes 0.1 s, which is too long to hold a row lock. The second
+transaction decides by the state at that time, so parallel guesses get no more attempts than the limit.
+
+docs/product.md#sign-in-of-operators has the limits.
 """
 
 import datetime as dt
@@ -23,14 +25,15 @@ from core.steps import failed_sign_ins, lockout, second_factor, tokens
 from core.steps.tokens import Opening
 from core.storage.database import Tx
 
-# The count of an unknown e-mail must last as long as a known one's, which waits for a good sign-in.
+# Failed sign-ins with unknown e-mails are counted too. A known account's count resets on success; an unknown one has
+# none, so its row is kept this long.
 KEEP_ATTEMPTS = dt.timedelta(days=30)
-PURGE_AT_ONCE = 1_000  # rows a statement
+PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
 @attrs.frozen(kw_only=True)
 class SignIn:
-    """What a right password leads to: an open auth session, or (`login_token`) the question for a code."""
+    """The result of a correct password: tokens, or a login token if a code must follow."""
 
     operator: Operator
     tokens: Tokens | None = None
@@ -38,9 +41,9 @@ class SignIn:
 
 
 async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[str, Any], ip_address: str) -> SignIn:
-    """Open an operator's auth session, or return a login token when the operator has a second factor.
+    """Open an operator's auth session, or return a login token if the operator has a second factor.
 
-    Raises LoginInvalid (for an unknown e-mail too, in the same time), AccountLocked, Unavailable.
+    Raises LoginInvalid (also for an unknown e-mail, after the same time), AccountLocked, Unavailable.
     """
     with failed_sign_ins.noted(runtime, way="operator password", address=ip_address) as noted:
         noted.account = email.lower()
@@ -60,7 +63,7 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
 async def _with_right_password(
     runtime: Runtime, tx: Tx, attempt: Attempt, operator: Operator, device: dict[str, Any]
 ) -> SignIn:
-    if operator.has_totp:  # the failures are forgotten after the second factor only
+    if operator.has_totp:  # the counts are reset only after the second factor
         token = login_token.make(
             runtime.keys.login_tokens[0],
             operator_id=operator.id,
@@ -82,7 +85,7 @@ async def verify_second_factor(
     device: dict[str, Any],
     ip_address: str,
 ) -> tuple[Tokens, Operator]:
-    """Complete a sign-in with a code of the authenticator, or with a recovery code.
+    """Complete a sign-in with a code of the authenticator or with a recovery code. Return (tokens, operator).
 
     Raises LoginTokenInvalid, TotpInvalid, AccountLocked.
     """
@@ -102,7 +105,7 @@ async def verify_second_factor(
             if not login_token.is_of_password(keys, read, operator.password_hash):
                 raise LoginTokenInvalid
             if await logins.exists(tx, read.auth_session_id):
-                raise LoginTokenInvalid  # used: it has opened its auth session
+                raise LoginTokenInvalid  # already used: its auth session exists
             if await _use(runtime, tx, operator, code=code, recovery_code=recovery_code):
                 await lockout.note_sign_in(tx, attempt)
                 issued = await tokens.issue(
@@ -137,7 +140,7 @@ async def _use(runtime: Runtime, tx: Tx, operator: Operator, *, code: str | None
 
 
 async def purge_attempts(runtime: Runtime) -> None:
-    """Sweep: delete what was counted of e-mails and addresses that were not tried for 30 days."""
+    """Sweep: delete counts of e-mails and addresses that were not used for 30 days."""
     while True:
         async with runtime.transaction() as tx:
             gone = await attempts.purge(tx, before=tx.now - KEEP_ATTEMPTS, limit=PURGE_AT_ONCE)

@@ -1,6 +1,7 @@
-"""Customers and mitras sign in with a code (specification, Authentication 4 and 5, Endpoints: otp/verify).
+"""Sign in a customer or a mitra with a code (docs/product.md#phone-codes).
 
-Verifying takes one transaction, or two when the provider judges the code: the try is counted before the provider is asked.
+Verifying takes one transaction, or two if the provider checks the code: then the attempt is counted before the provider
+is asked.
 """
 
 import datetime as dt
@@ -23,7 +24,7 @@ from core.steps.failed_sign_ins import Attempt
 from core.storage.database import Tx
 
 T = TypeVar("T")
-# Signs in whoever has the proven phone; None: nobody may.
+# Signs in the user with the proven phone. Returns None if no user may sign in with it.
 SignIn = Callable[[Tx, str], Awaitable[T | None]]
 
 
@@ -35,14 +36,17 @@ async def _active_mitra(tx: Tx, phone: str) -> Mitra | None:
 async def verify_mitra(
     runtime: Runtime, *, otp_request_id: str, code: str, device: dict[str, Any], ip_address: str
 ) -> tuple[Tokens, Mitra]:
-    """Sign a mitra in. Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable."""
+    """Sign a mitra in. Return (tokens, mitra).
+
+    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable.
+    """
 
     async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Mitra] | None:
         mitra = await _active_mitra(tx, phone)
         if mitra is None:
             return None
         await mitras.hold_logins(tx, mitra.id)
-        # While we waited, the mitra may have been deactivated, or have lost the number.
+        # During the wait for the lock the mitra may have been deactivated or their number changed.
         mitra = await _active_mitra(tx, phone)
         if mitra is None:
             return None
@@ -55,9 +59,9 @@ async def verify_mitra(
 async def verify_customer(
     runtime: Runtime, *, otp_request_id: str, code: str, caller: Actor | None, device: dict[str, Any], ip_address: str
 ) -> tuple[Tokens, Customer]:
-    """Sign a customer in: upgraded, joined, created or recognised.
+    """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer).
 
-    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, Unavailable.
+    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, RateLimited, Unavailable.
     """
 
     async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Customer]:
@@ -71,7 +75,7 @@ async def verify_customer(
 async def _verify(
     runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T], attempt: Attempt
 ) -> T:
-    """Judge a try, count it, and sign in. A wrong try is committed before it is refused."""
+    """Check a code, count the attempt, and sign in. A wrong attempt is committed before it is refused."""
     async with runtime.transaction() as tx:
         request = await codes.lock(tx, otp_request_id)
         if request is None or request.user_type != user_type.value:
@@ -108,7 +112,7 @@ def _wrong(runtime: Runtime, attempts: int) -> DomainError:
 async def _judge(
     runtime: Runtime, tx: Tx, request: OtpRequest, code: str, sign_in: SignIn[T]
 ) -> tuple[DomainError | None, T | None]:
-    """Compare with the hash of the code that we made."""
+    """Compare the code with the hash of the one that the service made. Return (refusal, None) or (None, result)."""
     right = any(
         otp.same(otp.hash_code(key=key, otp_request_id=request.id, code=code), request.code_hash or "")
         for key in runtime.keys.codes
@@ -124,15 +128,16 @@ async def _judge(
 async def _ask_provider(
     runtime: Runtime, user_type: UserType, request: OtpRequest, code: str, sign_in: SignIn[T]
 ) -> tuple[DomainError | None, T | None]:
-    """Let the provider judge, outside any transaction; then use the code, once.
+    """Let the provider check the code, outside any transaction, then use it once. Return (refusal, None) or (None,
+    result).
 
-    The provider is also asked about a request without a code, and a mitra's code is right or wrong, never expired: a quicker
-    or another answer would tell which numbers are mitras'. When the answer to sending was lost with a process or a database,
-    the phone's pending code is judged.
+    The provider is also asked about a request for which no code was sent, and a mitra's code is only ever right or
+    wrong, never expired. A faster or different answer would reveal which numbers belong to mitras. If the provider's
+    reference was lost, because the process died or the database failed, the phone's pending code is checked.
     """
     wrong = _wrong(runtime, request.attempts + 1)
     mitra = user_type is UserType.MITRA
-    if not isinstance(runtime.otp_sender, OtpVerifier):  # the provider that made the code has been replaced
+    if not isinstance(runtime.otp_sender, OtpVerifier):  # the code was made by a provider that has been replaced
         return wrong if mitra else otp.OtpExpired(), None
     sent = request.provider_reference is not None or request.may_be_sent
     try:

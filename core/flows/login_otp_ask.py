@@ -1,7 +1,8 @@
-"""Customers and mitras ask for a code (specification, Authentication 5, Endpoints: otp/request).
+"""Request a sign-in code, as a customer or a mitra (docs/product.md#phone-codes).
 
-A customer's answer waits for the provider: the request is kept, and counts, before the code is sent. A mitra's does not,
-because it must not tell which numbers are mitras': any number leaves the same row, and `login_otp_send` looks at it later.
+A customer's request waits for the provider: the row is stored, and counts, before the code is sent. A mitra's request
+does not wait, because its duration must not reveal which numbers belong to mitras. Every number leaves the same row,
+and core/flows/login_otp_send.py handles it later.
 """
 
 import datetime as dt
@@ -23,7 +24,7 @@ from core.storage.database import Tx
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """The answer to a request for a code (contract 3)."""
+    """The answer to a request for a code."""
 
     otp_request_id: str
     expires_at: dt.datetime
@@ -62,7 +63,7 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
 
 
 async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
-    """Take a request for a mitra's code; whether one is sent depends on the number, and the answer does not.
+    """Store a request for a mitra's code. The answer is the same whether or not the number belongs to a mitra.
 
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, ValidationFailed.
     """
@@ -98,7 +99,7 @@ async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: s
 
 
 async def _check_budget(runtime: Runtime, tx: Tx, *, known_phone: bool) -> None:
-    """Check the whole service's budget last: its lock is held until the commit."""
+    """Check the budget of the whole service. This comes last, because its lock is held until the commit."""
     limit = runtime.config.number("otp_max_per_hour")
     if limit == 0:
         return
@@ -137,7 +138,7 @@ async def _keep(
 
 
 async def _deliver(runtime: Runtime, code: Code) -> None:
-    """Send a customer's code, and note what the provider did, whatever that is."""
+    """Send a customer's code and store the provider's answer, also if there was none. Raises OtpDeliveryFailed."""
     reference, number_refused = None, False
     try:
         reference = await runtime.otp_sender.send(code)

@@ -1,7 +1,7 @@
-"""Sends the codes that mitras asked for, after the answer.
+"""Send the codes that mitras requested, after their requests were answered.
 
-The process that took the request sends its code at once. When it dies, or the provider fails, the row is found again by the
-jobs process. The code is made from the request's id, so one that is sent twice is the same code.
+The process that stored the request sends its code at once. If it dies, or the provider fails, the jobs process finds
+the row again. The code is derived from the request's id, so sending it twice sends the same code.
 """
 
 import asyncio
@@ -15,12 +15,15 @@ from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime, away_is_unavailable
 from core.storage.database import Tx
 
-AT_ONCE = 16  # codes that the jobs process sends side by side
+AT_ONCE = 16  # codes that the jobs process sends concurrently
 log = logs.get("otp")
 
 
 async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
-    """Send the code of a request that this process took, unless another process has been quicker. Raises Unavailable."""
+    """Send the code of a request that this process stored, unless another process has claimed it.
+
+    Raises Unavailable.
+    """
     async with runtime.code_sends:
         async with runtime.transaction() as tx:
             pending = await codes.claim(tx, otp_request_id)
@@ -30,7 +33,7 @@ async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
 
 
 async def send_overdue(runtime: Runtime) -> None:
-    """Sweep: send what the process that took it has not sent, and try again what the provider did not take."""
+    """Sweep: send codes whose process has not sent them, and retry those that the provider did not accept."""
     while True:
         with away_is_unavailable():
             taken = await codes.claim_due(runtime.db, limit=AT_ONCE)
@@ -47,7 +50,10 @@ async def send_overdue(runtime: Runtime) -> None:
 
 
 async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
-    """Make the code and keep its hash; None when the number is no active mitra's or the time is up: nothing is sent."""
+    """Make the code and store its hash. Return None if nothing must be sent.
+
+    That is so if the number does not belong to an active mitra, or the request has expired.
+    """
     mitra = await mitras.by_phone(tx, pending.phone)
     if mitra is None or not mitra.is_active or pending.expires_at <= tx.now:
         await codes.sending_ended(tx, pending.id, reference=None)
@@ -67,7 +73,7 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
 
 
 async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
-    """Send one code; never raises: a row that could not be settled is due again when its hold has passed."""
+    """Send one code. Never raises: a row whose result could not be stored is due again when its claim ends."""
     try:
         reference, again = await _offer(runtime, code)
         metrics.CODES.labels("mitra", "not sent" if reference is None else "sent").inc()
@@ -83,7 +89,7 @@ async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
 
 
 async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
-    """Return the provider's reference, or None and whether to try again."""
+    """Send a code. Return (reference, retry): the provider's reference or None, and whether to try again."""
     try:
         return await runtime.otp_sender.send(code), False
     except NumberRefused:

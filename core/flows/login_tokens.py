@@ -1,4 +1,4 @@
-"""Refresh, logout, devices and their push tokens (specification, Authentication 1; contract 3)."""
+"""Refresh tokens, log out, and manage devices and their push tokens (docs/product.md#devices)."""
 
 import attrs
 
@@ -20,7 +20,7 @@ from core.steps.failed_sign_ins import Attempt
 
 @attrs.frozen(kw_only=True)
 class Refreshed:
-    """New tokens, and whose they are."""
+    """New tokens and the user they belong to."""
 
     tokens: Tokens
     user_type: UserType
@@ -30,11 +30,11 @@ class Refreshed:
 async def refresh_tokens(
     runtime: Runtime, *, refresh_token: str, operators: bool, ip_address: str, locale: Language | None = None
 ) -> Refreshed:
-    """Rotate a refresh token. A reused one revokes its auth session, which is committed before it is refused.
+    """Rotate a refresh token. A reused token revokes its auth session; that is committed before the refusal.
 
-    `operators`: whether the internal listener asks; a token of the other listener's users changes nothing.
-    `locale`: the language that the device's pushes have from now on; None: it stays as it is.
-    Raises RefreshInvalid, and RateLimited after ten rotations in a minute.
+    `operators` says that the request came over the internal listener; a token of the other listener's users is refused
+    without any effect. `locale` is the new language of the device's pushes; None keeps the present one. Raises
+    RefreshInvalid, and RateLimited after ten rotations in a minute.
     """
     with failed_sign_ins.noted(runtime, way="refresh", address=ip_address) as attempt:
         return await _refresh(runtime, refresh_token, attempt, operators=operators, locale=locale)
@@ -46,7 +46,7 @@ async def _refresh(
     keys = runtime.keys.refresh
     auth_session_id = attempt.auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
     reused = False
-    came_at = runtime.now()  # a retry that came in time is one, however long it waits for the lock
+    came_at = runtime.now()  # taken before the wait for the lock, so that a retry that arrives in time counts as one
     async with runtime.transaction() as tx:
         found = await logins.lock_auth_session(tx, auth_session_id)
         if found is None:
@@ -105,13 +105,16 @@ async def _refresh(
 
 
 async def log_out(runtime: Runtime, actor: Actor) -> None:
-    """Revoke the caller's auth session; its sockets are closed and its token refused within a second."""
+    """Revoke the caller's auth session. Within a second its sockets are closed and its access token is refused."""
     async with runtime.transaction() as tx:
         await login_steps.revoke(tx, auth_session_id=actor.auth_session_id)
 
 
 async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str) -> None:
-    """End one of the caller's own devices, this one too. Raises NotFound for ended ones and other people's."""
+    """Revoke one of the caller's own devices, which may be this one.
+
+    Raises NotFound for revoked devices and those of other users.
+    """
     async with runtime.transaction() as tx:
         found = await logins.lock_auth_session(tx, auth_session_id)
         if found is None or (found.user_type, found.user_id) != (actor.user_type.value, actor.user_id):
@@ -121,9 +124,10 @@ async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str)
 
 
 async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | None, locale: Language | None) -> None:
-    """Register this device for pushes in a language, or (None) take it off. No other device keeps the token (contract 3).
+    """Register this device for pushes, or remove it with None. Other devices lose the same token.
 
-    `locale` None: the language stays as it is. Raises Unauthenticated when the device's auth session has ended.
+    `locale` is the language of the pushes; None keeps the present one. Raises Unauthenticated if the device's auth
+    session has been revoked.
     """
     async with runtime.transaction() as tx:
         owners = await logins.move_push_token(tx, actor.auth_session_id, push_token, locale=locale)

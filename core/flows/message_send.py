@@ -1,6 +1,6 @@
-"""Chat messages and marks: a batch in one transaction, announced after its commit (contract 6; hot path).
+"""Store messages and read markers in batches, one transaction each, and publish them after the commit.
 
-The realtime process hands in batches on connections of its own; REST hands in lists of one.
+This is the hot path. The realtime process passes batches, on a separate connection pool; REST passes lists of one.
 """
 
 from typing import Any
@@ -21,24 +21,24 @@ from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from core.sessions.store import Session
 
-COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server's verdict comes first
+COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
-GIVE_UP_S = 2.0  # a first try that took longer than this met a frozen server: the sender is told
+GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail instead of retrying
 encode = msgspec.json.encode
 
 
 @attrs.frozen(kw_only=True)
 class Parties:
-    """Whose session it is."""
+    """The two parties of a session."""
 
     customer_id: str
     mitra_id: str
 
 
 def message_frame(draft: Draft, placed: Placed, *, sender_type: str, at: str) -> bytes:
-    """Return the `message` frame; it is made once and sent to everybody. `at` is `placed.created_at` as text.
+    """Return the `message` frame. It is encoded once and sent to all recipients. `at` is `placed.created_at` as text.
 
-    Written by hand, because it is the frame of which there are most: what needs escaping is the content alone.
+    The JSON is assembled by hand because this is the most frequent frame; only the content needs escaping.
     """
     content, metadata = encode(draft.content).decode(), draft.metadata or "null"
     return (
@@ -51,7 +51,7 @@ def message_frame(draft: Draft, placed: Placed, *, sender_type: str, at: str) ->
 
 
 def status_frame(session_id: str, status: str, up_to: int, at: str) -> bytes:
-    """Return the `message_status` frame; `at` is a moment as text."""
+    """Return the `message_status` frame. `at` is a moment as text."""
     return (
         f'{{"type":"message_status","session_id":"{session_id}","status":"{status}","up_to":{up_to},'
         f'"at":"{at}","server_time":"{at}"}}'
@@ -59,7 +59,7 @@ def status_frame(session_id: str, status: str, up_to: int, at: str) -> bytes:
 
 
 async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session, str]:
-    """Return a session of the caller's, and the id under which she is its party. Raises NotFound."""
+    """Return (session, id): a session of the caller's, and the id with which they are its party. Raises NotFound."""
     with away_is_unavailable():
         session = await sessions.get(runtime.db, session_id)
     party = None
@@ -71,7 +71,7 @@ async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session
 
 
 async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
-    """Store one message of the caller's and announce it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
+    """Store one message of the caller and publish it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
     session, party = await _own(runtime, actor, draft.session_id)
     await _limit(runtime, party, session.id)
     draft = msgspec.structs.replace(draft, sender_id=party)
@@ -93,10 +93,10 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
 
 
 async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
-    """Count a message over REST against the user's rate in the session. Raises TooFast.
+    """Count a message sent over REST against the user's rate in the session. Raises TooFast.
 
-    The rate is the sockets'; its bucket is shared by the processes that serve REST, and apart from the sockets' buckets: asking
-    Redis for each message would cost a socket more than the message.
+    The rate is the same as for sockets. The bucket is shared by all processes that serve REST, but separate from those
+    of the sockets, because asking Redis for each message would cost a socket more than the message itself.
     """
     settings = runtime.settings
     limit = Limit(name="messages", per_minute=settings.ws_messages_per_second * 60, burst=settings.ws_messages_burst)
@@ -108,7 +108,7 @@ async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
 
 
 async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: int) -> None:
-    """Move the caller's marks: what is read has been delivered. Raises NotFound, Unavailable."""
+    """Move the caller's read and delivered markers up to `up_to`. Raises NotFound, Unavailable."""
     session, _ = await _own(runtime, actor, session_id)
     bound = min(up_to, session.last_seq)
     mitra = actor.user_type is UserType.MITRA
@@ -138,10 +138,10 @@ async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark])
 async def commit_batch(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
 ) -> tuple[Any, list[Placed | bool]]:
-    """Store a batch of many connections' frames; try again while the database is away.
+    """Store a batch of frames from many connections, and retry while the database is unavailable.
 
-    A retry is always safe: a client's message id is stored once, and marks only grow. Raises Unavailable when the
-    database stays away.
+    A retry is always safe: a `client_message_id` is stored once, and markers only grow. Returns (the transaction's
+    time, a result for each draft). Raises Unavailable if the retries fail.
     """
     began = monotonic()
     for pause in (*RETRY_AFTER_S, None):
@@ -155,9 +155,10 @@ async def commit_batch(
 
 
 async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
-    """Bring the columns of single messages up to their sessions' marks, beyond what is final; return what now is.
+    """Write the statuses of single messages from their sessions' markers, beyond `after` (session id to seq).
 
-    Part by part: what is final is so by the marks as they were when the first part was filled.
+    Returns, by session id, the seq up to which statuses are now final. Long sessions take several statements; what is
+    final is decided by the markers that the first one saw.
     """
     filled = await _fill(runtime, after)
     final = {one.id: one.final for one in filled if one.final is not None}

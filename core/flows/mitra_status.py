@@ -1,4 +1,4 @@
-"""A mitra goes online and offline, and is heard of (specification, Mitra online status)."""
+"""A mitra goes online and offline, and sends heartbeats (docs/product.md#presence, docs/product.md#heartbeat)."""
 
 import contextlib
 import datetime as dt
@@ -18,7 +18,10 @@ log = logs.get("presence")
 
 
 async def go_online(runtime: Runtime, actor: Actor) -> None:
-    """offline -> online; she is asked for every blast that runs. Raises MitraOffline for an inactive mitra."""
+    """Take the calling mitra online and invite them to every running blast.
+
+    Raises MitraOffline for an inactive mitra.
+    """
     async with runtime.transaction() as tx:
         mitra = await mitras.lock(tx, actor.user_id)
         if mitra is None or not mitra.is_active:
@@ -29,7 +32,7 @@ async def go_online(runtime: Runtime, actor: Actor) -> None:
 
 
 async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
-    """online -> offline; requests open to the mitra are ignored ones from now on."""
+    """Take a mitra offline at their own request. Their open invitations are closed as `IGNORED`. Raises NotFound."""
     async with runtime.transaction() as tx:
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound
@@ -37,7 +40,7 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
 
 
 async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
-    """Store a heartbeat of the mitra. Raises MitraOffline while the mitra is offline."""
+    """Store a heartbeat of the calling mitra. Raises MitraOffline while the mitra is offline."""
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
             if not await mitras.heartbeat(tx, actor.user_id, channel):
@@ -45,9 +48,9 @@ async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
-    """Store heartbeats that came over sockets, in one statement; return whether each mitra is online.
+    """Store heartbeats that came over sockets, in one statement. Return whether each mitra is online, by id.
 
-    A mitra missing from the result has a locked row: `heartbeat` waits for the lock.
+    A mitra missing from the result has a locked row; call `heartbeat`, which waits for it.
     """
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
@@ -56,7 +59,7 @@ async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
 
 @contextlib.contextmanager
 def _noting_loss(runtime: Runtime) -> Iterator[None]:
-    """Note lost heartbeats when the database does not store them in time: until then no silence counts."""
+    """Record lost heartbeats if the database does not store them in time. Then silence does not count for a while."""
     try:
         yield
     except Unavailable:
@@ -65,30 +68,30 @@ def _noting_loss(runtime: Runtime) -> Iterator[None]:
 
 
 async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
-    """Take mitras offline who were silent for too long, while pings are required."""
+    """Sweep: take mitras offline whose last heartbeat is too old, if heartbeats are required."""
     if not runtime.config.flag("require_mitra_ping"):
         return None
     stale_after = runtime.config.seconds("mitra_stale_after_seconds").total_seconds()
     for mitra_id in await mitras.stale(runtime.db, stale_after_seconds=stale_after, now=runtime.now()):
         try:
             async with runtime.transaction() as tx:
-                # Still silent, and in nobody else's hands: a sweep never waits for a lock.
+                # Check again under the lock, and skip locked rows: a sweep never waits for a lock.
                 if await mitras.take_stale(tx, mitra_id, stale_after_seconds=stale_after):
                     await presence.take_offline(tx, mitra_id, StatusReason.STALE)
         except Unavailable:
             raise
-        except Exception:  # one mitra who can't be taken offline must not keep the others from it
+        except Exception:  # one failure must not keep other mitras online
             log.exception("a silent mitra could not be taken offline", mitra_id=mitra_id)
     return None
 
 
 async def close_asked(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: who was asked just as she went offline has not answered (contract 5)."""
+    """Sweep: close invitations that were created while their mitra went offline."""
     for mitra_id in await pairing.asked_offline(runtime.db):
         try:
             async with runtime.transaction() as tx:
                 if await mitras.lock(tx, mitra_id) is not None:
                     await presence.close_asked(tx, mitra_id)
-        except Exception:  # one mitra whose requests can't be closed must not keep the others from it
+        except Exception:  # one failure must not keep other mitras' invitations open
             log.exception("an offline mitra's requests could not be closed", mitra_id=mitra_id)
     return None

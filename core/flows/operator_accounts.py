@@ -1,7 +1,6 @@
-"""Operators and roles: who may do what (specification, Authentication 8; contract 8). Each write leaves its audit row.
+"""Add and change operators and roles (docs/product.md#roles). Each write leaves an audit row.
 
-Two rules hold whatever is changed, in whatever order: nobody gives rights that she does not have, and the last
-administrator stays.
+Two rules hold for every change: operators can't give rights that they don't have, and the last administrator stays.
 """
 
 from typing import Any
@@ -26,7 +25,7 @@ from core.storage.database import Tx
 
 @attrs.frozen(kw_only=True)
 class OperatorChange:
-    """What is set of an operator; None: as it is."""
+    """The new values of an operator; None leaves a field unchanged."""
 
     email: str | None = None
     display_name: str | None = None
@@ -37,7 +36,7 @@ class OperatorChange:
 
 @attrs.frozen(kw_only=True)
 class RoleChange:
-    """What is set of a role; None: as it is."""
+    """The new values of a role; None leaves a field unchanged."""
 
     name: str | None = None
     permissions: dict[str, str] | None = None
@@ -55,7 +54,7 @@ def _email(text: str) -> str:
 
 
 async def _rights(tx: Tx, actor: Actor) -> dict[str, str]:
-    """Hold everybody's rights, and return the caller's as they are now: they may have changed since the call came in.
+    """Lock all rights, and return the caller's as they are now. They may have changed since the request arrived.
 
     Raises Forbidden.
     """
@@ -68,7 +67,7 @@ async def _rights(tx: Tx, actor: Actor) -> dict[str, str]:
 
 
 async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
-    """Return a role that somebody with these rights may give. Raises ValidationFailed, Forbidden."""
+    """Return a role that an operator with these rights may give. Raises ValidationFailed, Forbidden."""
     role = await operators.role(tx, role_id)
     if role is None:
         raise ValidationFailed.of("role_id", Text(en="is no role", id="bukan peran yang ada"))
@@ -91,7 +90,7 @@ async def _administrator_stays(tx: Tx) -> None:
 
 
 async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange) -> str:
-    """Add an operator; return the id. Without a password she can't sign in yet.
+    """Add an operator and return the id. Without a password they can't sign in yet.
 
     Raises ValidationFailed, Forbidden, EmailTaken.
     """
@@ -129,7 +128,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
 
 
 async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, change: OperatorChange) -> None:
-    """Change an operator. One who is disabled, or gets a new password, is signed out everywhere.
+    """Change an operator. If the operator is disabled or gets a new password, they are signed out everywhere.
 
     Raises NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator.
     """
@@ -144,7 +143,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         before = await operators.lock(tx, operator_id)
         if before is None:
             raise NotFound
-        # Whoever could take over somebody's account would have that one's rights.
+        # Changing an operator's password or e-mail lets you sign in as them, so you must already hold all their rights.
         rules.may_grant(rights, before.permissions)
         role_id = before.role_id if change.role_id is None else (await _role(tx, rights, change.role_id)).id
         disabled = before.disabled if change.disabled is None else change.disabled
@@ -186,7 +185,7 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
 async def add_role(
     runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str], require_totp: bool
 ) -> str:
-    """Add a role; return the id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
+    """Add a role and return its id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
     checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
     async with runtime.transaction() as tx:
         rules.may_grant(await _rights(tx, actor), checked)
@@ -205,7 +204,7 @@ async def add_role(
 
 
 async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
-    """Change a role, at once, for every operator who has it.
+    """Change a role for all operators who have it, with immediate effect.
 
     Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator, TotpNotEnrolled.
     """
@@ -239,16 +238,16 @@ def _seen_role(role: Role) -> dict[str, Any]:
 
 
 async def _may_require_totp(tx: Tx, actor: Actor, role_id: str) -> None:
-    """Keep an operator from locking themselves out of their own role. Raises TotpNotEnrolled."""
+    """Keep an operator from locking out themselves with a rule of the role that they have. Raises TotpNotEnrolled."""
     caller = await operators.get(tx, actor.user_id)
     if caller is not None and caller.role_id == role_id and not caller.has_totp:
         raise totp.TotpNotEnrolled
 
 
 async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
-    """Change the caller's own password; the caller's other devices are signed out.
+    """Change the caller's own password and sign out their other devices.
 
-    A wrong present password counts as a failed login. A password that another person chose can't be chosen again.
+    A wrong present password counts as a failed sign-in. A password that another person chose can't be chosen again.
     Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
     """
     passwords.check_new(new, field="new_password")
@@ -263,7 +262,7 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
         await logins.lock_all(tx, actor.user_id)
         operator = await operators.lock(tx, actor.user_id)
         if operator is None or operator.password_hash != before.password_hash:
-            raise LoginInvalid  # changed since it was checked
+            raise LoginInvalid  # changed since the check above
         await operators.update(
             tx,
             operator.id,

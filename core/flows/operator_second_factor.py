@@ -1,6 +1,7 @@
 """Operators set up, replace, remove and use their own second factor; an administrator resets another operator's.
 
-Each write leaves its audit row, without secrets and codes. Auth sessions are locked before the operator.
+Each write leaves an audit row, without secrets or codes. Lock order: auth sessions before the operator.
+docs/product.md#second-factor has the rules.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,17 +28,17 @@ WAY = "operator code"
 
 @attrs.frozen(kw_only=True)
 class Enrolment:
-    """A secret that waits for its first code, as text and as the address that an authenticator reads."""
+    """A secret that waits for its first code, as text and as the URI for authenticator apps."""
 
     secret: str = attrs.field(repr=False)
     otpauth_uri: str = attrs.field(repr=False)
 
 
 async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | None, ip_address: str) -> Enrolment:
-    """Make a secret for the caller. It becomes the second factor with `confirm`, within 10 minutes.
+    """Make a secret for the caller. `confirm` makes it the second factor within 10 minutes.
 
-    `code` is a code of the present second factor, or the enrolment code when the role requires a second factor. Without
-    either none is needed. Raises LoginInvalid, TotpInvalid, AccountLocked, ValidationFailed.
+    `code` is a code of the present second factor or, if the role requires one and the caller has none, the enrolment
+    code. In all other cases no code is needed. Raises LoginInvalid, TotpInvalid, AccountLocked, ValidationFailed.
     """
     await lockout.check_password(runtime, actor, password=password, ip_address=ip_address)
     secret = totp.new_secret()
@@ -66,7 +67,7 @@ async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | N
 
 
 async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> list[str]:
-    """Make the secret that was begun the second factor; return ten recovery codes, which are not shown again.
+    """Make the pending secret the second factor. Return ten recovery codes, which are not shown again.
 
     The caller's other devices are signed out. Raises TotpInvalid, TotpNotBegun, AccountLocked.
     """
@@ -94,7 +95,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
 
 
 async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip_address: str) -> None:
-    """Remove the caller's second factor; the caller's other devices are signed out.
+    """Remove the caller's second factor and sign out their other devices.
 
     Raises LoginInvalid, TotpInvalid, AccountLocked, TotpNotEnrolled, TotpRequiredByRole.
     """
@@ -116,7 +117,10 @@ async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip
 
 
 async def step_up(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> None:
-    """Let the caller's auth session do for 5 minutes what needs a fresh code. Raises TotpInvalid, TotpNotEnrolled, AccountLocked."""
+    """Allow the caller's auth session for 5 minutes what needs a fresh code.
+
+    Raises TotpInvalid, TotpNotEnrolled, AccountLocked.
+    """
 
     async def open_up(tx: Tx, operator: Operator) -> bool:
         if not operator.has_totp:
@@ -132,9 +136,10 @@ async def step_up(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
 
 
 async def reset(runtime: Runtime, actor: Actor, *, operator_id: str) -> str | None:
-    """Remove another operator's second factor and sign them out everywhere; return their enrolment code, if they need one.
+    """Remove another operator's second factor and sign them out everywhere.
 
-    The caller has a second factor and no fewer rights. Raises NotFound, Forbidden, TotpRequired.
+    Returns their new enrolment code if their role requires a second factor, else None. The caller must have a second
+    factor and no fewer rights than the other operator. Raises NotFound, Forbidden, TotpRequired.
     """
     if operator_id == actor.user_id:
         raise Forbidden(
@@ -161,9 +166,9 @@ async def reset(runtime: Runtime, actor: Actor, *, operator_id: str) -> str | No
 async def _try(
     runtime: Runtime, actor: Actor, use: Callable[[Tx, Operator], Awaitable[bool]], ip_address: str
 ) -> Operator:
-    """Let the caller try a code once; a wrong one is counted and committed before it is refused.
+    """Run one attempt with a code. A wrong code is counted, and committed before it is refused.
 
-    `use` says whether the code was right, and writes what follows. Raises TotpInvalid, AccountLocked, Unauthenticated.
+    `use` writes the effects and returns whether the code was right. Raises TotpInvalid, AccountLocked, Unauthenticated.
     """
     with failed_sign_ins.noted(runtime, way=WAY, address=ip_address) as noted:
         noted.auth_session_id = actor.auth_session_id

@@ -1,4 +1,4 @@
-"""Operators at work: failed pairings, configuration, mitras. Each write leaves its audit row (contract 8)."""
+"""Operators act on failed pairings, set configuration rows and manage mitras. Each write leaves an audit row."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class PhoneTaken(DomainError):
 
 
 async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:
-    """Set what was done for the customer, once. Raises NotFound, AlreadyActioned, FailureSuperseded."""
+    """Record what was done for the customer, once. Raises NotFound, AlreadyActioned, FailureSuperseded."""
     async with runtime.transaction() as tx:
         payment_request_id = await failures.act(tx, failure_id, action, operator_id=actor.user_id)
         if payment_request_id is None:
@@ -56,14 +56,17 @@ async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, act
 
 
 async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> None:
-    """Set configuration rows, all or none; every process knows within a second. Raises NotFound, ValidationFailed."""
+    """Set configuration rows, all or none. All processes have the new values within a second.
+
+    Raises NotFound, ValidationFailed.
+    """
     cadence = runtime.settings.mitra_heartbeat_cadence_seconds
     for name, value in values.items():
         if name not in KEYS:
             raise NotFound
         check(KEYS[name], value, cadence_seconds=cadence)
     async with runtime.transaction() as tx:
-        for name, value in sorted(values.items()):  # rows are locked in one order
+        for name, value in sorted(values.items()):  # always lock rows in the same order
             before = await config_store.lock(tx, KEYS[name])
             await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
             await operators.audit(
@@ -84,7 +87,7 @@ def _seen(mitra: Mitra) -> dict[str, Any]:
 
 
 async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
-    """Add a mitra; return her id. Raises ValidationFailed, PhoneTaken."""
+    """Add a mitra and return the id. Raises ValidationFailed, PhoneTaken."""
     number, name = phones.normalise(phone, countries=runtime.settings.otp_countries), names.checked(display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_phone(tx, number)
@@ -105,7 +108,7 @@ async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name:
 
 @attrs.frozen(kw_only=True)
 class MitraChange:
-    """What an operator changes of a mitra; None: as it is."""
+    """The new values of a mitra; None leaves a field unchanged."""
 
     phone: str | None = None
     display_name: str | None = None
@@ -113,9 +116,9 @@ class MitraChange:
 
 
 async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> None:
-    """Change a mitra. An inactive one is offline and signed out, and what is pending of their sessions' extensions ends at once.
+    """Change a mitra. Deactivating them takes them offline, signs them out and ends their sessions' open extensions.
 
-    The locks: mitras before sessions before payments, as everywhere. Raises NotFound, ValidationFailed, PhoneTaken.
+    Lock order: mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken.
     """
     countries = runtime.settings.otp_countries
     number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
@@ -131,12 +134,12 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             await mitras.hold_phone(tx, number)
         if change.is_active is False:
             held = await presence.lock_sessions(tx, mitra_id)
-            # Before the row is changed: a new phone number locks its key, and a search that asks the mitra needs that
-            # while it holds its session, which going offline locks.
+            # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
+            # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
             notice = await presence.take_offline(tx, mitra_id, StatusReason.DEACTIVATED)
             assert notice is not None
             await push_steps.plan_farewell(runtime, tx, notice)
-            for session in held:  # the customer learns it now, and not when the time to answer is over
+            for session in held:  # tell the customer now, not at `answer_by`
                 await extend.trip(tx, session)
         after = await mitras.update(
             tx,
@@ -161,7 +164,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
 
 
 async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:
-    """Take a mitra offline. Raises NotFound."""
+    """Take a mitra offline as an operator. Raises NotFound."""
     async with runtime.transaction() as tx:
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound

@@ -1,4 +1,7 @@
-"""A running search: mitras who become eligible are asked, rounds end and begin, and a search that can't succeed fails."""
+"""Advance running searches (docs/product.md#rounds).
+
+Mitras who become eligible are invited, rounds end and begin, and a search that can't succeed fails.
+"""
 
 import datetime as dt
 
@@ -18,27 +21,28 @@ from core.steps import announce, search
 from core.steps.freedom import freedom
 from core.storage.database import Tx
 
-BATCH = 50  # so that the other timers run in between
-IDLE_BATCH = 500  # idle rounds take a few statements together
+BATCH = 50  # small, so that other timers run in between
+IDLE_BATCH = 500  # larger, because idle rounds share a few statements
 REPEATS = 500
 log = logs.get("pairing")
 
 
 async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
-    """Ask mitras who became eligible while a blast runs: those of `mitra_ids`, or all of them without it."""
+    """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all if it is None."""
     limits = freedom(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
         try:
             await _invite(runtime, session_id, limits, mitra_ids)
         except Unavailable:
             raise
-        except Exception:  # one search that fails must not stop those behind it
+        except Exception:  # one failure must not stop the other searches
             log.exception("mitras could not be asked", session_id=session_id)
 
 
 async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids: list[str] | None) -> None:
     async with runtime.transaction() as tx:
-        # The sweep comes back in a second; a mitra who has just become free waits for the session's lock.
+        # The sweep skips a locked session, because it runs again in a second. A mitra who just became free waits for
+        # the lock.
         session = await (sessions.lock_if_free if mitra_ids is None else sessions.lock)(tx, session_id)
         if session is None or session.status is not SessionStatus.SEARCHING or session.round_ends_at is None:
             return
@@ -48,7 +52,7 @@ async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids:
 
 
 async def end_rounds(runtime: Runtime) -> int:
-    """End the rounds whose time is up; return how many."""
+    """End the rounds whose time has passed; return how many."""
     limits = freedom(runtime.config)
     ended = await _end_idle_rounds(runtime, limits)
     for session_id in await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH):
@@ -62,16 +66,16 @@ async def end_rounds(runtime: Runtime) -> int:
                     ended += 1
         except Unavailable:
             raise
-        except Exception:  # one search that fails must not stop those behind it
+        except Exception:  # one failure must not stop the other searches
             log.exception("a round could not be ended", session_id=session_id)
     return ended
 
 
 async def _end_idle_rounds(runtime: Runtime, limits: Freedom) -> int:
-    """End the rounds of searches without any mitra to ask, all in one transaction; return how many.
+    """End the rounds of searches that have no mitra to invite, in one transaction; return how many.
 
-    Such a search lasts until its own end, and a round of it costs a share of three statements. When they fail, each round is
-    ended alone.
+    Such a search lasts until its time limit, and this makes each of its rounds cheap. If it fails, `end_rounds` ends
+    each round separately.
     """
     try:
         async with runtime.transaction() as tx:
@@ -117,9 +121,10 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session, limits: Freedom
 
 
 async def repeat_asked(runtime: Runtime) -> int:
-    """Tell customers how many mitras their searches have asked by now, where there are more; return how many searches.
+    """Send customers the number of mitras that their searches have asked, if it has grown; return how many searches.
 
-    These frames are not stored. One that is lost with this process is made up for by the next one, or by a snapshot.
+    These frames are not stored. If one is lost, the next one or a snapshot has the right number
+    (docs/product.md#repeats).
     """
     async with runtime.transaction() as tx:
         due = await sessions.take_repeats(tx, limit=REPEATS)

@@ -1,4 +1,7 @@
-"""A mitra accepts or rejects a request (contract 5). The first acceptance wins; capacity is never exceeded."""
+"""A mitra accepts or rejects a chat request. The first acceptance wins, and capacity is never exceeded.
+
+docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
+"""
 
 import datetime as dt
 
@@ -24,7 +27,7 @@ from core.storage.database import Tx
 
 
 def _refuse(session: Session, response: str | None) -> None:
-    """Say why a request can't be answered (any more). Raises RequestTaken or RequestClosed."""
+    """Check that an invitation can still be answered. Raises RequestTaken or RequestClosed."""
     if session.mitra_id is not None:
         raise RequestTaken
     if session.status is not SessionStatus.SEARCHING or response is not None:
@@ -32,12 +35,13 @@ def _refuse(session: Session, response: str | None) -> None:
 
 
 async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
-    """Give the session to this mitra, if she is the first and has room. The winner's repeat gets the same answer.
+    """Give the session to the calling mitra if they are the first and have room.
 
-    Raises NotFound, RequestTaken, RequestClosed, MitraOffline, MitraAtCapacity.
+    If the winner repeats the call, they get the same answer. Raises NotFound, RequestTaken, RequestClosed,
+    MitraOffline, MitraAtCapacity.
     """
     mitra_id = actor.user_id
-    # A thousand mitras may answer at once: the losers are told here, without waiting for a lock.
+    # A thousand mitras may accept at once. This read tells the losers without waiting for a lock.
     session = await _invited(runtime.db, session_id, mitra_id)
     if session.mitra_id is not None and session.mitra_id != mitra_id:
         raise RequestTaken
@@ -49,7 +53,8 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
             raise NotFound
         if locked.mitra_id != mitra_id:
             if locked.status is SessionStatus.SEARCHING and response == Response.IGNORED.value:
-                # Going offline closed it to her: that is what she is told, because she can mend it.
+                # Going offline closed this invitation. Report that as the reason, because the mitra can go online
+                # again.
                 await _check_free(runtime, tx, locked, mitra_id)
             _refuse(locked, response)
             await _check_free(runtime, tx, locked, mitra_id)
@@ -85,7 +90,7 @@ async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str)
 
 
 async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
-    """searching -> active with all that it implies."""
+    """Make the searching session active, with all effects: invitations, payment, events, deadlines."""
     check_edge(EDGES, session.status, SessionStatus.ACTIVE)
     expires_at = tx.now + dt.timedelta(minutes=session.duration_minutes)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
@@ -113,9 +118,10 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
 
 
 async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
-    """Take this mitra's no. When every mitra asked has rejected and no other is free, the search fails at once.
+    """Reject the invitation of the calling mitra. Repeating this changes nothing.
 
-    Raises NotFound, RequestTaken, RequestClosed.
+    If every mitra asked has rejected and no other is eligible, the search fails at once. Raises NotFound, RequestTaken,
+    RequestClosed.
     """
     mitra_id = actor.user_id
     async with runtime.transaction() as tx:

@@ -1,4 +1,7 @@
-"""A customer whose mitra did not come asks everybody instead, or starts a paid pairing by hand (contract 5)."""
+"""Fall back from a targeted request to a blast, or start the pairing of a paid request by an explicit call.
+
+docs/product.md#fallback-to-a-blast has the rules.
+"""
 
 import attrs
 
@@ -31,7 +34,7 @@ ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})
 
 
 async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
-    """A targeted request becomes a blast: while it is open the same search goes on, after its failure a new one begins.
+    """Turn a targeted request into a blast. An open search goes on as a blast; after a failure a new search begins.
 
     Raises NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible.
     """
@@ -59,14 +62,14 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
         await payments.untarget(tx, payment.id)
         if session is not None and session.status is SessionStatus.SEARCHING:
             await _go_on(runtime, tx, session)
-        else:  # paid a moment ago: its search begins as a blast
+        else:  # just paid: its search begins as a blast
             tx.signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=False))
     else:
         raise NotTargeted
 
 
 async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
-    """The open invitation is cancelled; the same session asks everybody, in its next round."""
+    """Cancel the open invitation and invite all eligible mitras to the same session, in its next round."""
     assert session.search_ends_at is not None
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED)
     await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
@@ -83,7 +86,7 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
 
 
 async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:
-    """failed_pairing -> confirmed; the failure is superseded, and a new search begins, all in one."""
+    """Confirm a failed request again, supersede its failure and begin a new search, all in one transaction."""
     failure = await failures.lock_live(tx, payment.id)
     if failure is None or not failure.cause_tag.startswith("targeted_"):
         raise NotTargeted
@@ -105,7 +108,7 @@ async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentR
 
 
 async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> SessionView:
-    """The legacy way: start the pairing of a confirmed request, or return the session that it has.
+    """Start the pairing of a confirmed request, or return the session that it has. Older clients use this.
 
     Raises NotFound, PaymentNotConfirmed, SessionInProgress.
     """

@@ -1,4 +1,4 @@
-"""The customer cancels a search, at whatever moment (contract 5)."""
+"""The customer cancels a request or its search, at any time before a mitra accepts (docs/product.md#cancelling)."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -15,9 +15,9 @@ from core.storage.database import Tx
 
 
 async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
-    """Pending -> abandoned; searching, or confirmed without a session -> failed_pairing; ended already: unchanged.
+    """Cancel a request: a pending one is abandoned, a paid one fails. If it has ended already, nothing changes.
 
-    Raises NotFound; SessionNotSearching with the session's id after an accept, or for an extension.
+    Raises NotFound; SessionNotSearching, with the session's id, after an acceptance or for an extension.
     """
     while True:
         try:
@@ -35,7 +35,7 @@ async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
         raise NotFound
     if payment.is_extension:
         raise SessionNotSearching(details={"session_id": payment.extends_session_id})
-    # Sessions are locked before payments, everywhere; while there is none, the payment's lock keeps it so.
+    # Lock order: session before payment. Until there is a session, the payment's lock keeps others from creating one.
     session = await sessions.of_payment(tx, payment.id)
     if session is not None:
         session = await sessions.lock(tx, session.id)
@@ -50,7 +50,11 @@ async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
 
 
 async def _without_session(tx: Tx, actor: Actor, payment: PaymentRequest, *, before: str | None) -> None:
-    """The payment is locked; `before` is the newest session (an ended one) as we knew it."""
+    """Cancel a locked payment that has no searching session.
+
+    `before` is the id of its newest session (ended, or None) as read earlier. Raises SearchBegan if there is a newer
+    one.
+    """
     await search.still_newest(tx, payment.id, before)
     if payment.status is PaymentStatus.PENDING:
         await invoices.abandon(tx, payment, by=actor)

@@ -1,4 +1,4 @@
-"""A confirmed payment becomes a search (specification, Core rules 4; contract 5). Safe to run twice: one session a request."""
+"""Begin the search of a confirmed payment (docs/product.md#pairing). Safe to run twice: a request has one session."""
 
 from core.customers import store as customers
 from core.pairing.rules import CauseTag
@@ -11,10 +11,10 @@ from core.steps import announce, money, search
 
 
 async def start(runtime: Runtime, *, payment_request_id: str) -> None:
-    """Create the searching session and ask mitras, unless that has happened.
+    """Create the searching session and ask mitras, unless that was done.
 
-    The request may have been confirmed before its customer signed into an account that has a live session. An account has
-    one live session, so the payment then fails, for an operator to give back.
+    The customer may have joined an account with a live session after the request was confirmed. An account has one live
+    session at most, so then the payment fails, and an operator gives the money back.
     """
     async with runtime.transaction() as tx:
         asked_for = await payments.get(tx, payment_request_id)

@@ -1,4 +1,4 @@
-"""An operator confirms a payment directly, because she saw the money (specification, Payment request status; contract 4)."""
+"""An operator who has seen the money confirms a payment by hand (docs/product.md#how-a-payment-is-confirmed)."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -12,7 +12,7 @@ from core.steps import money
 
 
 async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
-    """pending -> confirmed, and the pairing starts; or failed, where no session may start any more.
+    """Confirm a pending payment, which starts its pairing. If no session may start, the payment fails instead.
 
     Raises NotFound, PaymentNotPending.
     """
@@ -25,7 +25,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
         if payment is None or payment.status is not PaymentStatus.PENDING:
             raise rules.PaymentNotPending
         case = await money.take(tx, payment, account, late=False, invoice_id=None)
-        if payment.gateway_invoice_id is not None:  # the money was seen: the open invoice must not bring it again
+        if payment.gateway_invoice_id is not None:  # the money was seen, so the open invoice must not be paid too
             tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
         await operators.audit(
             tx,

@@ -1,4 +1,4 @@
-"""A customer asks to pay for more minutes (specification, Core rules 5; contract 6)."""
+"""A customer asks to pay for more minutes (docs/product.md#extensions)."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -29,11 +29,11 @@ async def request_extension(
     address: str,
     key: Once | None = None,
 ) -> PaymentView:
-    """Create a request for more minutes of a session, at the price of its mode: pending, or confirmed when it is free.
+    """Create a payment request for more minutes of a session. It is pending, or confirmed if the price is 0.
 
-    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, NotFound, SessionNotExtendable, ExtensionPending,
-    ExtensionLimit, TierNotFound, FreeRequestOpen, ValidationFailed (another mode than the session's), IdempotencyMismatch, IdempotencyInFlight,
-    GatewayUnavailable.
+    `address` is the caller's. A retry with the same `key` gets the first answer. Raises RateLimited, NotFound,
+    SessionNotExtendable, ExtensionPending, ExtensionLimit, TierNotFound, FreeRequestOpen, ValidationFailed (`mode`
+    differs from the session's), IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(PaymentView)) is not None:
@@ -61,7 +61,7 @@ async def _create(
     under_way = await payments.extension_under_way(tx, session_id)
     if under_way is not None:
         raise ExtensionPending(details={"payment_request_id": under_way})
-    # One extension is under way at a time, so the approved ones are all that count.
+    # Only one extension can be under way, so counting the approved ones is enough.
     most = runtime.config.number("max_extensions_per_session")
     if most and await extensions.count_agreed(tx, session_id) >= most:
         raise ExtensionLimit

@@ -1,4 +1,7 @@
-"""A customer asks to pay (specification, Core rules 4 and 10; contract 4)."""
+"""A customer asks to pay (docs/product.md#payment-requests).
+
+The sweeps of payment requests and of idempotency keys are here too.
+"""
 
 import asyncio
 import datetime as dt
@@ -34,7 +37,7 @@ log = logs.get("payments")
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """What the customer asks for; the price is never hers to say."""
+    """What the customer asks for. The price is not among it: it comes from the price list."""
 
     mode: str
     duration_minutes: int | None
@@ -46,10 +49,12 @@ class Wish:
 async def request_payment(
     runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: Once | None = None
 ) -> PaymentView:
-    """Create a request with its price frozen: pending, or confirmed when it is free. The pending one before it is abandoned.
+    """Create a payment request with a fixed price. It is pending, or confirmed if the price is 0.
 
-    `address` is the caller's. A repeat with the same `key` gets the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound,
-    DiscountNotEligible, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight.
+    An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
+    the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound, DiscountNotEligible,
+    FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight,
+    GatewayUnavailable.
     """
     async with once.transaction(runtime, key) as turn:
         if (before := turn.repeated(PaymentView)) is not None:
@@ -117,7 +122,7 @@ async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: 
 
 
 async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
-    """pending -> abandoned; abandoned already is fine. Raises NotFound, PaymentNotPending."""
+    """Abandon a pending request. If it is abandoned already, nothing changes. Raises NotFound, PaymentNotPending."""
     async with runtime.transaction() as tx:
         await customers.lock_account(tx, actor.user_id)
         payment = await payments.lock(tx, payment_request_id)
@@ -130,9 +135,9 @@ async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
 
 
 async def expire_stale(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: pending requests past their deadline -> expired (specification, Core rules 12).
+    """Sweep: expire pending requests past their deadline.
 
-    With the gateway enabled it is asked first: what was paid there, and never told, is confirmed.
+    With the gateway enabled, the gateway is asked first, so that a payment whose webhook call was lost is confirmed.
     """
     if runtime.gateway is not None:
         await _ask_gateway(runtime, runtime.gateway)
@@ -145,9 +150,10 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
 
 
 async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
-    """One whose invoice the gateway can't tell about stays pending until the next sweep.
+    """Ask the gateway about all due requests.
 
-    All that are due are gone through: those that stay pending are the oldest, and must not keep the others from it.
+    One about which the gateway does not answer stays pending until the next sweep. All due requests are paged through,
+    because those that stay pending are the oldest and must not hold up the others.
     """
     now, last = runtime.now(), None
     while due := await payments.due(runtime.db, now=now, limit=payments.AT_ONCE, after=last):
@@ -162,7 +168,7 @@ async def _settle_all(runtime: Runtime, gateway: Gateway, due: list[PaymentReque
                 await _settle_due(runtime, gateway, payment)
             except (GatewayUnavailable, Unavailable):
                 log.warning("a due request waits for the gateway's word", payment_request_id=payment.id)
-            except Exception:  # one request that can't be settled must not keep the others from it
+            except Exception:  # one failure must not stop the others
                 log.exception("a due request could not be settled", payment_request_id=payment.id)
 
     async with asyncio.TaskGroup() as group:
@@ -181,7 +187,8 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
         if locked is None or locked.status is not PaymentStatus.PENDING or locked.expires_at > tx.now:
             return
         if invoice is not None and invoice.status in rules.PAID_STATUSES:
-            # After a conflict it stays pending, and shows as overdue: money is there, and a person must look at it.
+            # After a conflict the request stays pending and is reported as overdue: there is money that a person must
+            # look at.
             await calls.settle_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
             return
         await invoices.expire(tx, locked)
@@ -190,7 +197,7 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
 
 
 async def purge_keys(runtime: Runtime) -> None:
-    """Sweep: forget first answers that are too old to be repeated."""
+    """Sweep: delete idempotency keys whose answers are too old to be repeated."""
     while True:
         async with runtime.transaction() as tx:
             gone = await idempotency.purge(tx)
@@ -199,7 +206,7 @@ async def purge_keys(runtime: Runtime) -> None:
 
 
 async def purge_invoice_counts(runtime: Runtime) -> None:
-    """Sweep: forget who had invoices made more than an hour ago."""
+    """Sweep: delete the counts of invoices made more than an hour ago."""
     while True:
         async with runtime.transaction() as tx:
             gone = await invoice_counts.purge(tx)
@@ -208,7 +215,7 @@ async def purge_invoice_counts(runtime: Runtime) -> None:
 
 
 async def announce_again(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: confirmed requests without a chat are announced again (specification, Core rules 12)."""
+    """Sweep: publish `PaymentConfirmed` again for confirmed requests that have no session or extension."""
     settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
     for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
         runtime.announce(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))

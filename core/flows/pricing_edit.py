@@ -1,6 +1,6 @@
-"""Operators edit prices (specification, Internal listener: pricing; contract 8). Each write carries the row's token.
+"""Operators edit prices (docs/product.md#tiers). Each write carries the version (`updated_at`) that the operator saw.
 
-Prices that customers have been asked are frozen into their payment requests: an edit never changes those.
+An edit never changes existing payment requests: their price is fixed when they are created.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from core.storage.database import Tx
 
 
 async def _fresh(tx: Tx, tier_id: str, token: str) -> TierRow:
-    """Lock a tier whose token is the one that the operator saw. Raises NotFound, StaleWrite."""
+    """Lock a tier and check that its version is the one that the operator saw. Raises NotFound, StaleWrite."""
     found = (await desk.lock_tiers(tx, [tier_id])).get(tier_id)
     if found is None:
         raise NotFound
@@ -43,7 +43,7 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
 async def add_tier(
     runtime: Runtime, actor: Actor, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int | None
 ) -> str:
-    """Add a tier; return its id. Raises TierExists with the id of the one that is there."""
+    """Add a tier and return its id. Raises TierExists, with the id of the existing tier."""
     async with runtime.transaction() as tx:
         tier_id = await desk.create_tier(
             tx,
@@ -63,17 +63,17 @@ async def add_tier(
 
 
 async def change_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str, values: dict[str, Any]) -> None:
-    """Set price, tag or place of a tier. Raises NotFound, StaleWrite."""
+    """Set a tier's price, tag or position. Raises NotFound, StaleWrite."""
     await _change(runtime, actor, tier_id, token, "updated", values)
 
 
 async def delete_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str) -> None:
-    """Take a tier from the price list; it can come back. Raises NotFound, StaleWrite."""
+    """Remove a tier from the price list. It can be reactivated. Raises NotFound, StaleWrite."""
     await _change(runtime, actor, tier_id, token, "deleted", {"is_active": False})
 
 
 async def reactivate_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str) -> None:
-    """Put a tier back on the price list. Raises NotFound, StaleWrite."""
+    """Put a deleted tier back on the price list. Raises NotFound, StaleWrite."""
     await _change(runtime, actor, tier_id, token, "reactivated", {"is_active": True})
 
 
@@ -81,7 +81,7 @@ async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind
     async with runtime.transaction() as tx:
         before = await _fresh(tx, tier_id, token)
         if all(getattr(before, name) == value for name, value in values.items()):
-            return  # nothing changes, and nobody's token becomes stale by it
+            return  # nothing changes, so the version must not change either
         await desk.change_tier(tx, tier_id, kind=kind, operator_id=actor.user_id, **values)
         after = await desk.tier(tx, tier_id)
         assert after is not None
@@ -90,7 +90,7 @@ async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """A tier in the wished order, with the token that the operator saw."""
+    """A tier in the wanted order, with the version that the operator saw."""
 
     id: str
     updated_at: str
@@ -123,7 +123,7 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
 
 
 async def change_promotion(runtime: Runtime, actor: Actor, *, token: str, values: dict[str, Any]) -> None:
-    """Change the first-session discount. Raises NotFound (there is none: `sesi seed tiers`), StaleWrite."""
+    """Change the first-session discount. Raises StaleWrite, and NotFound if it was never added (`sesi seed tiers`)."""
     async with runtime.transaction() as tx:
         found = await desk.lock_promotion(tx)
         if found is None:

@@ -1,15 +1,15 @@
-"""Each process renews a lease in the database every second; where the leases have a gap, an outage is recorded.
+"""Each process renews a lease in the database every second. A gap between leases is recorded as an outage.
 
-How this works: a process that cannot write keeps the moment of its last success in memory. When the database is back,
-it records the time since then as an outage of the database, except for what other processes covered. A process that has
-just started knows nothing, but finds in the rows when the last process of its kind was alive. So every gap is found by
-whichever process comes back first, also when all of them died. A process that stood still counts as dead for that time.
+A process that cannot write keeps the time of its last success in memory. When the database is back, it records the time
+since then as an outage of the database, except for what other processes covered. A process that has just started knows
+nothing, but reads from the rows when the last process of its kind was alive. So every gap is found by the process that
+comes back first, also if all of them died. A process that was suspended counts as dead for that time.
 
-A process whose event loop is late, or that refuses clients or loses heartbeats because it is overloaded, as while thousands
-of phones come back at once, keeps its lease but begins a new series of renewals: it could not take every heartbeat, so no
-mitra's silence counts until the crowd is served. `core/outages/rules.py` says for how long at most.
+A process keeps its lease but begins a new series of renewals when its event loop is late, or when it refuses clients or
+loses heartbeats because it is overloaded, for instance while thousands of phones connect again at once. It may have
+missed heartbeats, so no mitra's silence counts until the load is over. core/outages/rules.py bounds that time.
 
-The lease uses a separate database connection, because all connections of the pool may be busy without an outage.
+The lease uses a separate database connection, because a busy pool is not an outage.
 """
 
 import asyncio
@@ -22,29 +22,30 @@ from core.outages import rules, store
 from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.runtime import AWAY, Runtime
 
-AGAIN_S = 0.25  # after a renewal that failed
-LATE_S = 1.0  # by which the event loop is late when it is overloaded
+AGAIN_S = 0.25  # before the retry of a failed renewal
+LATE_S = 1.0  # delay of the event loop that counts as overload
 KEEP_PROCESSES = dt.timedelta(days=1)
-KEEP_OUTAGES = dt.timedelta(
-    days=400
-)  # as long as calls of the gateway are kept: what they explain is disputed together
+KEEP_OUTAGES = dt.timedelta(days=400)  # as long as webhook calls are kept, because disputes need both
 
 log = logs.get("outages")
 
 
 class ProcessLease:
-    """The lease of this process."""
+    """The lease of this process.
+
+    `port` tells the processes of one machine apart.
+    """
 
     def __init__(self, runtime: Runtime, kind: ProcessKind, *, port: int) -> None:
         self._runtime = runtime
         name = f"{kind} {socket.gethostname()}:{port}"
         self._place = store.Place(name=name, kind=kind, scale=runtime.clock.scale)
         self._is_on_time = (
-            False  # the event loop, at its last turn; a new process has lost the clients of the one before
+            False  # the event loop; False at first, because a new process has lost the clients of the one before
         )
-        self._renewed_at: dt.datetime | None = None  # in service time; None after a start and a standstill
+        self._renewed_at: dt.datetime | None = None  # service time; None after a start and after a suspension
         self._succeeded_at = self._looked_at = monotonic()
-        self._renewal_began_at = monotonic()  # of the last one that succeeded
+        self._renewal_began_at = monotonic()  # of the last successful renewal
         self._open: set[OutageKind] = set()
         self._turn = asyncio.Lock()
         self._is_ended = False
@@ -64,7 +65,9 @@ class ProcessLease:
             self._is_on_time = monotonic() - due < LATE_S
 
     async def end(self) -> None:
-        """End the lease, because the process stops; without the database it ends some seconds later."""
+        """End the lease because the process stops. If the database does not answer, the lease expires a few seconds
+        later.
+        """
         self._is_ended = True
         try:
             async with asyncio.timeout(ATTEMPT_S), self._turn:
@@ -98,14 +101,14 @@ class ProcessLease:
                 self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)
             for outage in ended:
                 self._count(outage)
-            await self._runtime.set_clock(db)  # it may be another server, and this machine may have stood still
-            return  # the other processes begin again just now, too: who is missing is seen with the next renewal
+            await self._runtime.set_clock(db)  # this may be another server, or this machine was suspended
+            return  # the other processes are also starting again, so missing ones are only judged at the next renewal
         self._renewed_at = seen.now
         for kind, missing in OUTAGE_OF.items():
             self._note(missing, is_open=kind not in seen.alive)
 
     def _note(self, kind: OutageKind, *, is_open: bool) -> None:
-        """Show and log the begin of an outage as this process sees it; its end is logged where it is recorded."""
+        """Report the beginning of an outage as seen by this process. Its end is logged where it is recorded."""
         metrics.OUTAGE_OPEN.labels(kind).set(is_open)
         if is_open and kind not in self._open:
             self._open.add(kind)

@@ -1,7 +1,8 @@
-"""Who does not hear of something over a socket gets a push (specification, Events; contract 7).
+"""Send a push for events that a recipient has not acknowledged over a socket in time (docs/events.md).
 
-Two steps, so that no death in between loses or doubles anything: planning turns what nobody acknowledged into one row for
-each device, in one transaction; sending takes rows, for a while, and removes them when the provider has spoken.
+There are two steps, so that a process that dies loses and doubles nothing. Planning turns unacknowledged events into
+one row for each device, in one transaction. Sending claims rows for a limited time and deletes them once the provider
+has answered.
 """
 
 from core.base import ids, logs, metrics
@@ -21,7 +22,10 @@ log = logs.get("push")
 
 
 async def plan_events(runtime: Runtime) -> int:
-    """Plan a push for each device of whoever has not acknowledged an event in time; return how many events."""
+    """Plan a push for each device of the recipients of events that were not acknowledged in time.
+
+    Returns the number of events.
+    """
     async with runtime.transaction() as tx:
         ack_s = runtime.settings.push_ack_seconds
         notices = await deliveries.take_unheard(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
@@ -35,7 +39,10 @@ async def plan_events(runtime: Runtime) -> int:
 
 
 async def plan_chats(runtime: Runtime) -> int:
-    """Plan a push for each device of whoever has not taken a message in time; return how many parties."""
+    """Plan a push for each device of the parties who have not received a message in time.
+
+    Returns the number of parties.
+    """
     settings = runtime.settings
     async with runtime.transaction() as tx:
         chats = await sessions.take_unheard(
@@ -51,13 +58,13 @@ async def plan_chats(runtime: Runtime) -> int:
 
 
 async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
-    """Take pushes that are due and in nobody's hands. Raises Unavailable."""
+    """Claim pushes that are due and not claimed by another process. Raises Unavailable."""
     with away_is_unavailable():
         return await pushes.claim(runtime.db, limit=limit)
 
 
 async def send(runtime: Runtime, push: Push) -> None:
-    """Send a push that was taken; never raises: what could not be settled is due again when nobody holds it any more."""
+    """Send a claimed push. Never raises: if the result can't be stored, the push is due again when the claim ends."""
     try:
         await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
     except Unavailable:
@@ -72,7 +79,7 @@ async def _send(runtime: Runtime, push: Push) -> Outcome:
     )
     try:
         outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
-    except Exception:  # one push that can't be sent must not keep the others from it, nor be tried for ever
+    except Exception:  # one failure must not stop the other pushes, nor be retried without a pause
         log.exception("a push could not be sent")
         outcome = Later(after_s=pushes.HOLD_S)
     metrics.PUSHES.labels(type(outcome).__name__).inc()

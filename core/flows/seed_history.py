@@ -1,4 +1,4 @@
-"""A session of the past, so that the returning customer's way can be tried (contract 8, development only)."""
+"""Insert a past session, so that returning customers can be tried. Development only."""
 
 import datetime as dt
 
@@ -25,7 +25,7 @@ async def seed_history_session(
     ended_at: dt.datetime | None,
     topics: list[str] | None,
 ) -> str:
-    """Insert a completed session that nobody paid for; return its id. Raises NotFound, ValidationFailed."""
+    """Insert a completed session without a payment and return its id. Raises NotFound, ValidationFailed."""
     async with runtime.transaction() as tx:
         if await customers.get(tx, customer_id) is None or await mitras.get(tx, mitra_id) is None:
             raise NotFound

@@ -1,4 +1,4 @@
-"""A party or an operator ends a session; a party says goodbye."""
+"""A party or an operator ends a session; a party says goodbye (docs/product.md#early-end, docs/product.md#goodbyes)."""
 
 from core.base import field_messages
 from core.base.actor import Actor, UserType
@@ -20,13 +20,13 @@ from core.sessions.views import SessionView
 from core.steps import announce, extend, marks, search
 from core.storage.database import Tx
 
-MAX_CLOSURE = 1000  # characters (contract 6)
+MAX_CLOSURE = 1000  # characters
 MAX_REASON = 500  # characters
-BRING_UP_S = 3.0  # real
+BRING_UP_S = 3.0  # real seconds
 
 
 async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
-    """Lock a session of the caller's. Raises NotFound for everybody else's."""
+    """Lock and return a session of the caller. Raises NotFound for sessions of other users."""
     session = await sessions.lock(tx, session_id)
     party = None
     if session is not None:
@@ -37,7 +37,7 @@ async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
 
 
 async def _close(tx: Tx, session: Session, actor: Actor) -> None:
-    """active or expired -> closing; the mitra has room again."""
+    """Move an active or expired session to `closing`. The mitra has room for another session now."""
     check_edge(EDGES, session.status, SessionStatus.CLOSING)
     await sessions.begin_closing(
         tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
@@ -55,9 +55,9 @@ async def _view(tx: Tx, actor: Actor, session_id: str) -> SessionView:
 
 
 async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
-    """End a session: before its time if the side's switch is on, after it always. Ended already: unchanged.
+    """End a session as a party: early if the switch for their side is on, always after `expires_at`.
 
-    Raises NotFound, EarlyEndDisabled, SessionNotActive.
+    If it has ended already, nothing changes. Raises NotFound, EarlyEndDisabled, SessionNotActive.
     """
     switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
     async with runtime.transaction() as tx:
@@ -70,9 +70,10 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
 
 
 async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -> None:
-    """End a chat, or cancel a search with the money rules of a customer's cancellation; an ended session stays as it is.
+    """End a chat, or cancel a search with the same effect on the money as a customer's cancellation.
 
-    `reason` is 1 to 500 characters for the audit log. Raises NotFound, ValidationFailed.
+    An ended session stays as it is. `reason` has 1 to 500 characters and goes into the audit log. Raises NotFound,
+    ValidationFailed.
     """
     reason = reason.strip()
     if not 1 <= len(reason) <= MAX_REASON or "\0" in reason:
@@ -102,7 +103,10 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
 
 
 async def _status_now(session: Session, tx: Tx) -> SessionStatus:
-    """The state as it is by the clock: neither the end of paid time nor that of the grace depends on a job being on time."""
+    """Return the state of a session by the clock.
+
+    The jobs process may change the stored state a moment later.
+    """
     if session.status in HELD and session.expires_at is not None and session.expires_at <= tx.now:
         over = session.expires_at + rules.GRACE <= tx.now and await extensions.pending_of(tx, session.id) is None
         return SessionStatus.COMPLETED if over else SessionStatus.EXPIRED
@@ -112,7 +116,7 @@ async def _status_now(session: Session, tx: Tx) -> SessionStatus:
 
 
 async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, message: str) -> SessionView:
-    """Store a closure message; the first one after the end moves the session to closing, the second completes it.
+    """Store a goodbye. The first one moves an expired session to `closing`, the second completes it.
 
     Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists, Unavailable.
     """
@@ -143,10 +147,13 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
 
 
 async def _bring_up(runtime: Runtime, actor: Actor, session_id: str) -> None:
-    """Before the goodbye that completes a chat with a flood of messages. What is not done in time is done when it is repeated."""
+    """Sync the message statuses of a very long chat before the second goodbye completes it.
+
+    Raises Unavailable if that takes longer than BRING_UP_S; a retry continues where this call stopped.
+    """
     session = await sessions.get(runtime.db, session_id)
     if session is None or not (actor.owns(session.customer_id) or actor.owns(session.mitra_id)):
-        return  # told where the session is locked
+        return  # the caller refuses it under the lock
     heard = await sessions.half_closed(runtime.db, session_id)
     if not await marks.bring_up(runtime, session_id, heard, until=monotonic() + BRING_UP_S):
         raise Unavailable

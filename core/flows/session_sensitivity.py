@@ -1,4 +1,4 @@
-"""A mitra flips the topic flag (specification, Topic sensitivity; contract 6)."""
+"""A mitra sets the topic sensitivity of a session (docs/product.md#topic-sensitivity)."""
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -15,7 +15,7 @@ from core.steps import announce
 async def set_sensitivity(
     runtime: Runtime, actor: Actor, *, session_id: str, topic_sensitivity: Sensitivity
 ) -> SessionView:
-    """Set the flag of the calling mitra's session; the value that it has already changes and tells nothing.
+    """Set the topic sensitivity of the calling mitra's session. Setting the present value changes and sends nothing.
 
     Raises NotFound, SessionNotActive, SensitivityLatched.
     """

@@ -1,6 +1,6 @@
-"""What time does to sessions: the warning, the end, the grace (specification, Fixed constants; contract 5 and 6).
+"""The deadlines of sessions: warning, end of the paid time, end of the grace period (docs/product.md#sessions).
 
-Every sweep takes what is due with SKIP LOCKED, so that several jobs processes share the work and each effect happens once.
+Each sweep claims due rows with SKIP LOCKED, so that several jobs processes share the work and each effect happens once.
 """
 
 from core.base.clock import monotonic
@@ -12,11 +12,11 @@ from core.sessions import store as sessions
 from core.steps import announce, invoices, marks
 
 BATCH = 500
-FLOODS_S = 0.1  # real: of each look, for chats with a flood of messages; what else is due waits no longer
+FLOODS_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
 
 
 async def warn(runtime: Runtime) -> int:
-    """Give the due warnings; return how many were due. With the switch off they pass in silence."""
+    """Send the due warnings; return how many were due. If `three_minute_warning_enabled` is off, none are sent."""
     async with runtime.transaction() as tx:
         due = await sessions.take_warnings(tx, limit=BATCH)
         if runtime.config.flag("three_minute_warning_enabled"):
@@ -30,7 +30,7 @@ async def warn(runtime: Runtime) -> int:
 
 
 async def expire(runtime: Runtime) -> int:
-    """active -> expired for sessions whose time is up; return how many."""
+    """Expire active sessions whose paid time is over; return how many."""
     async with runtime.transaction() as tx:
         due = await sessions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
         await announce.session_event(tx, [s.id for s in due], "session_expired")
@@ -40,7 +40,10 @@ async def expire(runtime: Runtime) -> int:
 
 
 async def complete(runtime: Runtime) -> int:
-    """expired or closing -> completed when the grace is over; return how many. Floods of messages hold up no other."""
+    """Complete expired or closing sessions whose grace period is over; return how many.
+
+    Very long chats are synced in batches first, so that they don't hold up the others.
+    """
     done = await _complete(runtime)
     floods = await sessions.due_after_flood(runtime.db, now=runtime.now(), over=marks.FLOOD)
     until = monotonic() + FLOODS_S

@@ -1,4 +1,4 @@
-"""What a fresh database is given: configuration, prices, a first administrator, people for a laptop. Safe to repeat."""
+"""Fill a fresh database: configuration, prices, a first administrator, demo users. Safe to repeat."""
 
 import attrs
 
@@ -42,16 +42,16 @@ DEMO_CUSTOMERS = ("Dewi", "Eka")
 
 
 async def seed_defaults(runtime: Runtime) -> int:
-    """Add missing configuration rows and the administrator role; return how many rows were added."""
+    """Add missing configuration rows and the administrator role; return how many configuration rows were added."""
     async with runtime.transaction() as tx:
         await operators.ensure_role(tx, "administrator", ADMINISTRATOR)
         return await config_store.seed(tx)
 
 
 async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None) -> list[str]:
-    """Add missing tiers and the promotion; return a line for each one added. What is there is never overwritten.
+    """Add missing tiers and the promotion; return a line of text for each one added. Existing ones are not changed.
 
-    Raises ValidationFailed for what operators could not set either.
+    Raises ValidationFailed for values that an operator could not set either.
     """
     for n, tier in enumerate(tiers, start=1):
         pricing_rules.check_tier(**attrs.asdict(tier), where=f"tiers, number {n}: ")
@@ -76,7 +76,7 @@ async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: 
 
 
 async def seed_demo(runtime: Runtime) -> list[str]:
-    """Add a few mitras and customers for a laptop; return a line for each one added."""
+    """Add a few mitras and customers for development; return a line of text for each one added."""
     added = []
     async with runtime.transaction() as tx:
         for phone, name in DEMO_MITRAS:
@@ -92,7 +92,7 @@ async def seed_demo(runtime: Runtime) -> list[str]:
 
 @attrs.frozen(kw_only=True)
 class NewOperator:
-    """A new operator, and the enrolment code when their role requires a second factor."""
+    """A new operator, with an enrolment code if their role requires a second factor."""
 
     id: str
     enrolment_code: str | None = attrs.field(repr=False)
@@ -101,9 +101,9 @@ class NewOperator:
 async def create_operator(
     runtime: Runtime, *, email: str, display_name: str, role: str, password: str
 ) -> NewOperator | None:
-    """Add an operator with a role that exists; None when the e-mail is taken.
+    """Add an operator with an existing role. Return None if the e-mail is taken.
 
-    Raises ValidationFailed for a bad e-mail, name or password, LookupError for an unknown role.
+    Raises ValidationFailed for an invalid e-mail, name or password, and LookupError for an unknown role.
     """
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email:
         raise ValidationFailed.of(
@@ -133,9 +133,10 @@ async def create_operator(
 
 
 async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
-    """Remove an operator's second factor and sign them out everywhere; return the enrolment code, if their role needs one.
+    """Remove an operator's second factor and sign them out everywhere.
 
-    Raises LookupError when no operator has this e-mail.
+    Returns a new enrolment code if their role requires a second factor, else None. Raises LookupError if no operator
+    has this e-mail.
     """
     async with runtime.transaction() as tx:
         found = await operators.by_email(tx, email)
@@ -145,7 +146,7 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
         operator = await operators.lock(tx, found.id)
         assert operator is not None
         code = await second_factor.reset(runtime, tx, operator)
-        # The command has no operator of its own, so the row is in the name of the one whom it concerns.
+        # The command runs without an operator, so the audit row names the operator it is about.
         await operators.audit(
             tx,
             operator_id=operator.id,
@@ -159,7 +160,7 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:
-    """Add an administrator when there is no operator at all; return (e-mail, password), to be shown once."""
+    """Add an administrator unless there is an operator already. Return (e-mail, password), to be shown once, or None."""
     email, password = "admin@sesi.local", ids.new_password()
     if await operators.any_operator(runtime.db):
         return None

@@ -1,11 +1,11 @@
-"""The gateway calls (specification, Gateway webhook; contract 4).
+"""Receive the gateway's webhook calls (docs/invariants.md#i10).
 
-A call with a valid token takes two transactions: the first keeps the call, before anything is judged; the second holds the
-effect together with the log row's stamp. A row without a stamp had no effect, and the gateway, which got no answer, calls
+A call with a valid token takes two transactions. The first stores the call before it is judged. The second has its
+effect and stamps the log row with the result. A row without a stamp had no effect; the gateway got no answer and calls
 again.
 
-Anyone may send calls without a valid token, so they are kept apart: they can't be genuine, have no effect, and must not
-delay those that are. UNPROVEN of them a minute and address are stored in full, in one statement each and on few
+Anyone can send calls without a valid token. They have no effect and must not delay genuine ones, so they are handled
+separately. UNPROVEN limits how many of them are stored in full for each address, with one statement each and on few
 connections; the others are counted.
 """
 
@@ -36,23 +36,25 @@ from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 
 log = logs.get("webhook")
-# Real seconds. The reply is out in under 2 s (contract 4): the gateway never repeats a call that timed out, but it does
-# repeat one that was answered 500. The effect has what recording has left over.
+# Real seconds. The response must be sent within 2 s: the gateway never repeats a call that timed out, but it does
+# repeat one that was answered with 500. The effect has the time that storing the call has left.
 RECORD_S = 0.8
 ANSWER_S = 1.6
 LAST_STEP_S = 0.3
-# How many calls without a valid token are stored in full for each address: enough to see what a misconfigured caller sends.
+# How many calls without a valid token are stored in full for each address: enough to see what a misconfigured caller
+# sends.
 UNPROVEN = Limit(name="webhook_unproven", per_minute=60, burst=60)
-# Lines of such calls in the fallback file, of all addresses together: at most 5 MiB a minute of a disk that real calls need.
+# Lines for such calls in the fallback file, for all addresses together: at most 5 MiB a minute of disk space that
+# genuine calls need.
 UNPROVEN_LINES = Limit(name="webhook_unproven_lines", per_minute=60, burst=60)
 TOKEN = "x-callback-token"  # noqa: S105 - the name of a header
 HEADERS_KEPT = 40
-HEADERS_SIZE = 8_192  # characters of names and values
+HEADERS_SIZE = 8_192  # characters of all names and values
 
 
 @attrs.frozen(kw_only=True)
 class Incoming:
-    """A call off the wire."""
+    """A webhook call as received."""
 
     body: bytes
     headers: dict[str, str]
@@ -61,7 +63,7 @@ class Incoming:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What the gateway is told."""
+    """The response to the gateway."""
 
     http_status: int
     processing_result: str
@@ -69,12 +71,12 @@ class Answer:
 
 
 def is_genuine(runtime: Runtime, headers: Mapping[str, str]) -> bool:
-    """Whether a call carries a valid callback token. `headers` have lower-case names."""
+    """Return whether a call carries a valid callback token. `headers` must have lower-case names."""
     return rules.is_callback_token(headers.get(TOKEN), runtime.settings.gateway_callback_token)
 
 
 async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
-    """Record, judge, act, stamp; then answer once."""
+    """Store a call, judge it, apply its effect and stamp its log row. Return the response."""
     answer_by = monotonic() + ANSWER_S
     if not is_genuine(runtime, incoming.headers):
         return await _turn_away(runtime, incoming)
@@ -85,7 +87,7 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
 
 
 async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
-    """Answer 401 to a call without a valid token; store it in full or count it. It never raises."""
+    """Answer 401 to a call without a valid token, and store or count it. Never raises."""
     now = runtime.now()
     address = who_has(incoming.source_ip)
     try:
@@ -106,9 +108,9 @@ async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
 
 
 async def _keep_unproven(runtime: Runtime, call: Received) -> None:
-    """Keep a call without a valid token: in the log, else in the fallback file, else as a count.
+    """Store a call without a valid token: in the log, else in the fallback file, else as a count.
 
-    A statement that is slow is not cancelled: the server would go on with it, and the next one would be one more.
+    A slow statement is not cancelled: the server would continue it, and the next one would come on top.
     """
     try:
         async with asyncio.timeout(RECORD_S):
@@ -136,9 +138,9 @@ async def _unproven_to_file(runtime: Runtime, call: Received) -> bool:
 
 
 async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
-    """Run a stored body through the same handler, as if it had come when it did; return the new row's id.
+    """Process a stored call again, as if it had arrived at its original time. Return the new log row's id.
 
-    Raises NotFound, NotReplayable (it came without a valid token), Unavailable.
+    Raises NotFound, NotReplayable (the call had no valid token), Unavailable.
     """
     async with runtime.transaction() as tx:
         stored = await webhooks.get(tx, webhook_log_id)
@@ -165,13 +167,13 @@ async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
 
 
 async def bring_in(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:
-    """Take a line of the fallback file through the same handler; None when the log has that call, answered, already.
+    """Process a line of the fallback file. Return None if the log has that call with a result already.
 
-    A call that ended in an exception, be it in an import before this one, is taken up again: it had no effect. A line
-    without our seal counts as a call without a valid token, unless `trust_unsealed`: anyone who can write to the file
-    could have made it.
+    A call that ended in an exception, even in an earlier import, is processed again, because it had no effect. A line
+    without a valid seal counts as a call without a valid token, unless `trust_unsealed`: anyone who can write to the
+    file could have made it.
 
-    Raises ValueError for what is no such line, Unavailable when the database is away.
+    Raises ValueError if this is not a line of a fallback file, and Unavailable if the database does not answer.
     """
     call = _from_line(line)
     if not trust_unsealed and not runtime.webhook_sink.is_sealed(line):
@@ -208,8 +210,11 @@ async def _handle(
     recorded: bool,
     came_at: dt.datetime | None = None,
 ) -> Answer:
-    """Judge, act, stamp, by a moment of the monotonic clock. `came_at`: when the call first came, if that was before it
-    was recorded here."""
+    """Judge a call, apply its effect and stamp its log row by `answer_by` (monotonic seconds).
+
+    `recorded` says that the log has the call. `came_at` is when the call first arrived, if that was before it was
+    stored.
+    """
     try:
         async with asyncio.timeout(answer_by - monotonic()), runtime.transaction() as tx:
             case, note = await _act(runtime, tx, call, body, came_at or call.received_at)
@@ -224,7 +229,7 @@ async def _handle(
 
 
 def _parse(raw: bytes) -> Any:
-    """Return the body's JSON; None for what is none."""
+    """Return the JSON of a body, None if it is not JSON."""
     try:
         return json.loads(raw[: MAX_BODY + 1])
     except (ValueError, RecursionError):
@@ -232,7 +237,7 @@ def _parse(raw: bytes) -> Any:
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that the log keeps: no secrets, at most HEADERS_KEPT and HEADERS_SIZE characters."""
+    """Return the headers to store: no secrets, at most HEADERS_KEPT of them with HEADERS_SIZE characters."""
     kept: dict[str, str] = {}
     room = HEADERS_SIZE
     for name, value in headers.items():
@@ -266,7 +271,7 @@ def _received(runtime: Runtime, incoming: Incoming, body: Any, *, token_valid: b
 
 
 async def _record(runtime: Runtime, call: Received) -> bool:
-    """Keep the call in the log, or in the file when the database does not take it. Returns whether the log has it."""
+    """Store a call in the log, or in the fallback file if the database fails. Return whether the log has it."""
     try:
         async with asyncio.timeout(RECORD_S), runtime.transaction() as tx:
             await webhooks.record(tx, call)
@@ -293,7 +298,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     if first is None:
         return Case.UNKNOWN, None
     if first.confirmed_at is not None and first.gateway_invoice_id is not None:
-        # No call can change anything about it any more, so there is no lock to wait for.
+        # No call can change this request any longer, so don't wait for its lock.
         return rules.judge(readable, calls.issued(first), received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
@@ -302,7 +307,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
 
 
 async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:
-    """Stamp an exception, best effort: the sweep stamps what can't be stamped now."""
+    """Stamp the log row with an exception. If that fails too, the sweep stamps it later."""
     if recorded:
         try:
             async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
@@ -319,7 +324,7 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
 
 
 async def stamp_orphans(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: calls whose process died before it answered."""
+    """Sweep: stamp calls whose process died before it answered."""
     age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
     while True:
         async with runtime.transaction() as tx:

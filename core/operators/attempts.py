@@ -40,8 +40,7 @@ class Count:
 class Attempt:
     """One sign-in attempt with an e-mail from an address, and the counts before it.
 
-    `operator` is None for an unknown e-mail. `signed_in_at` is the operator's last successful sign-in from this
-    address.
+    An unknown e-mail has no `operator`. `signed_in_at` is the operator's last successful sign-in from this address.
     """
 
     email: str

@@ -26,7 +26,7 @@ log = logs.get("otp")
 
 @attrs.frozen(kw_only=True)
 class Code:
-    """A code to deliver. `code` is None when the provider will make it."""
+    """A code to deliver. Without `code` the provider makes it."""
 
     phone: str
     code: str | None = attrs.field(repr=False)

@@ -29,8 +29,7 @@ POLL_S = 0.05
 class Turn:
     """The transaction of an idempotent request, and what is stored for its key.
 
-    `once` is None if the request has no key. `kept` is the stored row, None for the first request. `claimed_at` is set
-    by `claim`.
+    Without a key `once` is None. `kept` is the stored row, None for the first request. `claimed_at` is set by `claim`.
     """
 
     tx: Tx
