@@ -1,8 +1,8 @@
 """The composition root: what every flow receives, and what follows a commit.
 
 A flow receives the database, the bus, the clock, the configuration and the providers. Signals are sent after the commit
-and may be lost. So each process also polls the database every LOOK_EVERY_S for changed configuration, revoked auth
-sessions and joined accounts.
+and may be lost (docs/architecture.md#signals). So each process also polls the database every LOOK_EVERY_S for changed
+configuration, revoked auth sessions and joined accounts.
 """
 
 import asyncio

@@ -128,12 +128,12 @@ async def _judge(
 async def _ask_provider(
     runtime: Runtime, user_type: UserType, request: OtpRequest, code: str, sign_in: SignIn[T]
 ) -> tuple[DomainError | None, T | None]:
-    """Let the provider check the code, outside any transaction, then use it once. Return (refusal, None) or (None,
-    result).
+    """Let the provider check the code, outside any transaction, then use it once.
 
-    The provider is also asked about a request for which no code was sent, and a mitra's code is only ever right or
-    wrong, never expired. A faster or different answer would reveal which numbers belong to mitras. If the provider's
-    reference was lost, because the process died or the database failed, the phone's pending code is checked.
+    Returns (refusal, None) or (None, result). The provider is also asked about a request for which no code was sent,
+    and a mitra's code is only ever right or wrong, never expired. A faster or different answer would reveal which
+    numbers belong to mitras. If the provider's reference was lost, because the process died or the database failed, the
+    phone's pending code is checked.
     """
     wrong = _wrong(runtime, request.attempts + 1)
     mitra = user_type is UserType.MITRA

@@ -30,11 +30,12 @@ class Refreshed:
 async def refresh_tokens(
     runtime: Runtime, *, refresh_token: str, operators: bool, ip_address: str, locale: Language | None = None
 ) -> Refreshed:
-    """Rotate a refresh token. A reused token revokes its auth session; that is committed before the refusal.
+    """Rotate a refresh token (docs/protocol.md#refresh).
 
-    `operators` says that the request came over the internal listener; a token of the other listener's users is refused
-    without any effect. `locale` is the new language of the device's pushes; None keeps the present one. Raises
-    RefreshInvalid, and RateLimited after ten rotations in a minute.
+    A reused token revokes its auth session; that is committed before the refusal. `operators` says that the request
+    came over the internal listener; a token of the other listener's users is refused without any effect. `locale` is
+    the new language of the device's pushes; None keeps the present one. Raises RefreshInvalid, and RateLimited after
+    ten rotations in a minute.
     """
     with failed_sign_ins.noted(runtime, way="refresh", address=ip_address) as attempt:
         return await _refresh(runtime, refresh_token, attempt, operators=operators, locale=locale)

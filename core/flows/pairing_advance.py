@@ -28,7 +28,7 @@ log = logs.get("pairing")
 
 
 async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
-    """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all if it is None."""
+    """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all without it."""
     limits = freedom(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
         try:

@@ -37,7 +37,7 @@ log = logs.get("payments")
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """What the customer asks for. The price is not among it: it comes from the price list."""
+    """What the customer asks for. It has no price, because that comes from the price list."""
 
     mode: str
     duration_minutes: int | None

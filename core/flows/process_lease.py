@@ -65,9 +65,7 @@ class ProcessLease:
             self._is_on_time = monotonic() - due < LATE_S
 
     async def end(self) -> None:
-        """End the lease because the process stops. If the database does not answer, the lease expires a few seconds
-        later.
-        """
+        """End the lease because the process stops. Without the database it expires a few seconds later."""
         self._is_ended = True
         try:
             async with asyncio.timeout(ATTEMPT_S), self._turn:

@@ -105,7 +105,7 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
 async def _status_now(session: Session, tx: Tx) -> SessionStatus:
     """Return the state of a session by the clock.
 
-    The jobs process may change the stored state a moment later.
+    The stored state may be a moment old, because the jobs process changes it after the deadline has passed.
     """
     if session.status in HELD and session.expires_at is not None and session.expires_at <= tx.now:
         over = session.expires_at + rules.GRACE <= tx.now and await extensions.pending_of(tx, session.id) is None

@@ -160,7 +160,10 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:
-    """Add an administrator unless there is an operator already. Return (e-mail, password), to be shown once, or None."""
+    """Add an administrator unless there is an operator already.
+
+    Returns (e-mail, password), to be shown once, or None.
+    """
     email, password = "admin@sesi.local", ids.new_password()
     if await operators.any_operator(runtime.db):
         return None

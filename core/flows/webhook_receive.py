@@ -1,4 +1,4 @@
-"""Receive the gateway's webhook calls (docs/invariants.md#i10).
+"""Receive the gateway's webhook calls (docs/protocol.md#webhook, docs/invariants.md#i10).
 
 A call with a valid token takes two transactions. The first stores the call before it is judged. The second has its
 effect and stamps the log row with the result. A row without a stamp had no effect; the gateway got no answer and calls

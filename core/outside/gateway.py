@@ -1,4 +1,4 @@
-"""The payment gateway's invoices: create, find, read, void.
+"""The payment gateway's invoices: create, find, read, void (docs/protocol.md#providers).
 
 A gateway may create two invoices for one external id. So if the result of a call is unknown, the gateway is first asked
 which invoices it has.

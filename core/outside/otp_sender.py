@@ -114,7 +114,7 @@ async def _persistently(url: str, **more: Any) -> _Answer | None:
 
 
 class HttpOtpSender:
-    """Post the code to an HTTP service with a simple interface of our own."""
+    """Post the code to an HTTP service with a simple interface of our own (docs/protocol.md#providers)."""
 
     NUMBER_REFUSED = 422
 

@@ -1,4 +1,4 @@
-"""Deliver pushes. PUSH_SENDER chooses the adapter (docs/events.md)."""
+"""Deliver pushes. PUSH_SENDER chooses the adapter (docs/protocol.md#pushes)."""
 
 import asyncio
 import datetime as dt

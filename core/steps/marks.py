@@ -14,8 +14,8 @@ FLOOD = 20_000  # messages; a longer chat is synced in batches before its sessio
 async def bring_up(runtime: Runtime, session_id: str, heard: int, *, until: float) -> bool:
     """Sync the message statuses of a very long chat. Return False if it is not done at `until` (monotonic seconds).
 
-    `heard` is the number of messages to sync. The progress is kept in `runtime.brought_up`, so the next call continues
-    there. Raises Unavailable.
+    `heard` is the number of delivered messages, all of which are synced. The progress is kept in the runtime, so the
+    next call continues there. Raises Unavailable.
     """
     if heard <= FLOOD:
         return True

@@ -1,4 +1,4 @@
-"""Run a request once for each idempotency key (docs/invariants.md#rule-4).
+"""Run a request once for each idempotency key (docs/protocol.md#idempotency).
 
 The first answer is committed in the same transaction as the work, so either both are stored or neither. If a third
 party must be called in between, the key holds a claim on the resource that was created: a retry waits for the process

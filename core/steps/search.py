@@ -24,7 +24,7 @@ from core.storage.database import Tx
 class SearchBegan(Exception):
     """The search began while the caller waited for the payment's lock.
 
-    The caller must start again, to lock in the right order.
+    The caller must start again, to take the locks in the right order (docs/architecture.md#lock-order).
     """
 
 
@@ -126,8 +126,7 @@ async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
 
 
 async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str] | None = None) -> list[str]:
-    """Ask every eligible mitra in a running search (only those in `only`, if given). Return the ids of the mitras
-    asked.
+    """Ask every eligible mitra in a running search (only those in `only`, if given). Return their ids.
 
     The caller must hold the session's lock, and `session` must have the number and the end of its present round. The
     customer is sent the larger number of asked mitras REPEAT_AFTER later.
