@@ -117,7 +117,7 @@ async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip
 
 
 async def step_up(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> None:
-    """Allow the caller's auth session for 5 minutes what needs a fresh code.
+    """Let the caller's auth session do for 5 minutes what needs a fresh code.
 
     Raises TotpInvalid, TotpNotEnrolled, AccountLocked.
     """

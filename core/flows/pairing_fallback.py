@@ -44,7 +44,7 @@ async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) 
                 await _fall_back(runtime, tx, actor, payment_request_id)
             return
         except search.SearchBegan:
-            continue  # a request has one search at a time, so this ends
+            continue  # start again; a request has one search at a time, so this loop ends
 
 
 async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id: str) -> None:

@@ -25,7 +25,7 @@ async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> 
                 await _cancel(tx, actor, payment_request_id)
             return
         except search.SearchBegan:
-            continue  # a request has one search at a time, so this ends
+            continue  # start again; a request has one search at a time, so this loop ends
 
 
 async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:

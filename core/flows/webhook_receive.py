@@ -1,8 +1,8 @@
 """Receive the gateway's webhook calls (docs/protocol.md#webhook, docs/invariants.md#i10).
 
 A call with a valid token takes two transactions. The first stores the call before it is judged. The second has its
-effect and stamps the log row with the result. A row without a stamp had no effect; the gateway got no answer and calls
-again.
+effect and stamps the log row with the result. So a row without a stamp had no effect. If the gateway does not repeat
+that call, a poll finds the payment (core/flows/invoice_poll.py).
 
 Anyone can send calls without a valid token. They have no effect and must not delay genuine ones, so they are handled
 separately. UNPROVEN limits how many of them are stored in full for each address, with one statement each and on few
@@ -110,7 +110,7 @@ async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
 async def _keep_unproven(runtime: Runtime, call: Received) -> None:
     """Store a call without a valid token: in the log, else in the fallback file, else as a count.
 
-    A slow statement is not cancelled: the server would continue it, and the next one would come on top.
+    A slow statement is not cancelled, because the server would still be busy with it when the next one starts.
     """
     try:
         async with asyncio.timeout(RECORD_S):

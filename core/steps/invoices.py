@@ -29,9 +29,9 @@ GIVEN_UP = frozenset({PaymentStatus.ABANDONED, PaymentStatus.EXPIRED})
 
 
 def development_page(runtime: Runtime, payment_id: str) -> str | None:
-    """Return the address of the service's own payment page, None in production.
+    """Return the address of the development payment page.
 
-    It is used while the gateway is disabled.
+    None in production, and while the gateway is enabled.
     """
     settings = runtime.settings
     if not settings.development_payment_page:
@@ -148,7 +148,10 @@ async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
 
 
 async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView:
-    """Make the invoice after the first transaction, and store it with the answer. Raises GatewayUnavailable."""
+    """Make the invoice after the first transaction, and store it with the answer.
+
+    If the gateway does not make it, the request is abandoned and the key can be used again. Raises GatewayUnavailable.
+    """
     assert runtime.gateway is not None
     wanted = Wanted(
         external_id=request.id,
@@ -218,7 +221,7 @@ async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
 
 
 async def expire(tx: Tx, payment: PaymentRequest) -> None:
-    """Expire a pending request whose invoice has expired. The caller must hold the payment's lock."""
+    """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
     if await payments.expire(tx, payment.id):
         await announce.payment_updated(tx, [payment])
 
