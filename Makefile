@@ -63,6 +63,7 @@ pages: install    ## write the pages in docs that are made from the code
 	$(VENV)/bin/python -m tools.product_page
 	$(VENV)/bin/python -m tools.errors_page
 	$(VENV)/bin/python -m tools.invariants_page
+	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 

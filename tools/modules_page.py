@@ -14,8 +14,7 @@ import, and [where things are](architecture.md#where-is-it).
 
 Made by `make pages` from the docstrings, with `tools/modules_page.py`; a test keeps it current.
 """
-# A sentence ends at a full stop before a capital letter or at the end; not after one letter, as in "e. g.".
-SENTENCE = re.compile(r"^.*?(?<!\b\w)[.:!?]$|^.*?(?<!\b\w)\.(?=\s+[A-Z`*])", re.S)
+NEXT_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z`])")
 
 
 def modules() -> dict[str, list[pathlib.Path]]:
@@ -32,8 +31,7 @@ def first_sentence(path: pathlib.Path) -> str:
     """Return the first sentence of a module's docstring, in one line."""
     docstring = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
     text = " ".join(docstring.split("\n\n")[0].split())
-    sentence = SENTENCE.match(text)
-    return (sentence[0] if sentence else text).replace("|", "\\|")
+    return NEXT_SENTENCE.split(text, maxsplit=1)[0].replace("|", "\\|")
 
 
 def page() -> str:
