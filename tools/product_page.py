@@ -70,7 +70,7 @@ PAYMENT_REQUEST = Machine(
         P.CONSUMED: "The money is earned: it bought a chat, or more minutes of one.",
         P.FAILED_PAIRING: "The money is there, but no chat came of it. It has one live pairing failure.",
         P.ABANDONED: "The customer gave the request up before the money came.",
-        P.EXPIRED: "The money did not come in time.",
+        P.EXPIRED: "The payment did not arrive in time.",
     },
     causes={
         (START, P.PENDING): [("A payment request is created.", "customer")],
@@ -207,7 +207,7 @@ INVITATION = Machine(
         "open": "The mitra may answer until `answer_by`. The stored response is null.",
         R.ACCEPTED: "This mitra has the session.",
         R.REJECTED: "The mitra has rejected, and is not asked again for this session.",
-        R.MISSED: "Another mitra was first.",
+        R.MISSED: "Another mitra has already accepted.",
         R.IGNORED: "The mitra did not answer in time or went offline. They may be asked again in the next round.",
         R.CANCELLED: "The customer has left, or asks all mitras instead.",
     },
@@ -271,7 +271,7 @@ FAILURE = Machine(
         "open": "An operator has to act. `operator_action` is null.",
         A.REFUNDED: "The customer has their money back.",
         A.CREDITED: "The customer was credited.",
-        A.NO_ACTION: "The operator decided that nothing is to be done.",
+        A.NO_ACTION: "The operator decided that no action is needed.",
         "superseded": "The customer tried again with the same money. The row stays; `superseded_at` is set.",
     },
     causes={

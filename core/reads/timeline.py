@@ -38,35 +38,35 @@ class Timeline:
 
 WHY = {
     CauseTag.NO_MITRA_AVAILABLE: "The customer paid, but no mitra accepted before the search ended.",
-    CauseTag.ALL_MITRAS_REJECTED: "The customer paid, and every mitra who was asked said no.",
-    CauseTag.TARGETED_MITRA_OFFLINE: "The customer paid to return to a mitra who was offline, full or inactive by then.",
-    CauseTag.TARGETED_MITRA_REJECTED: "The customer paid to return to a mitra who said no.",
-    CauseTag.TARGETED_MITRA_TIMEOUT: "The customer paid to return to a mitra who did not answer in time.",
-    CauseTag.PAYMENT_SESSION_EXPIRED: "The money came when this request could not become a chat any more: too late, or beside another session "
-    "or payment, or after its discount was used elsewhere.",
-    CauseTag.CUSTOMER_CANCELLED: "The customer paid and left before a mitra came.",
-    CauseTag.EXTENSION_REJECTED: "The customer paid for more minutes, and the mitra said no, or her silence counted as a no.",
-    CauseTag.EXTENSION_SAFEGUARD_TRIPPED: "The customer paid for more minutes of a session that was over, or was ended, before they could begin; "
-    "or the money came too late, or beside another extension.",
+    CauseTag.ALL_MITRAS_REJECTED: "The customer paid, but every invited mitra rejected the request.",
+    CauseTag.TARGETED_MITRA_OFFLINE: "The customer paid for a chosen mitra who was by then offline, at capacity or inactive.",
+    CauseTag.TARGETED_MITRA_REJECTED: "The customer paid for a chosen mitra who rejected the request.",
+    CauseTag.TARGETED_MITRA_TIMEOUT: "The customer paid for a chosen mitra who did not answer in time.",
+    CauseTag.PAYMENT_SESSION_EXPIRED: "The payment arrived when the request could no longer become a chat: it came too late, another session "
+    "or payment was in progress, or its discount had been used elsewhere.",
+    CauseTag.CUSTOMER_CANCELLED: "The customer paid and cancelled before a mitra accepted.",
+    CauseTag.EXTENSION_REJECTED: "The customer paid for an extension, and the mitra rejected it or did not answer in time.",
+    CauseTag.EXTENSION_SAFEGUARD_TRIPPED: "The customer paid for an extension, but the session had ended, the payment came too late, "
+    "or another extension was in progress.",
 }
-ENDED_BY_OPERATOR = "The customer paid, and an operator ended the search before a mitra came."
+ENDED_BY_OPERATOR = "The customer paid, and an operator ended the search before a mitra accepted."
 UNPAID = {
-    "pending": "Nobody has paid yet.",
-    "abandoned": "The request was given up before anybody paid: the customer left or made a newer one, or the gateway made no invoice.",
-    "expired": "The money did not come in time.",
+    "pending": "The customer has not paid yet.",
+    "abandoned": "The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway created no invoice.",
+    "expired": "The payment did not arrive in time.",
 }
-UNPAID_EXTENSION = "The request was given up before anybody paid: the customer left it, the gateway made no invoice, or the session was ended."
+UNPAID_EXTENSION = "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the session ended."
 DONE = {
-    "refunded": "gave the money back",
+    "refunded": "refunded the payment",
     "credited": "gave a credit",
-    "no_action": "decided that nothing is to be done",
+    "no_action": "decided that no action is needed",
 }
 ANSWERS = {
     "ACCEPTED": "accepted",
-    "REJECTED": "said no",
-    "MISSED": "was not first: another mitra accepted",
+    "REJECTED": "rejected the request",
+    "MISSED": "was too late: another mitra had accepted",
     "IGNORED": "did not answer in time, or went offline",
-    "CANCELLED": "was no longer asked: the customer left, or asked everybody",
+    "CANCELLED": "had the request withdrawn: the customer cancelled or asked all mitras",
 }
 
 SESSIONS = """SELECT s.id, s.status, s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.targeted_mitra_id,
@@ -113,7 +113,7 @@ def _of_payment(p: SupportPayment, audits: list[Any]) -> list[Entry]:
         if p.is_first_session_discount
         else "a session of"
     )
-    found = [Entry(at=p.created_at, kind="created", text=f"The customer asked to pay for {kind} {what}.")]
+    found = [Entry(at=p.created_at, kind="created", text=f"The customer requested {kind} {what}.")]
     for row in audits:
         ended = row["action"] == "session.ended"
         did = (
@@ -130,19 +130,19 @@ def _of_payment(p: SupportPayment, audits: list[Any]) -> list[Entry]:
             )
         )
     if p.confirmed_at is not None:
-        found.append(Entry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} counted as paid."))
+        found.append(Entry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} received."))
     if p.consumed_at is not None:
-        found.append(Entry(at=p.consumed_at, kind="earned", text="The money was earned."))
+        found.append(Entry(at=p.consumed_at, kind="earned", text="The payment became revenue."))
     if p.status == "expired" or (p.confirmed_at is not None and p.confirmed_at > p.expires_at):
-        found.append(Entry(at=p.expires_at, kind="deadline", text="The time to pay was over."))
+        found.append(Entry(at=p.expires_at, kind="deadline", text="The time to pay ended."))
     return found
 
 
 def _of_webhook(row: Any) -> Entry:
-    again = " (called again by an operator)" if row["replay_of"] else ""
+    again = " (replayed by an operator)" if row["replay_of"] else ""
     result = row["processing_result"] or "not answered yet"
     note = f": {row['processing_error']}" if row["processing_error"] else ""
-    how = "was asked and said" if row["source"] == "poll" else "called"
+    how = "was polled and answered" if row["source"] == "poll" else "called"
     text = f"The gateway {how}: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
     return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=str(row["id"]))
 
@@ -160,15 +160,13 @@ def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
         add(
             row["created_at"],
             "search_began",
-            f"The search began: {target} was to be asked."
-            if target
-            else "The search began: all free mitras were to be asked.",
+            f"The search for {target} started." if target else "The search started among all available mitras.",
         )
         add(row["fell_back_at"], "tried_again", "The customer asked all mitras instead, in the same search.")
         if row["paired_at"] is not None:
-            add(row["paired_at"], "paired", f"{row['mitra_name']} accepted; the chat began.")
+            add(row["paired_at"], "paired", f"{row['mitra_name']} accepted; the chat started.")
     elif row["paired_at"] is not None:
-        add(row["paired_at"], "session", f"The session to be extended had begun, with {row['mitra_name']}.")
+        add(row["paired_at"], "session", f"The session to extend had started, with {row['mitra_name']}.")
     ended_by = {"customer": "the customer", "mitra": "the mitra", "timer": "time", "operator": "an operator"}.get(
         row["ended_by"] or "", ""
     )
@@ -177,9 +175,9 @@ def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
         and row["expires_at"] is not None
         and (row["ended_at"] is None or row["expires_at"] <= row["ended_at"])
     ):
-        add(row["expires_at"], "session_expired", "The paid time was over.")
+        add(row["expires_at"], "session_expired", "The paid time ended.")
     if row["status"] in ("closing", "completed") and row["ended_at"] is not None:
-        messages = f"{row['last_seq']} messages were written"
+        messages = f"{row['last_seq']} messages were sent"
         add(
             row["ended_at"],
             f"session_{row['status']}",
@@ -193,7 +191,7 @@ def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
             if row["status"] == "failed"
             else "An operator ended the search."
             if by_operator
-            else "The customer left the search.",
+            else "The customer cancelled the search.",
         )
     return found
 
@@ -206,7 +204,7 @@ def _of_requests(rows: list[Any]) -> list[Entry]:
             Entry(
                 at=row["notified_at"],
                 kind="mitra_asked",
-                text=f"{row['display_name']} was asked (round {row['round_number']}).",
+                text=f"{row['display_name']} was invited (round {row['round_number']}).",
                 session_id=session_id,
                 mitra_id=mitra_id,
             )
@@ -235,7 +233,7 @@ def _of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:
             Entry(
                 at=row["created_at"],
                 kind="failed",
-                text=f"No chat came of it ({row['cause_tag']}): {_why(CauseTag(row['cause_tag']), by_operator=by_operator)}",
+                text=f"The payment led to no chat ({row['cause_tag']}): {_why(CauseTag(row['cause_tag']), by_operator=by_operator)}",
             )
         )
         if row["superseded_at"] is not None:
@@ -265,7 +263,7 @@ def _of_extension(row: Any) -> list[Entry]:
             Entry(
                 at=row["requested_at"],
                 kind="extension_tripped",
-                text="The session could not be extended any more; the mitra was not asked.",
+                text="The session could no longer be extended, so the mitra was not asked.",
                 session_id=session_id,
             )
         ]
@@ -273,15 +271,15 @@ def _of_extension(row: Any) -> list[Entry]:
         Entry(
             at=row["requested_at"],
             kind="extension_asked",
-            text=f"The mitra was asked for {minutes} more minutes.",
+            text=f"The mitra was asked to extend by {minutes} minutes.",
             session_id=session_id,
         )
     ]
     words = {
-        "approved": "The mitra said yes; the session went on.",
-        "auto_approved": "The mitra did not answer, which counted as yes; the session went on.",
-        "rejected": "The mitra said no, or did not answer, which counted as no.",
-        "safeguard_tripped": "The session was ended before the mitra answered.",
+        "approved": "The mitra approved; the session continued.",
+        "auto_approved": "The mitra did not answer, which counted as approval; the session continued.",
+        "rejected": "The mitra rejected, or did not answer, which counted as a rejection.",
+        "safeguard_tripped": "The session ended before the mitra answered.",
     }
     if row["status"] in words:
         found.append(

@@ -43,7 +43,7 @@ async def _set_up(window: Desk) -> bytes:
     """The dialog with the QR code; the second factor is not confirmed, so the administrator goes on without one."""
     page = window.page
     await page.get_by_role("button", name="Set it up…").click()
-    await page.get_by_role("dialog").get_by_label("Present password").fill(PASSWORD)
+    await page.get_by_role("dialog").get_by_label("Current password").fill(PASSWORD)
     await page.get_by_role("button", name="Continue").click()
     await page.get_by_role("img", name="QR code of the secret").wait_for()
     picture = await page.screenshot()

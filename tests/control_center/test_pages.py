@@ -71,7 +71,7 @@ async def test_session_page_shows_goodbyes_and_the_running_search(window: Desk, 
         await expect(page.locator(".timeline").get_by_text(goodbye)).to_be_visible()
     searching = await world.paid(await world.customer("Eka"))
     await window.open(f"#/sessions/{searching['session_id']}")
-    await expect(facts.get_by_text("Mitras asked")).to_be_visible()
+    await expect(facts.get_by_text("Mitras invited")).to_be_visible()
     await expect(facts.get_by_text("Search ends")).to_be_visible()
 
 
@@ -116,7 +116,9 @@ async def test_every_page_in_indonesian(browser: Browser, world: World) -> None:
         await expect(window.page.locator(".why")).to_contain_text("Pelanggan membayar lalu pergi sebelum mitra datang.")
         await expect(window.page.get_by_role("heading", name="Rp 12.000")).to_be_visible()
         await window.page.get_by_label("Bahasa").select_option("en")
-        await expect(window.page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+        await expect(window.page.locator(".why")).to_contain_text(
+            "The customer paid and cancelled before a mitra accepted."
+        )
 
 
 async def test_a_role_sees_what_it_may_and_no_more(browser: Browser, world: World) -> None:
@@ -129,14 +131,14 @@ async def test_a_role_sees_what_it_may_and_no_more(browser: Browser, world: Worl
         await window.settled()
         menu = page.get_by_role("navigation", name="Menu").get_by_role("link")
         assert await menu.all_inner_texts() == ["Overview", "Failed pairings", "Customers", "My account"]
-        await expect(page.get_by_text("Your role may look, not act.")).to_be_visible()
+        await expect(page.get_by_text("Your role can view this but not act on it.")).to_be_visible()
         await expect(page.get_by_role("button", name="Refunded")).to_have_count(0)
         await window.open("#/pricing")
-        await expect(page.get_by_role("alert")).to_contain_text("Your role may not see this.")
+        await expect(page.get_by_role("alert")).to_contain_text("Your role doesn't allow you to see this.")
         await window.open(f"#/customers/{scene.customer}")
         await expect(page.get_by_text("Phone and e-mail are masked")).to_be_visible()
         await window.open("#/no/such/page")
-        await expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address.")
+        await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
 async def test_the_back_button_filters_and_links_keep_their_place(window: Desk, world: World) -> None:
@@ -204,7 +206,7 @@ async def test_what_can_not_be_asked_like_this_can_be_corrected(window: Desk) ->
         await page.get_by_role("button", name="Search").click()  # the same again: look again
     for address in ("#/payments/%", "#/mitras/..%2Foperators"):
         await window.open(address)
-        await expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address.")
+        await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
 async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_away(window: Desk, world: World) -> None:
@@ -233,7 +235,7 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     await page.route("**/internal/overview", numbered)
     await window.open()
     await expect(searching).to_have_text("1")
-    link = page.get_by_role("heading", name="Paid, and no chat; oldest first").locator("..").get_by_role("link").first
+    link = page.get_by_role("heading", name="Paid without a chat, oldest first").locator("..").get_by_role("link").first
     await link.focus()
     await page.clock.run_for(6_000)
     await world.until(count, lambda seen: seen == 2)
@@ -246,7 +248,7 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     await expect(searching).to_have_text("3")
     await expect(link).to_be_focused()
     await page.clock.run_for(6_000)
-    await expect(page.get_by_text("What stands here is old")).to_be_visible()
+    await expect(page.get_by_text("Showing older data")).to_be_visible()
     await expect(searching).to_have_text("3")
     await expect(link).to_be_focused()
 

@@ -43,7 +43,7 @@ async def test_signing_in_leads_to_where_one_wanted_to_go_and_out_again(browser:
         await page.get_by_label("E-mail").fill(account["email"])
         await page.get_by_label("Password", exact=True).fill("not the password")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("alert").get_by_text("E-mail or password is not right.")).to_be_visible()
+        await expect(page.get_by_role("alert").get_by_text("Incorrect e-mail or password.")).to_be_visible()
         await window.sign_in(account["email"], PASSWORD)
         await expect(page.get_by_label("Name or id")).to_have_value("Dewi")
         # The tokens are the tab's alone, and never in the address.
@@ -71,7 +71,7 @@ async def test_a_lockout_is_counted_down(browser: Browser, world: World) -> None
             async with page.expect_response("**/internal/auth/login"):
                 await page.get_by_role("button", name="Sign in").click()
         timer = page.get_by_role("timer")
-        await expect(page.get_by_text("Too many tries: this account is locked.")).to_be_visible()
+        await expect(page.get_by_text("Too many attempts: this account is locked.")).to_be_visible()
         await expect(timer).to_have_text(re.compile(r"^1[45]:\d\d$"))
         first = await timer.inner_text()
         await expect(timer).not_to_have_text(first)
@@ -173,29 +173,29 @@ async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) 
     first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
     page = window.page
     await window.open()
-    needs = page.get_by_role("heading", name="Paid, and no chat; oldest first").locator("..")
+    needs = page.get_by_role("heading", name="Paid without a chat, oldest first").locator("..")
     await expect(needs.get_by_role("link")).to_have_text([re.compile("Agus"), re.compile("Bayu")])
     await needs.get_by_role("link").first.click()
-    await expect(page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+    await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
     await page.get_by_role("button", name="Refunded").click()
-    dialog = page.get_by_role("dialog", name="Say that Rp 12.000 was given back to Agus?")
+    dialog = page.get_by_role("dialog", name="Record that Rp 12.000 was refunded to Agus?")
     await dialog.get_by_role("button", name="Cancel").click()
     assert (await (await world.operator()).get(f"{FAILURES}/{first['id']}"))["operator_action"] is None
     await page.get_by_role("button", name="Refunded").click()
     await dialog.get_by_role("button", name="Refunded").click()
-    await expect(page.get_by_text("Written down: refunded.")).to_be_visible()
+    await expect(page.get_by_text("Recorded: refunded.")).to_be_visible()
     row = await (await world.operator()).get(f"{FAILURES}/{first['id']}")
     assert (row["operator_action"], row["actioned_by"]["display_name"]) == ("refunded", "Root")
     (audit,) = await audits(world, first["id"])
     assert audit["action"] == "failed_pairing.actioned"
     await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
-    await expect(page.get_by_role("button", name="Nothing to be done")).to_be_visible()
+    await expect(page.get_by_role("button", name="No action needed")).to_be_visible()
     # Somebody else is faster: nothing is written twice, and the page says so.
     await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})
-    await page.get_by_role("button", name="Nothing to be done").click()
+    await page.get_by_role("button", name="No action needed").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_role("button", name="Nothing to be done").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("Somebody has acted on this failure already.")
+    await dialog.get_by_role("button", name="No action needed").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("This failure has already been resolved.")
     await dialog.get_by_role("button", name="Cancel").click()
     await expect(page.locator("main").get_by_text("credited")).to_be_visible()
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
@@ -223,7 +223,7 @@ async def test_what_is_on_its_way_can_not_be_cancelled_and_is_shown(window: Desk
     await expect(page.get_by_role("heading", name="Customers")).to_be_attached()
     await expect(dialog).to_be_visible()
     go_on.set()
-    await expect(page.get_by_text("Written down: refunded.")).to_be_visible()
+    await expect(page.get_by_text("Recorded: refunded.")).to_be_visible()
     assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["operator_action"] == "refunded"
 
 
@@ -249,25 +249,25 @@ async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Des
     dialog = await edit("71000")
     await meanwhile(72_000)
     await dialog.get_by_role("button", name="Save").click()
-    both = page.get_by_role("dialog", name="Somebody else has changed this")
+    both = page.get_by_role("dialog", name="Another operator has changed this")
     await expect(both.locator(".versions")).to_contain_text("Rp 72.000")
     await expect(both.locator(".versions")).to_contain_text("Rp 71.000")
     await both.get_by_role("button", name="Cancel").click()
-    await expect(page.get_by_text("The other version stays.")).to_be_visible()
+    await expect(page.get_by_text("The other version was kept.")).to_be_visible()
     assert await price_now() == 72_000
     dialog = await edit("73000")
     await meanwhile(74_000)
     await dialog.get_by_role("button", name="Save").click()
-    await both.get_by_role("button", name="Save mine over it").click()
+    await both.get_by_role("button", name="Overwrite with mine").click()
     await expect(page.get_by_role("listitem").filter(has_text="77 min")).to_contain_text("Rp 73.000")
     assert await price_now() == 73_000
     await page.get_by_role("link", name="History of 77 min, chat").click()
     await expect(page.get_by_role("row")).to_have_count(5)
     await expect(page.get_by_role("row").nth(1)).to_contain_text("Price: Rp 74.000 → Rp 73.000")
     await window.open("#/pricing")
-    await page.get_by_role("button", name="Take 77 min, chat off the list").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Take off").click()
-    await expect(page.get_by_text(re.compile(r"Taken off the list \(\d+\)")).first).to_be_visible()
+    await page.get_by_role("button", name="Remove 77 min, chat from the list").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove from list").click()
+    await expect(page.get_by_text(re.compile(r"Removed from the list \(\d+\)")).first).to_be_visible()
     await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
 
 
@@ -300,7 +300,7 @@ async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: 
     await dialog.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("listitem").filter(has_text="66 min")).to_contain_text("Rp 62.000")
     await expect(edit).to_be_focused()
-    await expect(page.get_by_text("Somebody else has changed this")).to_have_count(0)
+    await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
     row = next(one for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
     await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
@@ -317,7 +317,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     calls = page.locator("[data-mode=call]")
 
     def grip(minutes: int) -> Locator:
-        return calls.get_by_role("button", name=f"Move {minutes} min, call")
+        return calls.get_by_role("button", name=f"Move {minutes} min, call:")
 
     async def place(minutes: int) -> Any:
         """Where a grip is; for a moment it is nowhere, while the saved order is shown anew."""
@@ -328,7 +328,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await world.until(order, lambda seen: seen == [second, first, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{second} min")
     await expect(grip(first)).to_be_focused()
-    await page.get_by_text("The order is saved.").wait_for()
+    await page.get_by_text("Order saved.").wait_for()
     start, end = await place(first), await place(second)
     await page.mouse.move(start["x"] + 8, start["y"] + 8)
     await page.mouse.down()
@@ -351,7 +351,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await page.keyboard.press("ArrowUp")
     await page.keyboard.press("ArrowDown")
     await world.until(order, lambda seen: seen == [first, second, *rest])
-    await expect(page.get_by_text("Somebody else has changed this")).to_have_count(0)
+    await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
 
 
 async def test_a_setting_with_a_fraction_is_written_with_point_or_comma(window: Desk, world: World) -> None:
@@ -378,7 +378,7 @@ async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, worl
     await expect(setting).to_contain_text("Default: 20 minutes")
     await setting.get_by_role("textbox").fill("1441")
     await setting.get_by_role("button", name="Save").click()
-    await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1440 minutes")
+    await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1,440 minutes")
     await setting.get_by_role("textbox").fill("7")
     await setting.get_by_role("button", name="Save").click()
     await expect(setting).to_contain_text("Last changed by Root")
@@ -402,10 +402,10 @@ async def test_a_payment_is_found_and_tells_why_there_was_no_chat(window: Desk, 
     await page.get_by_role("button", name="Search").click()
     await page.get_by_role("row").filter(has_text="Wulan Purnama").get_by_role("link").click()
     await expect(page).to_have_url(f"{window.home}/internal/#/payments/{failure['payment_request_id']}")
-    await expect(page.locator(".why")).to_contain_text("The customer paid and left before a mitra came.")
+    await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
     story = page.locator(".timeline li .what")
-    assert (await story.all_inner_texts())[:3] == ["Asked to pay", "The gateway called", "Paid"]
-    await page.get_by_role("link", name="Look at the call").click()
+    assert (await story.all_inner_texts())[:3] == ["Payment requested", "The gateway called", "Paid"]
+    await page.get_by_role("link", name="View the call").click()
     await expect(page.get_by_role("heading", name="Webhook call")).to_be_visible()
     await page.get_by_role("button", name="Replay…").click()
     await page.get_by_role("dialog").get_by_role("button", name="Replay").click()
@@ -424,7 +424,7 @@ async def test_a_payment_is_confirmed_by_hand(window: Desk, world: World) -> Non
         .get_by_role("button", name="Confirm the payment")
         .click()
     )
-    await expect(page.get_by_text("The payment is confirmed.")).to_be_visible()
+    await expect(page.get_by_text("Payment confirmed.")).to_be_visible()
     await expect(page.get_by_text("Confirmed by hand", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
@@ -434,7 +434,7 @@ async def test_a_mitra_is_added_taken_offline_and_switched_off(window: Desk, wor
     ayu = await world.mitra("Kartika Sari")
     await window.open(f"#/mitras/{ayu.user['id']}")
     await expect(page.get_by_role("heading", name="Kartika Sari")).to_be_visible()
-    await expect(page.get_by_text("online, free")).to_be_visible()
+    await expect(page.get_by_text("online, available")).to_be_visible()
     await page.get_by_role("button", name="Take offline…").click()
     await page.get_by_role("dialog").get_by_role("button", name="Take offline").click()
     await expect(page.get_by_text("Kartika Sari is offline.")).to_be_visible()
@@ -478,20 +478,20 @@ async def test_operators_and_roles_and_ones_own_password(browser: Browser, windo
     await expect(dialog.locator(".wrong")).to_be_visible()  # a common one
     await dialog.get_by_label("Password").fill(PASSWORD)
     await dialog.get_by_role("button", name="Add").click()
-    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("may sign in")
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("can sign in")
     async with desk(browser, world.stack.addresses.internal) as hers:
         await hers.open("#/account")
         await hers.sign_in("nita@example.test", PASSWORD)
-        await hers.page.get_by_label("Present password").fill("not this one")
+        await hers.page.get_by_label("Current password").fill("not this one")
         await hers.page.get_by_role("textbox", name="New password").fill("an even longer password 8")
         await hers.page.get_by_role("button", name="Change the password").click()
-        await expect(hers.page.get_by_role("alert")).to_contain_text("E-mail or password is not right.")
-        await hers.page.get_by_label("Present password").fill(PASSWORD)
+        await expect(hers.page.get_by_role("alert")).to_contain_text("Incorrect e-mail or password.")
+        await hers.page.get_by_label("Current password").fill(PASSWORD)
         await hers.page.get_by_role("button", name="Change the password").click()
-        await expect(hers.page.get_by_text("The password is changed.")).to_be_visible()
-    await page.get_by_role("row").filter(has_text="nita@example.test").get_by_role("button", name="Switch off").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Switch off").click()
-    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("switched off")
+        await expect(hers.page.get_by_text("Password changed.")).to_be_visible()
+    await page.get_by_role("row").filter(has_text="nita@example.test").get_by_role("button", name="Disable").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("disabled")
     root = world.client()
     await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
 

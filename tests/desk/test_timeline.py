@@ -23,14 +23,14 @@ ENTRY = {"at", "kind", "text", "session_id", "mitra_id", "webhook_log_id"}
 # What the sentence must say, for each cause.
 WHY = {
     "no_mitra_available": "no mitra accepted before the search ended",
-    "all_mitras_rejected": "every mitra who was asked said no",
-    "targeted_mitra_offline": "offline, full or inactive",
-    "targeted_mitra_rejected": "return to a mitra who said no",
+    "all_mitras_rejected": "every invited mitra rejected the request",
+    "targeted_mitra_offline": "offline, at capacity or inactive",
+    "targeted_mitra_rejected": "a chosen mitra who rejected the request",
     "targeted_mitra_timeout": "did not answer in time",
-    "payment_session_expired": "too late, or beside another session",
-    "customer_cancelled": "left before a mitra came",
-    "extension_rejected": "for more minutes, and the mitra said no",
-    "extension_safeguard_tripped": "session that was over, or was ended",
+    "payment_session_expired": "it came too late, another session",
+    "customer_cancelled": "cancelled before a mitra accepted",
+    "extension_rejected": "for an extension, and the mitra rejected it",
+    "extension_safeguard_tripped": "the session had ended",
 }
 
 
@@ -183,16 +183,16 @@ async def test_of_an_unpaid_request_it_says_what_became_of_it(world: World) -> N
     customer = await world.customer()
     pending = await world.request(customer)
     told = await story(world, pending)
-    assert (kinds(told), told["why_no_chat"]) == (["created"], "Nobody has paid yet.")
+    assert (kinds(told), told["why_no_chat"]) == (["created"], "The customer has not paid yet.")
     newer = await world.request(customer)
     told = await story(world, pending)
     assert (told["payment"]["status"], kinds(told)) == ("abandoned", ["created"])
-    assert "was given up before anybody paid: the customer left or made a newer one" in told["why_no_chat"]
+    assert "was abandoned before payment: the customer cancelled it or made a newer one" in told["why_no_chat"]
     await world.webhook(newer, status="EXPIRED")
     told = await story(world, newer)
     assert told["payment"]["status"] == "expired"
     assert sorted(kinds(told)) == ["created", "deadline"]
-    assert told["why_no_chat"] == "The money did not come in time."
+    assert told["why_no_chat"] == "The payment did not arrive in time."
     assert "Rp 12.000" in told["entries"][0]["text"]
     for one in (new_id(), "nonsense"):
         await refused((await world.operator()).get(f"{PAYMENTS}/{one}/timeline"), 404, "NOT_FOUND")
@@ -260,7 +260,7 @@ async def test_a_confirmation_by_hand_and_a_replay_are_told(world: World) -> Non
     assert "Root confirmed" in texts(told, "confirmed_by_operator")[0]
     first, second, third = texts(told, "webhook")
     assert ("unauthorized, 401" in first, "conflict, 409" in second) == (True, True)
-    assert "called again by an operator" in third
+    assert "replayed by an operator" in third
     assert told["why_no_chat"] is None
 
 
@@ -316,8 +316,8 @@ async def test_all_mitras_rejected(world: World) -> None:
         await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
     told = await failed(world, payment)
     check_why(told, "all_mitras_rejected")
-    assert [text for text in texts(told, "mitra_answered") if text.endswith("said no.")] == [
-        f"{mitra.user['display_name']} said no." for mitra in mitras
+    assert [text for text in texts(told, "mitra_answered") if text.endswith("rejected the request.")] == [
+        f"{mitra.user['display_name']} rejected the request." for mitra in mitras
     ]
     assert kinds(told)[-2:] == ["search_failed", "failed"]
     (failure,) = await world.stack.sql(
@@ -326,7 +326,7 @@ async def test_all_mitras_rejected(world: World) -> None:
     path = f"/internal/failed-pairings/{failure['id']}"
     await (await world.operator()).call("PATCH", path, {"operator_action": "refunded"})
     told = await story(world, payment)
-    assert texts(told, "operator_acted") == ["Root gave the money back."]
+    assert texts(told, "operator_acted") == ["Root refunded the payment."]
     assert kinds(told)[-1] == "operator_acted"
 
 
@@ -359,7 +359,7 @@ async def test_targeted_mitra_rejected_and_the_second_try(world: World) -> None:
     assert told["why_no_chat"] is None  # there may be one
     assert kinds(told)[7:9] == ["tried_again", "search_began"]
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
-    assert "all free mitras" in texts(told, "search_began")[1]
+    assert "all available mitras" in texts(told, "search_began")[1]
     found_again = await customer.get(f"/api/client/payment/requests/{id_of(payment)}")
     await asked(world, other, found_again)
     await other.post(f"/api/mitra/chat-requests/{found_again['session_id']}/accept")
@@ -428,7 +428,7 @@ async def test_a_discount_that_was_used_elsewhere_is_among_the_reasons(world: Wo
     assert (await world.webhook(payment))[1]["processing_result"] == "paid_not_pairable"
     told = await failed(world, payment)
     check_why(told, "payment_session_expired")
-    assert "discount was used elsewhere" in told["why_no_chat"]
+    assert "discount had been used elsewhere" in told["why_no_chat"]
 
 
 async def test_customer_cancelled(world: World) -> None:

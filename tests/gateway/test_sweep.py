@@ -186,7 +186,7 @@ async def test_polled_conflict_can_be_replayed_once_it_fits(people: World, playe
     assert (again["source"], again["replay_of"], again["processing_result"]) == ("poll", row["id"], "conflict")
     timeline = await operator.get(f"/internal/payment-requests/{request_id}/timeline")
     said = [entry["text"] for entry in timeline["entries"] if entry["kind"] == "webhook"]
-    assert [text.startswith("The gateway was asked and said: PAID") for text in said] == [True, True]
+    assert [text.startswith("The gateway was polled and answered: PAID") for text in said] == [True, True]
     played.made[f"inv-{request_id}"]["paid_amount"] = 12_000
     await until_state(people, customer, payment, "confirmed", "failed_pairing")
     assert len(await logged()) == 2

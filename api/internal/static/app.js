@@ -62,7 +62,7 @@ const MENU = [
     ["/payments", "Payments", "payments"],
     ["/sessions", "Sessions", "sessions"],
     ["/webhooks", "Webhook log", "webhooks"],
-    ["/ledger", "Books", "payments"],
+    ["/ledger", "Ledger audit", "payments"],
   ],
   [
     ["/mitras", "Mitras", "mitras"],
@@ -172,7 +172,7 @@ class App extends HTMLElement {
       this.menu.querySelector(`[name=${name}]`).focus();
     };
     const themes = [
-      ["system", t("as this machine")],
+      ["system", t("system default")],
       ["light", t("light")],
       ["dark", t("dark")],
     ];

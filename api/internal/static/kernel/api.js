@@ -61,10 +61,10 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
   try {
     content = answer ? JSON.parse(answer) : null;
   } catch {
-    throw new ApiError(response.status, { code: "UNREADABLE", message: "The answer can't be read." });
+    throw new ApiError(response.status, { code: "UNREADABLE", message: "The response can't be read." });
   }
   if (!response.ok)
-    throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The answer can't be read." });
+    throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The response can't be read." });
   return content;
 }
 

@@ -46,7 +46,7 @@ export const ROWS = {
   "Apps and invoices list QRIS first; otherwise invoices list it last.":
     "Aplikasi dan faktur menaruh QRIS paling atas; bila tidak, faktur menaruhnya paling bawah.",
   "The mitra app asks before a flip.": "Aplikasi mitra bertanya sebelum topik diganti.",
-  "A sensitive session stays sensitive.": "Sesi sensitif tetap sensitif.",
+  "A sensitive session can't be made regular again.": "Sesi sensitif tetap sensitif.",
   "Legacy free trial.": "Uji coba gratis yang lama.",
   "Has no effect.": "Tidak berpengaruh.",
   "Legacy tier list; prices are in pricing_tiers.": "Daftar harga lama; harga ada di pricing_tiers.",

@@ -38,7 +38,7 @@ class AccountPage extends Page {
           "p",
           { class: "notice warn" },
           session.mustChangePassword
-            ? t("Another person chose your password. Choose one of your own first.")
+            ? t("An administrator set your password. Replace it to continue.")
             : t("Your role requires a second factor. Set it up first."),
         ),
       h(
@@ -67,7 +67,7 @@ class AccountPage extends Page {
       h("button", { type: "button", class: looks, onclick: () => this.#changed(action) }, words);
     if (!totp_enabled)
       return [
-        h("p", {}, t("A code of an app on your phone, in addition to the password. Without it a stolen password is enough.")),
+        h("p", {}, t("A code from an app on your phone, in addition to the password. Without it, a stolen password is enough to sign in.")),
         h("div", { class: "row" }, button(t("Set it up…"), () => setUp(operator), "primary")),
       ];
     return [
@@ -144,8 +144,8 @@ class AccountPage extends Page {
           value: session.operator.email,
           hidden: true,
         }),
-        field(t("Present password"), input("current_password", "current-password")),
-        field(t("New password"), input("new_password", "new-password"), t("12 characters at least; no common one")),
+        field(t("Current password"), input("current_password", "current-password")),
+        field(t("New password"), input("new_password", "new-password"), t("at least 12 characters; not a common password")),
       ],
       submit: t("Change the password"),
       send: async (data) => {
@@ -154,7 +154,7 @@ class AccountPage extends Page {
         session.operator = await api.post("/internal/auth/password", body);
         made.reset();
         if (before) dispatchEvent(new Event("operator-changed"));
-        toast(t("The password is changed."));
+        toast(t("Password changed."));
       },
     });
     return made;

@@ -18,7 +18,7 @@ class ActivityPage extends ListPage {
   }
 
   actions() {
-    return [h("a", { class: "button", href: address("/activity/log") }, t("Every request"))];
+    return [h("a", { class: "button", href: address("/activity/log") }, t("All requests"))];
   }
 
   filters() {
@@ -37,11 +37,11 @@ class ActivityPage extends ListPage {
     return [
       { label: t("Mitra"), cell: who },
       { label: t("Acceptance"), cell: (one) => percent(one.acceptance_rate), number: true },
-      count(t("Asked"), "notified"),
+      count(t("Invited"), "notified"),
       count(t("Accepted"), "accepted"),
-      count(t("Said no"), "rejected"),
-      count(t("Did not answer"), "ignored"),
-      count(t("Another was first"), "missed"),
+      count(t("Rejected"), "rejected"),
+      count(t("No answer"), "ignored"),
+      count(t("Another accepted"), "missed"),
       count(t("Sessions"), "sessions"),
       count(t("Sensitive"), "sensitive_sessions"),
       { label: t("Online"), cell: (one) => duration(one.online_seconds), number: true },

@@ -67,7 +67,7 @@ class CustomerPage extends Page {
         [t("Id"), h("span", { class: "id" }, one.id)],
       ]),
       !session.may("customers.pii") &&
-        h("p", { class: "quiet" }, t("Phone and e-mail are masked: your role may not see them.")),
+        h("p", { class: "quiet" }, t("Phone and e-mail are masked: your role doesn't allow you to see them.")),
       h(
         "div",
         { class: "row" },

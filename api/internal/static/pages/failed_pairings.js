@@ -22,7 +22,7 @@ const stand = (failure) =>
   failure.operator_action
     ? action.chip(failure.operator_action)
     : failure.superseded_at
-      ? chip(t("tried again"))
+      ? chip(t("retried"))
       : chip(t("to act on"), "bad");
 
 class FailedPairingsPage extends ListPage {
@@ -34,9 +34,9 @@ class FailedPairingsPage extends ListPage {
 
   filters() {
     return [
-      pick("operator_action", t("Action"), [...action.options(), ["all", t("all of them")]], t("to act on")),
+      pick("operator_action", t("Action"), [...action.options(), ["all", t("all")]], t("to act on")),
       pick("cause_tag", t("Cause"), cause.options()),
-      pick("superseded", t("Tried again"), [["true", t("only these")]], t("without these")),
+      pick("superseded", t("Retried"), [["true", t("only these")]], t("without these")),
     ];
   }
 
@@ -49,7 +49,7 @@ class FailedPairingsPage extends ListPage {
   }
 
   empty() {
-    return t("No payment waits for an action. Everybody got a chat, or what they are owed.");
+    return t("No payment needs an action. Every customer got a chat or what they are owed.");
   }
 
   columns() {
@@ -117,16 +117,16 @@ class FailedPairingPage extends Page {
       return h(
         "p",
         { class: "notice" },
-        t("The customer used this payment to ask again: there is nothing to do here."),
+        t("The customer used this payment for a new search. No action is needed."),
       );
     if (failure.operator_action) return this.#next();
-    if (!session.may("failed_pairings", "write")) return h("p", { class: "notice" }, t("Your role may look, not act."));
+    if (!session.may("failed_pairings", "write")) return h("p", { class: "notice" }, t("Your role can view this but not act on it."));
     const name = failure.customer.display_name ?? t("the customer");
     const amount = rupiah(failure.amount);
     const choices = [
-      ["refunded", t("Refunded"), t("Say that {amount} was given back to {name}?", { amount, name })],
-      ["credited", t("Credited"), t("Say that {name} was given a credit of {amount}?", { amount, name })],
-      ["no_action", t("Nothing to be done"), t("Say that nothing is owed to {name} for {amount}?", { amount, name })],
+      ["refunded", t("Refunded"), t("Record that {amount} was refunded to {name}?", { amount, name })],
+      ["credited", t("Credited"), t("Record that {name} was credited {amount}?", { amount, name })],
+      ["no_action", t("No action needed"), t("Record that {name} is owed nothing for {amount}?", { amount, name })],
     ];
     const buttons = choices.map(([value, words, question]) =>
       h("button", { type: "button", onclick: () => this.#carryOut(failure, value, words, question) }, words),
@@ -140,7 +140,7 @@ class FailedPairingPage extends Page {
   }
 
   async #carryOut(failure, value, words, question) {
-    const said = t("This is written down once, with your name, and can't be changed. Move the money first.");
+    const said = t("This is recorded once, with your name, and can't be changed. Move the money first.");
     const done = await confirm(
       question,
       said,
@@ -150,7 +150,7 @@ class FailedPairingPage extends Page {
     );
     this.acted = Boolean(done);
     await this.refresh({ quietly: true });
-    if (done) toast(t("Written down: {what}.", { what: action.say(value) }));
+    if (done) toast(t("Recorded: {what}.", { what: action.say(value) }));
   }
 
   /** The way to the next one that waits; it has the focus when this one has just been acted on. */

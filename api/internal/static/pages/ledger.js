@@ -11,7 +11,7 @@ const PATIENCE_MS = 20 * 60_000; // every row is looked at, and whoever comes se
 
 class LedgerPage extends Page {
   get heading() {
-    return t("Books");
+    return t("Ledger audit");
   }
 
   actions() {
@@ -31,7 +31,7 @@ class LedgerPage extends Page {
     const columns = [
       { label: t("Rule"), cell: (one) => one.rule },
       { label: t("Id"), cell: (one) => h("span", { class: "id" }, one.id) },
-      { label: t("What was seen"), cell: (one) => one.detail },
+      { label: t("Finding"), cell: (one) => one.detail },
     ];
     return [
       h("p", { class: violations.length ? "notice bad" : "notice good", role: "status" }, sum),

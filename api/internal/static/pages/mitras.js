@@ -29,7 +29,7 @@ function state(one) {
   if (!one.is_online) return chip(t("offline"));
   return one.active_session_count > 0
     ? chip(t("online, chats: {n}", { n: one.active_session_count }), "busy")
-    : chip(t("online, free"), "good");
+    : chip(t("online, available"), "good");
 }
 
 /** The fields of a mitra. */
@@ -70,14 +70,14 @@ class MitrasPage extends ListPage {
       { label: t("Name"), cell: (one) => h("a", { href: address(`/mitras/${one.id}`) }, one.display_name) },
       { label: t("Phone"), cell: (one) => one.phone },
       { label: t("State"), cell: state },
-      { label: t("Last heard of"), cell: (one) => age(one.last_heartbeat_at) },
+      { label: t("Last seen"), cell: (one) => age(one.last_heartbeat_at) },
     ];
   }
 
   async #add() {
     const made = await ask({
       title: t("Add a mitra"),
-      content: [fields(), tick(t("May go online at once"), { name: "is_active", checked: true })],
+      content: [fields(), tick(t("Can go online immediately"), { name: "is_active", checked: true })],
       submit: t("Add"),
       send: (data) =>
         api.post(PATH, {
@@ -87,7 +87,7 @@ class MitrasPage extends ListPage {
         }),
     });
     if (!made) return;
-    toast(t("{name} is added.", { name: made.display_name }));
+    toast(t("{name} added.", { name: made.display_name }));
     go(`/mitras/${made.id}`);
   }
 }
@@ -117,10 +117,10 @@ class MitraPage extends Page {
   render({ mitra, summary, log }) {
     return [
       h("div", { class: "cards" }, this.#facts(mitra), summary && this.#summary(summary)),
-      log && h("h2", {}, t("Her latest requests")),
+      log && h("h2", {}, t("Latest requests")),
       log &&
-        (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("She has not been asked yet."))),
-      log?.next_cursor && h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All her requests")),
+        (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("This mitra has not been invited yet."))),
+      log?.next_cursor && h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All requests of this mitra")),
     ];
   }
 
@@ -134,12 +134,12 @@ class MitraPage extends Page {
         [t("State"), state(mitra)],
         [t("Phone"), mitra.phone],
         [t("Chats now"), number(mitra.active_session_count)],
-        [t("Last heard of"), age(mitra.last_heartbeat_at)],
+        [t("Last seen"), age(mitra.last_heartbeat_at)],
         [t("Since"), time(mitra.created_at)],
         [t("Id"), h("span", { class: "id" }, mitra.id)],
         session.may("sessions") && [
           t("Sessions"),
-          h("a", { href: address("/sessions", { q: mitra.id }) }, t("Her sessions")),
+          h("a", { href: address("/sessions", { q: mitra.id }) }, t("Sessions of this mitra")),
         ],
       ]),
       may &&
@@ -165,11 +165,11 @@ class MitraPage extends Page {
       h("h2", {}, t("Last 30 days")),
       facts([
         [t("Acceptance"), percent(one.acceptance_rate)],
-        [t("Asked"), number(one.notified)],
+        [t("Invited"), number(one.notified)],
         [t("Accepted"), number(one.accepted)],
-        [t("Said no"), number(one.rejected)],
-        [t("Did not answer"), number(one.ignored)],
-        [t("Another was first"), number(one.missed)],
+        [t("Rejected"), number(one.rejected)],
+        [t("No answer"), number(one.ignored)],
+        [t("Another accepted"), number(one.missed)],
         [t("Sessions"), number(one.sessions)],
         [t("Sensitive"), number(one.sensitive_sessions)],
         [t("Online"), duration(one.online_seconds)],
@@ -178,7 +178,7 @@ class MitraPage extends Page {
   }
 
   #log(items) {
-    return table(t("Her latest requests"), [asked(), ...outcome()], items);
+    return table(t("Latest requests"), [asked(), ...outcome()], items);
   }
 
   async #edit(mitra) {
@@ -202,15 +202,15 @@ class MitraPage extends Page {
       ? t("Deactivate {name}?", { name: mitra.display_name })
       : t("Activate {name}?", { name: mitra.display_name });
     const said = mitra.is_active
-      ? t("She goes offline, is signed out, and her open requests end. Chats that run go on.")
-      : t("She may sign in and go online.");
+      ? t("The mitra goes offline, is signed out, and their open requests end. Running chats continue.")
+      : t("The mitra can sign in and go online.");
     const done = await confirm(title, said, mitra.is_active ? t("Deactivate") : t("Activate"), change, mitra.is_active);
     if (done) toast(t("Saved."));
     await this.refresh({ quietly: true });
   }
 
   async #offline(mitra) {
-    const said = t("She gets no more requests until she goes online again. Chats that run go on.");
+    const said = t("The mitra gets no requests until they go online again. Running chats continue.");
     const act = () => api.post(`${PATH}/${mitra.id}/force-offline`);
     const done = await confirm(t("Take {name} offline?", { name: mitra.display_name }), said, t("Take offline"), act);
     if (done) toast(t("{name} is offline.", { name: mitra.display_name }));

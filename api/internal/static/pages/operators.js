@@ -14,13 +14,13 @@ import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/operators";
 const MOST = 200;
-const RULES = "12 characters at least; no common one";
+const RULES = "at least 12 characters; not a common password";
 
 function state(one) {
-  if (one.disabled) return chip(t("switched off"));
+  if (one.disabled) return chip(t("disabled"));
   if (one.locked_until)
     return h("span", {}, chip(t("locked"), "warn"), " ", h("small", {}, t("until"), " ", time(one.locked_until)));
-  return one.has_password ? chip(t("may sign in"), "good") : chip(t("has no password"), "warn");
+  return one.has_password ? chip(t("can sign in"), "good") : chip(t("no password"), "warn");
 }
 
 /** Every role: one that is not offered would be taken from whoever has it. */
@@ -88,14 +88,14 @@ class OperatorsPage extends ListPage {
     const change = () => api.patch(`${PATH}/${one.id}`, { disabled: !one.disabled });
     const off = () =>
       confirm(
-        t("Switch {name} off?", { name }),
+        t("Disable {name}?", { name }),
         t("The operator is signed out everywhere and can't sign in."),
-        t("Switch off"),
+        t("Disable"),
         change,
       );
     const on = () =>
-      confirm(t("Switch {name} on?", { name }), t("The operator may sign in again."), t("Switch on"), change, false);
-    const words = one.disabled ? t("Switch on…") : t("Switch off…");
+      confirm(t("Enable {name}?", { name }), t("The operator can sign in again."), t("Enable"), change, false);
+    const words = one.disabled ? t("Enable…") : t("Disable…");
     return h(
       "button",
       {
@@ -135,7 +135,7 @@ class OperatorsPage extends ListPage {
     return ask({
       title: t("One-time code for {name}", { name }),
       content: [
-        h("p", {}, t("Hand it over in person or by phone. It is good for 72 hours and is not shown again.")),
+        h("p", {}, t("Give it to them in person or by phone. It is valid for 72 hours and is not shown again.")),
         h("p", {}, h("code", { class: "code" }, code)),
       ],
       submit: t("Done"),
@@ -164,7 +164,7 @@ class OperatorsPage extends ListPage {
       field(
         one ? t("New password") : t("Password"),
         h("input", { type: "password", name: "password", autocomplete: "new-password" }),
-        one ? t("empty: it stays as it is") : t(RULES),
+        one ? t("leave empty to keep the current one") : t(RULES),
       ),
     ];
   }

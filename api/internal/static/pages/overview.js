@@ -91,7 +91,7 @@ class OverviewPage extends Page {
       tile(t("mitras online"), number(numbers.mitras_online), {
         to: address("/mitras", { is_online: "true" }),
         area: "mitras",
-        note: t("{busy} in a chat, {free} free", {
+        note: t("{busy} in a chat, {free} available", {
           busy: number(numbers.mitras_busy),
           free: number(numbers.mitras_free),
         }),
@@ -104,7 +104,7 @@ class OverviewPage extends Page {
           closing: number(numbers.closing),
         }),
       }),
-      tile(t("payments awaited"), number(numbers.pending_payments), {
+      tile(t("payments pending"), number(numbers.pending_payments), {
         to: address("/payments", { status: "pending" }),
         area: "payments",
       }),
@@ -115,7 +115,7 @@ class OverviewPage extends Page {
         bad: numbers.failures_open > 0,
         note: numbers.failures_open > 0 ? rupiah(numbers.failures_open_amount) : null,
       }),
-      tile(t("webhook errors in an hour"), number(numbers.webhook_errors_last_hour), {
+      tile(t("webhook errors in the last hour"), number(numbers.webhook_errors_last_hour), {
         to: address("/webhooks"),
         area: "webhooks",
         bad: numbers.webhook_errors_last_hour > 0,
@@ -131,10 +131,10 @@ class OverviewPage extends Page {
       late.length > 0 && this.#late(late),
     ].filter(Boolean);
     return [
-      h("h2", {}, t("Needs a person")),
+      h("h2", {}, t("Needs attention")),
       parts.length
         ? h("div", { class: "cards" }, parts)
-        : h("p", { class: "notice good" }, t("Nothing waits for you.")),
+        : h("p", { class: "notice good" }, t("Nothing needs your attention.")),
     ];
   }
 
@@ -151,7 +151,7 @@ class OverviewPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h3", {}, t("Paid, and no chat; oldest first")),
+      h("h3", {}, t("Paid without a chat, oldest first")),
       h("ul", { class: "plain-list" }, lines),
       more && h("a", { href: address("/failed-pairings") }, t("All {n}", { n: number(numbers.failures_open) })),
     );
@@ -192,7 +192,7 @@ class OverviewPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h3", {}, t("Timed work that is late")),
+      h("h3", {}, t("Late timers")),
       h("ul", { class: "plain-list" }, lines),
       h("p", { class: "quiet" }, t("If this lasts, the jobs process is not running or the database is slow.")),
     );
@@ -219,7 +219,7 @@ class OverviewPage extends Page {
       h(
         "div",
         { class: "cards" },
-        chart(t("Chats begun"), "chats", number),
+        chart(t("Chats started"), "chats", number),
         chart(t("Paid"), "paid_amount", rupiah),
         chart(t("Failures"), "failures", number, "bad"),
       ),

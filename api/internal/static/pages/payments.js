@@ -39,7 +39,7 @@ class PaymentsPage extends ListPage {
   columns() {
     return [
       {
-        label: t("Made"),
+        label: t("Created"),
         cell: (one) => h("a", { href: address(`/payments/${one.payment_request_id}`) }, time(one.created_at)),
       },
       { label: t("Customer"), cell: (one) => nameOf(one.customer) },
@@ -91,8 +91,8 @@ class PaymentPage extends Page {
           linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id),
         ],
         one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
-        [t("Made"), time(one.created_at)],
-        [t("To be paid until"), time(one.expires_at)],
+        [t("Created"), time(one.created_at)],
+        [t("Payable until"), time(one.expires_at)],
         [t("Paid"), time(one.confirmed_at)],
         [t("Earned"), time(one.consumed_at)],
         [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
@@ -111,13 +111,13 @@ class PaymentPage extends Page {
       const question = t("Confirm {amount} by hand?", { amount: rupiah(one.amount) });
       const follows = one.is_extension
         ? t("The mitra is asked for more minutes at once.")
-        : t("The search for a mitra begins at once.");
-      const said = `${t("Only if the money has been seen elsewhere.")} ${follows} ${t("Your name is written down.")}`;
+        : t("The search for a mitra starts at once.");
+      const said = `${t("Only if you have seen the money elsewhere.")} ${follows} ${t("Your name is recorded.")}`;
       const done = await confirm(question, said, t("Confirm the payment"), () =>
         api.post(`${PATH}/${one.payment_request_id}/confirm`),
       );
       if (done)
-        toast(t(done.status === "failed_pairing" ? "The payment can't become a chat." : "The payment is confirmed."));
+        toast(t(done.status === "failed_pairing" ? "The payment can't become a chat." : "Payment confirmed."));
       await this.refresh({ quietly: true });
     };
     return h(

@@ -47,16 +47,16 @@ async function decide(values, current, write) {
       facts(names.map((name) => [words(name), told(name, from[name])])),
     );
   const mine = await ask({
-    title: t("Somebody else has changed this"),
+    title: t("Another operator has changed this"),
     content: [
-      h("p", {}, t("While you were at it, another operator saved a change. Which version is to stay?")),
-      h("div", { class: "versions" }, version(t("As it is now"), current), version(t("Yours"), values)),
+      h("p", {}, t("Another operator saved a change while you were editing. Which version should be kept?")),
+      h("div", { class: "versions" }, version(t("Current version"), current), version(t("Your version"), values)),
     ],
-    submit: t("Save mine over it"),
+    submit: t("Overwrite with mine"),
     danger: true,
     send: () => settle(values, current.updated_at, write),
   });
-  if (!mine) toast(t("The other version stays."));
+  if (!mine) toast(t("The other version was kept."));
   return mine ?? false;
 }
 
@@ -148,7 +148,7 @@ class PricingPage extends Page {
         h(
           "details",
           {},
-          h("summary", {}, t("Taken off the list ({n})", { n: gone.length })),
+          h("summary", {}, t("Removed from the list ({n})", { n: gone.length })),
           h(
             "ul",
             { class: "tiers" },
@@ -194,10 +194,10 @@ class PricingPage extends Page {
             {
               type: "button",
               class: "danger",
-              "aria-label": t("Take {name} off the list", { name }),
+              "aria-label": t("Remove {name} from the list", { name }),
               onclick: () => this.#remove(tier.id),
             },
-            t("Take off…"),
+            t("Remove from list…"),
           ),
       ),
     );
@@ -211,7 +211,7 @@ class PricingPage extends Page {
           const write = (token) => api.post(`${TIERS}/${tier.id}/reactivate`, { updated_at: token });
           return row && settle({ is_active: true }, row.updated_at, write);
         },
-        t("Back on the list."),
+        t("Restored to the list."),
         `back ${tier.id}`,
       );
     return h(
@@ -223,8 +223,8 @@ class PricingPage extends Page {
       this.may &&
         h(
           "button",
-          { type: "button", "aria-label": t("Put {name} back", { name: called(tier) }), onclick: back },
-          t("Put back"),
+          { type: "button", "aria-label": t("Restore {name}", { name: called(tier) }), onclick: back },
+          t("Restore"),
         ),
     );
   }
@@ -238,7 +238,7 @@ class PricingPage extends Page {
       const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
       return api.put(`${TIERS}/order`, { mode: which, items: ids.map((id) => ({ id, updated_at: tokens[id] })) });
     };
-    return this.#done(work, t("The order is saved."), `order ${which}`);
+    return this.#done(work, t("Order saved."), `order ${which}`);
   }
 
   #add() {
@@ -273,7 +273,7 @@ class PricingPage extends Page {
           }),
       });
     };
-    return this.#done(work, t("The tier is on the list."));
+    return this.#done(work, t("Tier added to the list."));
   }
 
   #edit(id) {
@@ -310,15 +310,15 @@ class PricingPage extends Page {
     const work = () => {
       const tier = this.#row(id, true);
       if (!tier) return null;
-      const title = t("Take {name} off the list?", { name: called(tier) });
-      const said = t("Customers no longer see it. It can be put back.");
+      const title = t("Remove {name} from the list?", { name: called(tier) });
+      const said = t("Customers no longer see it. You can restore it.");
       const act = () =>
         settle({ is_active: false }, tier.updated_at, (token) =>
           api.delete(`${TIERS}/${tier.id}`, { updated_at: token }),
         );
-      return confirm(title, said, t("Take off"), act);
+      return confirm(title, said, t("Remove from list"), act);
     };
-    return this.#done(work, t("Taken off the list."));
+    return this.#done(work, t("Removed from the list."));
   }
 
   #promotion(promotion) {
@@ -326,7 +326,7 @@ class PricingPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h2", {}, t("Discount on the first session")),
+      h("h2", {}, t("First-session discount")),
       facts(names.map((name) => [words(name), told(name, promotion[name])])),
       h(
         "div",
@@ -346,7 +346,7 @@ class PricingPage extends Page {
         tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
       );
       return ask({
-        title: t("Discount on the first session"),
+        title: t("First-session discount"),
         content: [
           tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
           amount("price_idr"),

@@ -25,7 +25,7 @@ const AREAS = {
   activity: "overview and activity",
   failed_pairings: "failed pairings",
   sessions: "sessions",
-  payments: "payments and books",
+  payments: "payments and ledger audit",
   webhooks: "webhook log",
   audit: "audit log",
 };
@@ -57,7 +57,7 @@ class RolesPage extends ListPage {
     const columns = [
       { label: t("Name"), cell: (role) => role.name },
       { label: t("Operators"), cell: (role) => number(role.operator_count), number: true },
-      { label: t("May"), cell: (role) => h("span", {}, granted(role)) },
+      { label: t("Permissions"), cell: (role) => h("span", {}, granted(role)) },
       { label: t("Second factor"), cell: (role) => (role.require_totp ? chip(t("required"), "good") : "–") },
     ];
     const edit = (role) =>
@@ -77,7 +77,7 @@ class RolesPage extends ListPage {
     return [
       field(t("Name"), h("input", { name: "name", required: true, value: role?.name ?? "", autocomplete: "off" })),
       tick(t("Its operators need a second factor"), { name: "require_totp", checked: role?.require_totp ?? false }),
-      h("fieldset", {}, h("legend", {}, t("May")), h("div", { class: "permissions" }, areas)),
+      h("fieldset", {}, h("legend", {}, t("Permissions")), h("div", { class: "permissions" }, areas)),
     ];
   }
 

@@ -38,7 +38,7 @@ class SessionsPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Made"), cell: (one) => h("a", { href: address(`/sessions/${one.id}`) }, time(one.created_at)) },
+      { label: t("Created"), cell: (one) => h("a", { href: address(`/sessions/${one.id}`) }, time(one.created_at)) },
       { label: t("Customer"), cell: (one) => nameOf(one.customer) },
       { label: t("Mitra"), cell: (one) => one.mitra && nameOf(one.mitra) },
       {
@@ -92,10 +92,10 @@ class SessionPage extends Page {
         found.extended_minutes > 0 && [t("Extended by"), t("{n} min", { n: found.extended_minutes })],
         [t("Price"), rupiah(found.price)],
         [t("Messages"), number(found.last_seq)],
-        [t("Made"), time(found.created_at)],
-        found.search && [t("Mitras asked"), number(found.search.asked)],
+        [t("Created"), time(found.created_at)],
+        found.search && [t("Mitras invited"), number(found.search.asked)],
         found.search && [t("Search ends"), time(found.search.ends_at)],
-        [t("Chat began"), time(found.paired_at)],
+        [t("Chat started"), time(found.paired_at)],
         [t("Time up"), time(found.expires_at)],
         [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
         ...found.closures.map((one) => [goodbye(one), one.message]),
@@ -121,7 +121,7 @@ class SessionPage extends Page {
     const done = await ask({
       title: t("End this session?"),
       content: [
-        h("p", {}, follows, " ", t("It can't be undone. Your name is written down.")),
+        h("p", {}, follows, " ", t("This can't be undone. Your name is recorded.")),
         field(
           t("Reason"),
           h("textarea", { name: "reason", rows: "3", maxlength: String(MAX_REASON), required: true }),
@@ -132,7 +132,7 @@ class SessionPage extends Page {
       danger: true,
       send: (data) => api.post(`${PATH}/${id}/end`, { reason: data.get("reason").trim() }),
     });
-    if (done) toast(t("The session is ended."));
+    if (done) toast(t("Session ended."));
     await this.refresh({ quietly: true });
   }
 }

@@ -19,9 +19,9 @@ const GROUPS = [
   ["Payment", ["payment_"]],
   ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["early_end", "end_session", "three_minute", "sensitive_"]],
-  ["Silence of mitras", ["require_mitra", "mitra_"]],
+  ["Unresponsive mitras", ["require_mitra", "mitra_"]],
   ["Sign-in by code", ["otp_"]],
-  ["Sign-in of operators", ["cc_login"]],
+  ["Operator sign-in", ["cc_login"]],
   ["Contacts", ["support_"]],
 ];
 
@@ -32,7 +32,7 @@ const grouped = (rows) => {
     mine.forEach((row) => left.delete(row));
     return [name, mine];
   });
-  return [...groups, ["Others", [...left]]].filter(([, mine]) => mine.length);
+  return [...groups, ["Other", [...left]]].filter(([, mine]) => mine.length);
 };
 
 /** A value in words, with its unit. */
@@ -54,7 +54,7 @@ function control(row) {
     };
   }
   if (typeof row.default === "boolean") {
-    return { shown: tick(t("Switched on"), { name, checked: row.value }), read: (data) => data.has(name) };
+    return { shown: tick(t("Enabled"), { name, checked: row.value }), read: (data) => data.has(name) };
   }
   if (typeof row.default === "number") {
     const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
@@ -95,7 +95,7 @@ class SettingsPage extends Page {
   render({ items }) {
     const unused = items.filter((row) => !row.used);
     return [
-      h("p", { class: "quiet" }, t("A change is in force within a second or two, for what begins from then on.")),
+      h("p", { class: "quiet" }, t("A change takes effect within two seconds, for sessions and requests that start after it.")),
       grouped(items).map(([name, rows]) =>
         h(
           "section",
@@ -107,7 +107,7 @@ class SettingsPage extends Page {
       h(
         "details",
         { class: "card" },
-        h("summary", {}, t("Without effect ({n})", { n: unused.length })),
+        h("summary", {}, t("No effect ({n})", { n: unused.length })),
         unused.map((row) => this.#row(row)),
       ),
     ];

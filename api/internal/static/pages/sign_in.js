@@ -111,13 +111,13 @@ class SignInPage extends HTMLElement {
   #locked(seconds) {
     const left = h("sesi-countdown", { seconds });
     left.addEventListener("done", () =>
-      this.note.replaceChildren(h("p", { class: "notice good" }, t("You may try again now."))),
+      this.note.replaceChildren(h("p", { class: "notice good" }, t("You can try again now."))),
     );
     this.note.replaceChildren(
       h(
         "p",
         { class: "notice warn" },
-        h("span", {}, t("Too many tries: this account is locked."), " ", t("Time left:"), " ", left),
+        h("span", {}, t("Too many attempts: this account is locked."), " ", t("Time left:"), " ", left),
       ),
     );
   }

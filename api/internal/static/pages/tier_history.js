@@ -11,8 +11,8 @@ import { time } from "../parts/time.js";
 const KINDS = {
   created: "created",
   updated: "changed",
-  deleted: "taken off",
-  reactivated: "put back",
+  deleted: "removed",
+  reactivated: "restored",
   reordered: "moved",
 };
 const QUIET = new Set(["updated_at", "created_at", "id"]);

@@ -18,7 +18,7 @@ const FLOOD = "flood"; // one row for many calls of an address in a minute, with
 const became = (one) => (one.processing_result ? result.chip(one.processing_result) : chip(t("not answered"), "warn"));
 const counted = (one) => (one.calls > 1 ? [became(one), ` × ${one.calls}`] : became(one));
 
-const source = (one) => (one.source === "poll" ? t("asked by us") : t("call"));
+const source = (one) => (one.source === "poll" ? t("polled") : t("call"));
 
 class WebhooksPage extends ListPage {
   path = PATH;
@@ -43,7 +43,7 @@ class WebhooksPage extends ListPage {
 
   columns() {
     return [
-      { label: t("Came"), cell: (one) => h("a", { href: address(`/webhooks/${one.id}`) }, time(one.received_at)) },
+      { label: t("Received"), cell: (one) => h("a", { href: address(`/webhooks/${one.id}`) }, time(one.received_at)) },
       { label: t("Status"), cell: (one) => one.status },
       { label: t("Amount"), cell: (one) => one.amount, number: true },
       { label: t("Payment"), cell: (one) => one.external_id && h("span", { class: "id" }, one.external_id) },
@@ -93,8 +93,8 @@ class WebhookPage extends Page {
       h(
         "details",
         { open: indented === null },
-        h("summary", {}, t("As it came")),
-        h("pre", { tabindex: "0", "aria-label": t("As it came") }, one.raw_body),
+        h("summary", {}, t("As received")),
+        h("pre", { tabindex: "0", "aria-label": t("As received") }, one.raw_body),
       ),
     );
   }
@@ -105,7 +105,7 @@ class WebhookPage extends Page {
       "section",
       { class: "card" },
       facts([
-        [t("Came"), time(one.received_at)],
+        [t("Received"), time(one.received_at)],
         [t("Source"), source(one)],
         [t("From"), one.source_ip],
         [t("Status"), one.status],
@@ -138,13 +138,13 @@ class WebhookPage extends Page {
     if (one.processing_result !== FLOOD) return [];
     return [
       [t("Calls in this minute"), one.calls],
-      [t("Bytes in all"), one.bytes],
+      [t("Total bytes"), one.bytes],
       [t("SHA-256 of the newest body"), h("span", { class: "id" }, one.body_sha256)],
     ];
   }
 
   async #replay(one) {
-    const said = t("The stored body goes through the same handler again. What was done already is not done twice.");
+    const said = t("The stored body runs through the same handler again. Work that is already done is not repeated.");
     const made = await confirm(
       t("Replay this call?"),
       said,

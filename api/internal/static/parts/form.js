@@ -47,7 +47,7 @@ export function explain(error) {
 function checkFilled(form) {
   const empty = [...form.elements].filter((control) => control.required && !control.value.trim());
   if (!empty.length) return;
-  const fields = empty.map(({ name }) => ({ field: name, message: "This has to be filled in." }));
+  const fields = empty.map(({ name }) => ({ field: name, message: "This field is required." }));
   throw new ApiError(422, { code: "VALIDATION_ERROR", message: fields[0].message, details: { fields } });
 }
 

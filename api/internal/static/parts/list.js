@@ -52,7 +52,7 @@ export class ListPage extends Page {
   }
 
   empty() {
-    return t("Nothing is here.");
+    return t("Nothing here yet.");
   }
 
   load(signal) {

@@ -11,9 +11,9 @@ import { explain } from "./form.js";
 /** A notice of an error, with a way to try again. */
 export function trouble(error, again) {
   const lines = {
-    OFFLINE: t("The service can't be reached. Is this machine on line, and is the service running?"),
-    FORBIDDEN: t("Your role may not see this."),
-    NOT_FOUND: t("There is nothing at this address."),
+    OFFLINE: t("The service can't be reached. Is this device online, and is the service running?"),
+    FORBIDDEN: t("Your role doesn't allow you to see this."),
+    NOT_FOUND: t("Page not found."),
   };
   return h(
     "div",
@@ -97,7 +97,7 @@ export class Page extends HTMLElement {
       if (!polling || this.body.querySelector(":scope > .notice")) this.body.replaceChildren(...this.failed(error));
       else if (!this.note.hasChildNodes())
         this.note.replaceChildren(
-          h("p", { class: "notice warn" }, t("What stands here is old: it can't be read again right now.")),
+          h("p", { class: "notice warn" }, t("Showing older data; the latest could not be loaded.")),
         );
     } finally {
       if (turn === this.turn) {

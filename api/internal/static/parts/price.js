@@ -8,13 +8,13 @@ const WORDS = {
   price_idr: "Price",
   tag: "Label",
   minutes: "Minutes",
-  enabled: "Switched on",
+  enabled: "Enabled",
   gimmick_price_idr: "Crossed-out price",
   duration_minutes: "Minutes",
   modes: "For",
   mode: "For",
   is_active: "On the list",
-  sort_order: "Place",
+  sort_order: "Position",
 };
 
 /** What a field is called. */

@@ -7,12 +7,12 @@ import { chip, response } from "./status.js";
 import { time } from "./time.js";
 
 export const asked = () => ({
-  label: t("Asked"),
+  label: t("Invited"),
   cell: (one) => linked("sessions", `/sessions/${one.session_id}`, time(one.notified_at)),
 });
 
 export const outcome = () => [
   { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
   { label: t("Answered"), cell: (one) => time(one.responded_at) },
-  { label: t("Chats then"), cell: (one) => number(one.active_session_count), number: true },
+  { label: t("Chats at that time"), cell: (one) => number(one.active_session_count), number: true },
 ];

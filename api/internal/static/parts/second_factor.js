@@ -17,7 +17,7 @@ export const codeInput = (name = "code") =>
 const password = () => [
   h("input", { type: "text", name: "username", autocomplete: "username", value: session.operator.email, hidden: true }),
   field(
-    t("Present password"),
+    t("Current password"),
     h("input", { type: "password", name: "password", autocomplete: "current-password", required: true }),
   ),
 ];
@@ -27,7 +27,7 @@ export async function setUp({ totp_enabled, totp_required }) {
   const title = t("Set up the second factor");
   const code = totp_enabled
     ? field(t("Code"), codeInput(), t("from your authenticator app, or a recovery code"))
-    : totp_required && field(t("One-time code"), codeInput(), t("that you were given for this"));
+    : totp_required && field(t("One-time code"), codeInput(), t("that an administrator gave you"));
   const begun = await ask({
     title,
     content: [password(), code],
@@ -61,7 +61,7 @@ export async function setUp({ totp_enabled, totp_required }) {
         done.recovery_codes.map((one) => h("li", {}, h("code", {}, one))),
       ),
     ],
-    submit: t("I have kept them"),
+    submit: t("I have saved them"),
     cancel: false,
     send: () => true,
   });
@@ -84,7 +84,7 @@ export const stepUp = () =>
   ask({
     title: t("Enter a code"),
     content: [
-      h("p", {}, t("This needs a fresh code of your second factor. It is good for 5 minutes.")),
+      h("p", {}, t("This needs a new code from your second factor. The confirmation lasts 5 minutes.")),
       field(t("Code"), codeInput(), t("from your authenticator app, or a recovery code")),
     ],
     submit: t("Confirm"),

@@ -5,7 +5,7 @@ import { t } from "../kernel/words.js";
 
 // Each: [English, how it looks].
 const PAYMENT = {
-  pending: ["waiting for money", "busy"],
+  pending: ["waiting for payment", "busy"],
   confirmed: ["paid", "busy"],
   consumed: ["earned", "good"],
   failed_pairing: ["paid, no chat", "bad"],
@@ -16,47 +16,47 @@ const SESSION = {
   searching: ["searching", "busy"],
   active: ["active", "good"],
   expired: ["time is up", "warn"],
-  closing: ["goodbyes", "warn"],
+  closing: ["closing", "warn"],
   completed: ["completed", ""],
-  cancelled: ["left by the customer", ""],
+  cancelled: ["cancelled by the customer", ""],
   failed: ["no mitra found", "bad"],
 };
 const CAUSE = {
   no_mitra_available: ["no mitra available", "bad"],
-  all_mitras_rejected: ["all mitras said no", "bad"],
+  all_mitras_rejected: ["all mitras rejected", "bad"],
   targeted_mitra_offline: ["chosen mitra offline", "bad"],
-  targeted_mitra_rejected: ["chosen mitra said no", "bad"],
+  targeted_mitra_rejected: ["chosen mitra rejected", "bad"],
   targeted_mitra_timeout: ["chosen mitra did not answer", "bad"],
-  payment_session_expired: ["money came too late", "bad"],
-  customer_cancelled: ["customer left", "warn"],
-  extension_rejected: ["extension refused", "bad"],
+  payment_session_expired: ["payment came too late", "bad"],
+  customer_cancelled: ["customer cancelled", "warn"],
+  extension_rejected: ["extension rejected", "bad"],
   extension_safeguard_tripped: ["extension too late", "bad"],
 };
 const ACTION = {
   refunded: ["refunded", "good"],
   credited: ["credited", "good"],
-  no_action: ["nothing to be done", ""],
+  no_action: ["no action needed", ""],
 };
 const RESPONSE = {
   ACCEPTED: ["accepted", "good"],
-  REJECTED: ["said no", "warn"],
-  MISSED: ["another was first", ""],
-  IGNORED: ["did not answer", "bad"],
-  CANCELLED: ["taken back", ""],
+  REJECTED: ["rejected", "warn"],
+  MISSED: ["another accepted", ""],
+  IGNORED: ["no answer", "bad"],
+  CANCELLED: ["withdrawn", ""],
 };
 const RESULT = {
   confirmed: ["confirmed", "good"],
   duplicate: ["duplicate", ""],
   late_payment_recorded: ["late payment recorded", "warn"],
-  paid_not_pairable: ["paid, not pairable", "warn"],
+  paid_not_pairable: ["paid, can't be paired", "warn"],
   expired: ["expired", ""],
   ignored_status: ["status ignored", ""],
   ignored_non_uuid_external_id: ["not ours (id)", ""],
   ignored_foreign_app: ["another app's", ""],
   unknown_external_id: ["unknown payment", "warn"],
   conflict: ["conflict", "bad"],
-  unauthorized: ["without a valid token", "bad"],
-  flood: ["many without a valid token", "bad"],
+  unauthorized: ["invalid token", "bad"],
+  flood: ["many with an invalid token", "bad"],
   invalid_payload: ["unreadable", "bad"],
   error: ["error", "bad"],
 };

@@ -8,30 +8,30 @@ import { time } from "./time.js";
 
 // Each kind of entry: [what it is, how it looks]. The service's own sentence, in English, follows with its names.
 const KINDS = {
-  created: ["Asked to pay", ""],
-  deadline: ["Time to pay over", ""],
+  created: ["Payment requested", ""],
+  deadline: ["Payment expired", ""],
   webhook: ["The gateway called", ""],
   confirmed_by_operator: ["Confirmed by hand", "good"],
   paid: ["Paid", "good"],
   session: ["Session to be extended", ""],
-  tried_again: ["Asked everybody instead", ""],
-  search_began: ["Search began", ""],
-  mitra_asked: ["Mitra asked", ""],
+  tried_again: ["Asked all mitras instead", ""],
+  search_began: ["Search started", ""],
+  mitra_asked: ["Mitra invited", ""],
   mitra_answered: ["Mitra answered", ""],
-  paired: ["Chat began", "good"],
-  extension_asked: ["Extension asked", ""],
+  paired: ["Chat started", "good"],
+  extension_asked: ["Extension requested", ""],
   ended_by_operator: ["Ended by an operator", "bad"],
   extension_answered: ["Extension answered", ""],
   extension_tripped: ["Extension too late", "bad"],
   earned: ["Money earned", "good"],
-  search_cancelled: ["Search left", "bad"],
-  search_failed: ["Search without result", "bad"],
+  search_cancelled: ["Search cancelled", "bad"],
+  search_failed: ["Search failed", "bad"],
   failed: ["No chat", "bad"],
   session_expired: ["Time is up", ""],
   goodbye: ["Goodbye", ""],
   session_closing: ["Session closing", ""],
   session_completed: ["Session completed", ""],
-  operator_acted: ["Operator acted", "good"],
+  operator_acted: ["Resolved by an operator", "good"],
 };
 
 function entry({ at, kind, text, webhook_log_id }) {
@@ -42,7 +42,7 @@ function entry({ at, kind, text, webhook_log_id }) {
     { class: look },
     h("span", { class: "row" }, h("span", { class: "what" }, t(what)), h("small", {}, time(at))),
     h("span", { lang: "en" }, text),
-    call && h("a", { href: address(`/webhooks/${webhook_log_id}`) }, t("Look at the call")),
+    call && h("a", { href: address(`/webhooks/${webhook_log_id}`) }, t("View the call")),
   );
 }
 
