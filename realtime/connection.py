@@ -23,7 +23,7 @@ MAX_FRAMES = 256  # contract 7
 MAX_BYTES = 1 << 20
 CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
 
-SEND_AGAIN = Text(en="The service is busy. Send it again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
+SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
 
 encode = msgspec.json.encode
 

@@ -203,7 +203,7 @@ SERVER: tuple[server.ServerFrame, ...] = (
     server.Pong(server_time=AT, ref="4"),
     server.Error(
         code="SESSION_NOT_ACTIVE",
-        message="The message is not stored.",
+        message="The message was not stored.",
         server_time=AT,
         ref="2",
     ),

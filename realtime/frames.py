@@ -133,7 +133,7 @@ def read(path: str, data: bytes) -> Any:
             data.decode()
         except UnicodeDecodeError:
             raise NotText(
-                "INVALID_FRAME", Text(en="The frame is not UTF-8.", id="Frame ini bukan UTF-8."), None
+                "INVALID_FRAME", Text(en="The frame must be UTF-8.", id="Frame harus berupa UTF-8."), None
             ) from error
         raise _explain(path, data, error) from error
 
@@ -142,19 +142,21 @@ def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return Unreadable("INVALID_FRAME", Text(en="The frame is not JSON.", id="Frame ini bukan JSON."), None)
+        return Unreadable("INVALID_FRAME", Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), None)
     if not isinstance(raw, dict):
         return Unreadable(
-            "INVALID_FRAME", Text(en="The frame is not a JSON object.", id="Frame ini bukan objek JSON."), None
+            "INVALID_FRAME", Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None
         )
     ref = raw.get("ref")
     ref = ref if isinstance(ref, str) and len(ref) <= 200 else None
     if not isinstance(raw.get("type"), str):
-        return Unreadable("INVALID_FRAME", Text(en="The frame has no type.", id="Frame ini tidak memiliki jenis."), ref)
+        return Unreadable(
+            "INVALID_FRAME", Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref
+        )
     if raw["type"] not in TYPES[path]:
         return Unreadable(
             "UNKNOWN_TYPE",
-            Text(en="There is no frame of this type here.", id="Tidak ada frame berjenis ini di sini."),
+            Text(en="This endpoint has no frame of this type.", id="Tidak ada frame berjenis ini di sini."),
             ref,
         )
     field, rule = field_messages.of_decoder(str(error))

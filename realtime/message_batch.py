@@ -197,7 +197,7 @@ class MessageBatch:
             item.connection.error(
                 code,
                 Text(
-                    en="The message may not be stored. Send it again.",
+                    en="The message may not have been stored. Send it again.",
                     id="Pesan ini mungkin belum tersimpan. Silakan kirim lagi.",
                 ),
                 item.ref,
@@ -211,7 +211,9 @@ class MessageBatch:
             connection = item.connection
             if not isinstance(placed, Placed):
                 code = "SESSION_NOT_ACTIVE" if placed else "NOT_FOUND"
-                connection.error(code, Text(en="The message is not stored.", id="Pesan ini tidak tersimpan."), item.ref)
+                connection.error(
+                    code, Text(en="The message was not stored.", id="Pesan ini tidak tersimpan."), item.ref
+                )
                 continue
             draft = item.draft
             if placed.created_at is not moment:  # a batch has one time, repeated messages have their own

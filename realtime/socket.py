@@ -298,7 +298,7 @@ class Sockets:
                 if kind is WSMsgType.PING:
                     connection.pong(message.data)
                 elif kind is WSMsgType.BINARY:
-                    connection.error("INVALID_FRAME", Text(en="Frames are text.", id="Frame harus berupa teks."))
+                    connection.error("INVALID_FRAME", Text(en="Frames must be text.", id="Frame harus berupa teks."))
         except Exception:
             log.exception("a frame could not be carried out")
             connection.transport.abort()

@@ -32,7 +32,11 @@ PAYING = (
 
 def _check_topics(_: object, __: object, value: list[str]) -> None:
     if any(not 1 <= len(topic) <= 64 for topic in value):
-        raise ValueError(Text(en="has topics of 1 to 64 characters", id="berisi topik sepanjang 1 sampai 64 karakter"))
+        raise ValueError(
+            Text(
+                en="must hold topics of 1 to 64 characters each", id="harus berisi topik sepanjang 1 sampai 64 karakter"
+            )
+        )
 
 
 def topics_field() -> Any:
@@ -63,7 +67,7 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
         raise ValidationFailed.of(
             "session_id",
             Text(
-                en="belongs to an extension: `is_extension` must be true",
+                en="is only for extensions: `is_extension` must be true",
                 id="hanya untuk perpanjangan: `is_extension` harus true",
             ),
         )
@@ -78,7 +82,7 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
     for name in ("first_session_discount", "targeted_mitra_id", "topics"):
         if getattr(data, name):
             raise ValidationFailed.of(
-                name, Text(en="does not go with an extension", id="tidak berlaku untuk perpanjangan")
+                name, Text(en="must be absent for an extension", id="tidak berlaku untuk perpanjangan")
             )
     return data.session_id, data.duration_minutes
 

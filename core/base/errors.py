@@ -37,7 +37,7 @@ class DomainError(Exception):
     kind: ClassVar[Kind] = Kind.CONFLICT
     code: ClassVar[str] = "CONFLICT"
     message: ClassVar[Text] = Text(
-        en="The request conflicts with the present state.", id="Permintaan ini tidak sesuai dengan keadaan saat ini."
+        en="The request conflicts with the current state.", id="Permintaan ini tidak sesuai dengan keadaan saat ini."
     )
 
     def __init__(
@@ -65,7 +65,7 @@ class ValidationFailed(DomainError):
 
     kind = Kind.INVALID
     code = "VALIDATION_ERROR"
-    message = Text(en="Some fields are not valid.", id="Beberapa isian tidak sah.")
+    message = Text(en="Some fields are invalid.", id="Beberapa isian tidak sah.")
 
     @classmethod
     def of(cls, field: str, message: Text) -> "ValidationFailed":
@@ -78,7 +78,7 @@ class NotFound(DomainError):
 
     kind = Kind.NOT_FOUND
     code = "NOT_FOUND"
-    message = Text(en="There is no such thing here.", id="Yang Anda cari tidak ada di sini.")
+    message = Text(en="Not found.", id="Tidak ditemukan.")
 
 
 class Forbidden(DomainError):
@@ -86,7 +86,7 @@ class Forbidden(DomainError):
 
     kind = Kind.FORBIDDEN
     code = "FORBIDDEN"
-    message = Text(en="This is not for you.", id="Ini bukan untuk Anda.")
+    message = Text(en="You don't have permission to do this.", id="Anda tidak memiliki izin untuk melakukan ini.")
 
 
 class Unauthenticated(DomainError):
@@ -121,8 +121,8 @@ class Unavailable(DomainError):
     kind = Kind.UNAVAILABLE
     code = "UNAVAILABLE"
     message = Text(
-        en="The service can't answer right now. Try again.",
-        id="Layanan tidak dapat menjawab sekarang. Silakan coba lagi.",
+        en="The service is temporarily unavailable. Try again.",
+        id="Layanan sedang tidak tersedia. Silakan coba lagi.",
     )
 
     def __init__(self, message: Text | None = None, *, retry_after_seconds: int = 1) -> None:

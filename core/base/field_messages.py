@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from core.base.languages import Text
 
 REQUIRED = Text(en="is required", id="wajib diisi")
-UNKNOWN = Text(en="is unknown", id="tidak dikenal")
-INVALID = Text(en="is not valid", id="tidak sah")
+UNKNOWN = Text(en="is not a known field", id="tidak dikenal")
+INVALID = Text(en="must be a valid value", id="tidak sah")
 NOT_NULL = Text(en="must not be null", id="tidak boleh null")
 NO_NUL = Text(en="must not contain NUL characters", id="tidak boleh berisi karakter NUL")
 JSON = Text(en="must be JSON", id="harus berupa JSON")
@@ -19,9 +19,12 @@ LIST = Text(en="must be a list", id="harus berupa daftar")
 OBJECT = Text(en="must be a JSON object", id="harus berupa objek JSON")
 UUID = Text(en="must be a UUID", id="harus berupa UUID")
 TIME = Text(en="must be an ISO 8601 time with a zone", id="harus berupa waktu ISO 8601 dengan zona")
-EMAIL = Text(en="must be an address of at most 255 characters", id="harus berupa alamat, paling panjang 255 karakter")
+EMAIL = Text(
+    en="must be an e-mail address of at most 255 characters",
+    id="harus berupa alamat e-mail, paling panjang 255 karakter",
+)
 MODES = Text(
-    en="must be chat, call or both, each once at most",
+    en="must be chat, call or both, each at most once",
     id="harus chat, call atau keduanya, masing-masing paling banyak sekali",
 )
 
@@ -34,13 +37,17 @@ def one_of(options: Iterable[str]) -> Text:
 
 def length(low: int | None, high: int | None) -> Text:
     """Return the message for a text that is shorter or longer than allowed, in characters; None: no bound."""
+    least, most = _figure(low), _figure(high)
     if high is None:
-        return Text(en=f"must be at least {low} characters long", id=f"harus sepanjang {low} karakter atau lebih")
+        return Text(en=f"must be at least {least.en} characters long", id=f"paling pendek {least.id} karakter")
     if low is None:
-        return Text(en=f"must be at most {high} characters long", id=f"paling panjang {high} karakter")
+        return Text(en=f"must be at most {most.en} characters long", id=f"paling panjang {most.id} karakter")
     if low == high:
-        return Text(en=f"must be {low} characters long", id=f"harus sepanjang {low} karakter")
-    return Text(en=f"must be {low} to {high} characters long", id=f"harus sepanjang {low} sampai {high} karakter")
+        return Text(en=f"must be {most.en} characters long", id=f"harus sepanjang {most.id} karakter")
+    return Text(
+        en=f"must be {least.en} to {most.en} characters long",
+        id=f"harus sepanjang {least.id} sampai {most.id} karakter",
+    )
 
 
 def most_items(high: int) -> Text:
@@ -65,16 +72,27 @@ def most_values(high: int) -> Text:
 
 def between(low: float | None, high: float | None, unit: str | None = None, *, whole: bool = True) -> Text:
     """Return the message for a number out of bounds; None: no bound. `unit` is that of a configuration row."""
+    least, most = _figure(low), _figure(high)
     if high is None:
-        return Text(en=f"must be at least {low}", id=f"paling sedikit {low}")
+        return Text(en=f"must be at least {least.en}", id=f"paling sedikit {least.id}")
     if low is None:
-        return Text(en=f"must be at most {high}", id=f"paling banyak {high}")
+        return Text(en=f"must be at most {most.en}", id=f"paling banyak {most.id}")
     of = Text(en=f" {unit}", id=f" {UNITS[unit]}") if unit else Text(en="", id="")
     kind = Text(en="whole number", id="bilangan bulat") if whole else Text(en="number", id="bilangan")
     return Text(
-        en=f"must be a {kind.en} from {low} to {high}{of.en}",
-        id=f"harus berupa {kind.id} dari {low} sampai {high}{of.id}",
+        en=f"must be a {kind.en} from {least.en} to {most.en}{of.en}",
+        id=f"harus berupa {kind.id} dari {least.id} sampai {most.id}{of.id}",
     )
+
+
+_SEPARATORS = str.maketrans(",.", ".,")
+
+
+def _figure(value: float | None) -> Text:
+    """Return a number as each language writes it: 4,000 and 4.000; empty for None."""
+    if value is None:
+        return Text(en="", id="")
+    return Text(en=f"{value:,}", id=f"{f'{value:,}'.translate(_SEPARATORS)}")
 
 
 UNITS = {

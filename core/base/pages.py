@@ -50,7 +50,7 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
         at = at.astimezone(dt.UTC)
     except (ValueError, UnicodeError, OverflowError) as error:
         raise ValidationFailed.of(
-            "cursor", Text(en="is not a cursor of this list", id="bukan kursor daftar ini")
+            "cursor", Text(en="must be a cursor returned by this list", id="harus berupa kursor dari daftar ini")
         ) from error
     return Page(limit=size, before_at=at, before_id=place)
 

@@ -31,7 +31,7 @@ def normalise(text: str, *, countries: Collection[str]) -> str:
         raise ValidationFailed.of(
             "phone",
             Text(
-                en=f"must be a number of one of these countries: {', '.join(countries)}",
+                en=f"must be a phone number from one of these countries: {', '.join(countries)}",
                 id=f"harus berupa nomor dari salah satu negara ini: {', '.join(countries)}",
             ),
         )

@@ -173,7 +173,7 @@ KEYS: dict[str, Key] = {
             default=True,
         ),
         _flag("sensitive_flip_confirmation_enabled", "The mitra app asks before a flip.", default=True),
-        _flag("sensitive_flag_one_way_latch", "A sensitive session stays sensitive.", default=False),
+        _flag("sensitive_flag_one_way_latch", "A sensitive session can't be made regular again.", default=False),
         _flag(
             "first_session_discount_requires_identity",
             "The first-session discount is only for customers with a verified phone or an identity.",
@@ -255,6 +255,12 @@ def _check_document(key: Key, value: Any) -> None:
             raise _refusal(key, Text(en=f"must be {form}", id=f"harus berbentuk {form}"))
     elif key.name == "anonymity":
         if not (isinstance(value, dict) and set(value) == {"enabled"} and isinstance(value["enabled"], bool)):
-            raise _refusal(key, Text(en="must be {enabled: true or false}", id="harus {enabled: true atau false}"))
+            raise _refusal(
+                key,
+                Text(
+                    en="must be an object with `enabled`: true or false",
+                    id="harus berupa objek dengan `enabled`: true atau false",
+                ),
+            )
     elif not isinstance(value, list):
         raise _refusal(key, field_messages.LIST)

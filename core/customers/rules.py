@@ -12,7 +12,7 @@ class DisplayNameRequired(DomainError):
     """The customer has no display name. Mitras must know how to address them."""
 
     code = "DISPLAY_NAME_REQUIRED"
-    message = Text(en="Tell us your name first.", id="Isi nama Anda dahulu.")
+    message = Text(en="Enter your name first.", id="Isi nama Anda dahulu.")
 
 
 class IdentityKind(enum.StrEnum):

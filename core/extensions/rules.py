@@ -19,7 +19,7 @@ class ExtensionPending(DomainError):
     """An extension of this session waits for its payment or for the mitra; `details.payment_request_id` names its request."""
 
     code = "EXTENSION_PENDING"
-    message = Text(en="An extension is under way.", id="Perpanjangan sedang diproses.")
+    message = Text(en="An extension is already in progress.", id="Perpanjangan sedang diproses.")
 
 
 class ExtensionLimit(DomainError):
@@ -33,7 +33,7 @@ class ExtensionResolved(DomainError):
     """The extension has been answered, or the time to answer it is over."""
 
     code = "EXTENSION_RESOLVED"
-    message = Text(en="This extension is resolved.", id="Perpanjangan ini sudah dijawab.")
+    message = Text(en="This extension has already been answered.", id="Perpanjangan ini sudah dijawab.")
 
 
 class DefaultAction(enum.StrEnum):

@@ -70,7 +70,7 @@ async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
     """Return a role that an operator with these rights may give. Raises ValidationFailed, Forbidden."""
     role = await operators.role(tx, role_id)
     if role is None:
-        raise ValidationFailed.of("role_id", Text(en="is no role", id="bukan peran yang ada"))
+        raise ValidationFailed.of("role_id", Text(en="must be an existing role", id="harus berupa peran yang ada"))
     rules.may_grant(rights, role.permissions)
     return role
 
@@ -255,7 +255,7 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
     if before.password_change_due and await runtime.passwords.verify(new, before.password_hash):
         raise ValidationFailed.of(
             "new_password",
-            Text(en="must differ from the present password", id="harus berbeda dari kata sandi sekarang"),
+            Text(en="must differ from the current password", id="harus berbeda dari kata sandi sekarang"),
         )
     hashed = await runtime.passwords.make(new)
     async with runtime.transaction() as tx:

@@ -26,10 +26,10 @@ from core.steps import pushes as push_steps
 
 
 class PhoneTaken(DomainError):
-    """Another mitra has this phone number."""
+    """Another mitra already uses this phone number."""
 
     code = "PHONE_TAKEN"
-    message = Text(en="Another mitra has this phone number.", id="Mitra lain memakai nomor telepon ini.")
+    message = Text(en="Another mitra already uses this phone number.", id="Mitra lain memakai nomor telepon ini.")
 
 
 async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:

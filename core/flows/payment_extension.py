@@ -54,7 +54,7 @@ async def _create(
         raise NotFound
     if mode is not None and mode != session.mode:
         raise ValidationFailed.of(
-            "mode", Text(en=f"is {session.mode}, as the session's", id=f"harus {session.mode}, seperti sesinya")
+            "mode", Text(en=f"must be {session.mode}, like the session's", id=f"harus {session.mode}, seperti sesinya")
         )
     if not extend.extendable(session, now=tx.now) or not await extend.mitra_can_answer(tx, session):
         raise SessionNotExtendable

@@ -100,7 +100,9 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
     """Set the order of a mode's tiers, all or none. Raises ValidationFailed, NotFound, StaleWrite."""
     wanted = [place.id for place in items]
     if len(set(wanted)) < len(wanted):
-        raise ValidationFailed.of("items", Text(en="names a tier twice", id="menyebut satu harga dua kali"))
+        raise ValidationFailed.of(
+            "items", Text(en="must not contain a tier twice", id="tidak boleh memuat satu harga dua kali")
+        )
     async with runtime.transaction() as tx:
         known = {tier.id: tier for tier in await desk.tiers(tx, mode=mode)}
         if any(tier_id not in known for tier_id in wanted):
@@ -109,7 +111,7 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
         if missing:
             raise ValidationFailed.of(
                 "items",
-                Text(en="must name every active tier of the mode", id="harus menyebut setiap harga aktif jenis ini"),
+                Text(en="must contain every active tier of the mode", id="harus menyebut setiap harga aktif jenis ini"),
             )
         locked = await desk.lock_tiers(tx, wanted)
         for place in items:

@@ -33,9 +33,7 @@ async def seed_history_session(
         if not EARLIEST <= end <= tx.now:
             raise ValidationFailed.of(
                 "ended_at",
-                Text(
-                    en="can't be in the future, nor before 2000", id="tidak boleh di masa depan atau sebelum tahun 2000"
-                ),
+                Text(en="must be between the year 2000 and now", id="harus antara tahun 2000 dan sekarang"),
             )
         session_id = ids.new_id()
         await sessions.create_completed(

@@ -22,7 +22,7 @@ class IdempotencyMismatch(DomainError):
 
     code = "IDEMPOTENCY_MISMATCH"
     message = Text(
-        en="This Idempotency-Key was used with another body.",
+        en="This Idempotency-Key was already used with a different body.",
         id="Idempotency-Key ini sudah dipakai dengan isi yang lain.",
     )
 
@@ -32,7 +32,7 @@ class IdempotencyInFlight(DomainError):
 
     code = "IDEMPOTENCY_IN_FLIGHT"
     message = Text(
-        en="The first request with this Idempotency-Key is still running.",
+        en="The first request with this Idempotency-Key is still in progress.",
         id="Permintaan pertama dengan Idempotency-Key ini masih diproses.",
     )
 

@@ -31,7 +31,7 @@ class ProviderDisabled(NotFound):
     """The service has no settings for this identity provider."""
 
     code = "PROVIDER_DISABLED"
-    message = Text(en="This way of signing in is not offered.", id="Cara masuk ini tidak tersedia.")
+    message = Text(en="This sign-in method is not available.", id="Cara masuk ini tidak tersedia.")
 
 
 @attrs.frozen(kw_only=True)

@@ -20,7 +20,7 @@ class OtpRateLimitPhone(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_PHONE"
-    message = Text(en="Too many codes were asked for this number.", id="Terlalu banyak kode diminta untuk nomor ini.")
+    message = Text(en="Too many codes requested for this number.", id="Terlalu banyak kode diminta untuk nomor ini.")
 
 
 class OtpRateLimitIp(DomainError):
@@ -28,7 +28,7 @@ class OtpRateLimitIp(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_IP"
-    message = Text(en="Too many codes were asked from this address.", id="Terlalu banyak kode diminta dari alamat ini.")
+    message = Text(en="Too many codes requested from this address.", id="Terlalu banyak kode diminta dari alamat ini.")
 
 
 class OtpCooldown(DomainError):
@@ -36,7 +36,7 @@ class OtpCooldown(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_COOLDOWN"
-    message = Text(en="Wait before asking for another code.", id="Mohon tunggu sebelum meminta kode lagi.")
+    message = Text(en="Wait before requesting another code.", id="Mohon tunggu sebelum meminta kode lagi.")
 
 
 class OtpBudgetExceeded(DomainError):
@@ -55,7 +55,7 @@ class OtpInvalid(DomainError):
 
     kind = Kind.WRONG
     code = "OTP_INVALID"
-    message = Text(en="This code is not right.", id="Kode ini salah.")
+    message = Text(en="Incorrect code.", id="Kode ini salah.")
 
 
 class OtpExpired(DomainError):
@@ -64,7 +64,7 @@ class OtpExpired(DomainError):
     kind = Kind.WRONG
     code = "OTP_EXPIRED"
     message = Text(
-        en="This code is no longer valid. Ask for a new one.",
+        en="This code has expired. Request a new one.",
         id="Kode ini tidak berlaku lagi. Silakan minta kode baru.",
     )
 
@@ -74,7 +74,7 @@ class OtpAttemptsExceeded(DomainError):
 
     kind = Kind.TOO_SOON
     code = "OTP_ATTEMPTS_EXCEEDED"
-    message = Text(en="Too many tries. Ask for a new code.", id="Terlalu banyak percobaan. Silakan minta kode baru.")
+    message = Text(en="Too many attempts. Request a new code.", id="Terlalu banyak percobaan. Silakan minta kode baru.")
 
 
 @attrs.frozen(kw_only=True)

@@ -63,11 +63,13 @@ def check_new(password: str, *, field: str = "password") -> None:
     if len(password) < 12:
         raise ValidationFailed.of(field, field_messages.length(12, None))
     if len(password.encode()) > 72:
-        raise ValidationFailed.of(field, Text(en="has at most 72 bytes", id="paling banyak 72 bita"))
+        raise ValidationFailed.of(field, Text(en="must be at most 72 bytes long", id="paling panjang 72 bita"))
     if "\0" in password:
         raise ValidationFailed.of(field, field_messages.NO_NUL)
     if _is_common(password):
-        raise ValidationFailed.of(field, Text(en="is too common", id="terlalu umum"))
+        raise ValidationFailed.of(
+            field, Text(en="must not be a common password", id="tidak boleh kata sandi yang umum")
+        )
 
 
 class PasswordHasher:

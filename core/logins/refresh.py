@@ -33,7 +33,7 @@ class RefreshInvalid(DomainError):
     kind = Kind.UNAUTHENTICATED
     code = "REFRESH_INVALID"
     message = Text(
-        en="This refresh token is not valid. Sign in again.", id="Token penyegar ini tidak sah. Silakan masuk lagi."
+        en="This refresh token is invalid. Sign in again.", id="Token penyegar ini tidak sah. Silakan masuk lagi."
     )
 
 

@@ -23,7 +23,7 @@ class TooFast(DomainError):
     kind = Kind.TOO_SOON
     code = "TOO_FAST"
     message = Text(
-        en="Too fast. Wait, then send again in the same order.",
+        en="Too many messages. Wait, then resend them in the same order.",
         id="Terlalu cepat. Mohon tunggu, lalu kirim lagi dengan urutan yang sama.",
     )
 
@@ -80,13 +80,11 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
     try:
         text = msgspec.json.encode(metadata).decode()
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValidationFailed.of(
-            "metadata", Text(en="can't be stored as JSON", id="tidak dapat disimpan sebagai JSON")
-        ) from error
+        raise ValidationFailed.of("metadata", Text(en="must be valid JSON", id="harus berupa JSON yang sah")) from error
     if len(text.encode()) > MAX_METADATA:
         raise ValidationFailed.of(
             "metadata",
-            Text(en=f"has at most {MAX_METADATA} bytes of JSON", id=f"paling banyak {MAX_METADATA} bita JSON"),
+            Text(en=f"must be at most {MAX_METADATA:,} bytes of JSON", id=f"paling banyak {MAX_METADATA} bita JSON"),
         )
     if has_nul(metadata):
         raise ValidationFailed.of("metadata", field_messages.NO_NUL)

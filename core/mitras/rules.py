@@ -40,7 +40,8 @@ class MitraAtCapacity(DomainError):
 
     code = "MITRA_AT_CAPACITY"
     message = Text(
-        en="The mitra has as many sessions as allowed.", id="Mitra sudah melayani sesi sebanyak yang diizinkan."
+        en="The mitra already has the maximum number of sessions.",
+        id="Mitra sudah melayani sesi sebanyak yang diizinkan.",
     )
 
 

@@ -28,7 +28,7 @@ class LoginTokenInvalid(DomainError):
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_TOKEN_INVALID"
     message = Text(
-        en="This sign-in has expired. Begin again with e-mail and password.",
+        en="This sign-in has expired. Start again with e-mail and password.",
         id="Proses masuk ini sudah kedaluwarsa. Mulai lagi dengan e-mail dan kata sandi.",
     )
 

@@ -19,14 +19,14 @@ class LoginInvalid(DomainError):
 
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_INVALID"
-    message = Text(en="E-mail or password is not right.", id="E-mail atau kata sandi salah.")
+    message = Text(en="Incorrect e-mail or password.", id="E-mail atau kata sandi salah.")
 
 
 class PasswordChangeRequired(Forbidden):
     """Another person chose the caller's password. Until the caller replaces it, they can do nothing else."""
 
     code = "PASSWORD_CHANGE_REQUIRED"
-    message = Text(en="Choose a password of your own first.", id="Pilih kata sandi Anda sendiri dahulu.")
+    message = Text(en="Replace your initial password first.", id="Ganti kata sandi awal Anda dahulu.")
 
 
 class AccountLocked(DomainError):
@@ -41,24 +41,24 @@ class AccountLocked(DomainError):
 
 
 class EmailTaken(DomainError):
-    """Another operator has this e-mail."""
+    """Another operator already uses this e-mail."""
 
     code = "EMAIL_TAKEN"
-    message = Text(en="Another operator has this e-mail.", id="Operator lain memakai e-mail ini.")
+    message = Text(en="Another operator already uses this e-mail.", id="Operator lain memakai e-mail ini.")
 
 
 class RoleNameTaken(DomainError):
-    """Another role has this name."""
+    """Another role already has this name."""
 
     code = "ROLE_NAME_TAKEN"
-    message = Text(en="Another role has this name.", id="Peran lain memakai nama ini.")
+    message = Text(en="Another role already has this name.", id="Peran lain memakai nama ini.")
 
 
 class LastAdministrator(DomainError):
     """The change would leave the service without an administrator."""
 
     code = "LAST_ADMINISTRATOR"
-    message = Text(en="The last administrator stays.", id="Administrator terakhir harus tetap ada.")
+    message = Text(en="The last administrator can't be removed.", id="Administrator terakhir harus tetap ada.")
 
 
 def check_permissions(permissions: object) -> dict[str, str]:
@@ -66,11 +66,16 @@ def check_permissions(permissions: object) -> dict[str, str]:
     if not isinstance(permissions, dict):
         raise ValidationFailed.of(
             "permissions",
-            Text(en="is an object: area to read or write", id="harus berupa objek: area dengan read atau write"),
+            Text(
+                en="must be an object that maps areas to read or write",
+                id="harus berupa objek yang memetakan area ke read atau write",
+            ),
         )
     for area, level in permissions.items():
         if area not in AREAS and area != "*":
-            raise ValidationFailed.of(f"permissions.{area}"[:200], Text(en="is no area", id="bukan area yang ada"))
+            raise ValidationFailed.of(
+                f"permissions.{area}"[:200], Text(en="must be an existing area", id="harus berupa area yang ada")
+            )
         if level not in ("read", "write"):
             raise ValidationFailed.of(f"permissions.{area}", field_messages.one_of(("read", "write")))
     return permissions
@@ -94,7 +99,7 @@ def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
         ):
             raise Forbidden(
                 Text(
-                    en="You can't give rights that you don't have.",
+                    en="You can't grant permissions that you don't have.",
                     id="Anda tidak dapat memberikan hak yang tidak Anda miliki.",
                 )
             )

@@ -35,7 +35,7 @@ class TotpInvalid(DomainError):
     kind = Kind.WRONG
     code = "TOTP_INVALID"
     message = Text(
-        en="This code is not right, or was used already. Enter the next one.",
+        en="Incorrect or already used code. Enter the next one.",
         id="Kode ini salah atau sudah dipakai. Masukkan kode berikutnya.",
     )
 
@@ -45,7 +45,7 @@ class TotpRequired(Forbidden):
 
     code = "TOTP_REQUIRED"
     message = Text(
-        en="Confirm this with a code of your second factor first.",
+        en="Confirm this with your second factor first.",
         id="Konfirmasi dahulu dengan kode faktor kedua Anda.",
     )
 
@@ -65,7 +65,7 @@ class TotpNotBegun(DomainError):
 
     code = "TOTP_NOT_BEGUN"
     message = Text(
-        en="Begin the second factor again: there is no secret to confirm, or it has expired.",
+        en="Start setting up the second factor again: the secret has expired or was never created.",
         id="Mulai lagi faktor kedua: tidak ada rahasia untuk dikonfirmasi, atau sudah kedaluwarsa.",
     )
 

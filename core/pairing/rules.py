@@ -40,21 +40,21 @@ class RequestTaken(DomainError):
     """Another mitra accepted first."""
 
     code = "REQUEST_TAKEN"
-    message = Text(en="Another mitra was first.", id="Mitra lain sudah lebih dahulu.")
+    message = Text(en="Another mitra has already accepted.", id="Mitra lain sudah lebih dahulu.")
 
 
 class RequestClosed(DomainError):
     """The request has been closed for this mitra."""
 
     code = "REQUEST_CLOSED"
-    message = Text(en="This request is closed.", id="Permintaan ini sudah ditutup.")
+    message = Text(en="This request is no longer open.", id="Permintaan ini sudah ditutup.")
 
 
 class SessionNotSearching(DomainError):
     """There is nothing to cancel: a mitra has accepted, or the request is for an extension."""
 
     code = "SESSION_NOT_SEARCHING"
-    message = Text(en="There is no search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")
+    message = Text(en="There is no active search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")
 
 
 # The customer is sent the number of asked mitras this long after a new one is invited. Invitations made in between are

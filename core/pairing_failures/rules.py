@@ -18,14 +18,14 @@ class AlreadyActioned(DomainError):
     """An operator has already acted on this failure."""
 
     code = "ALREADY_ACTIONED"
-    message = Text(en="Somebody has acted on this failure already.", id="Kegagalan ini sudah ditangani.")
+    message = Text(en="This failure has already been resolved.", id="Kegagalan ini sudah ditangani.")
 
 
 class FailureActioned(DomainError):
     """An operator has already acted on the failed request, so the customer can't use its money for another try."""
 
     code = "FAILURE_ACTIONED"
-    message = Text(en="An operator has acted on this request already.", id="Permintaan ini sudah ditangani operator.")
+    message = Text(en="An operator has already resolved this request.", id="Permintaan ini sudah ditangani operator.")
 
 
 class NotTargeted(DomainError):
@@ -33,7 +33,7 @@ class NotTargeted(DomainError):
 
     code = "NOT_TARGETED"
     message = Text(
-        en="This request can't be put to all mitras.", id="Permintaan ini tidak dapat diajukan ke semua mitra."
+        en="This request can't be offered to all mitras.", id="Permintaan ini tidak dapat diajukan ke semua mitra."
     )
 
 
@@ -42,6 +42,6 @@ class FailureSuperseded(DomainError):
 
     code = "FAILURE_SUPERSEDED"
     message = Text(
-        en="The customer has tried again; this failure is superseded.",
+        en="The customer has started a new attempt; this failure is superseded.",
         id="Pelanggan sudah mencoba lagi; kegagalan ini tergantikan.",
     )

@@ -42,7 +42,7 @@ class FreeRequestOpen(DomainError):
 
     code = "FREE_REQUEST_OPEN"
     message = Text(
-        en="Your last free request is still being looked at.", id="Permintaan gratis Anda yang terakhir masih diproses."
+        en="Your last free request is still being processed.", id="Permintaan gratis Anda yang terakhir masih diproses."
     )
 
 
@@ -68,7 +68,7 @@ class NotPreviousMitra(DomainError):
     kind = Kind.FORBIDDEN
     code = "NOT_PREVIOUS_MITRA"
     message = Text(
-        en="You can only return to a mitra you have chatted with.",
+        en="You can only choose a mitra you have chatted with.",
         id="Anda hanya dapat kembali ke mitra yang pernah chat dengan Anda.",
     )
 
@@ -77,7 +77,7 @@ class NotReplayable(DomainError):
     """The call came without a valid token, so its sender is unknown."""
 
     code = "NOT_REPLAYABLE"
-    message = Text(en="This call came without a valid token.", id="Panggilan ini datang tanpa token yang sah.")
+    message = Text(en="The callback token is missing or invalid.", id="Token panggilan tidak ada atau tidak sah.")
 
 
 class Case(enum.Enum):

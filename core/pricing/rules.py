@@ -19,7 +19,7 @@ class TierNotFound(DomainError):
     """No active tier has this mode and these minutes."""
 
     code = "TIER_NOT_FOUND"
-    message = Text(en="There is no such price.", id="Harga ini tidak ada.")
+    message = Text(en="This price does not exist.", id="Harga ini tidak ada.")
 
 
 class DiscountNotEligible(DomainError):
@@ -36,8 +36,8 @@ class StaleWrite(DomainError):
 
     code = "STALE_WRITE"
     message = Text(
-        en="Somebody else has changed this. Look at it again.",
-        id="Operator lain sudah mengubah ini. Silakan lihat lagi.",
+        en="Another operator has changed this. Reload and try again.",
+        id="Operator lain sudah mengubah ini. Muat ulang dan coba lagi.",
     )
 
 
@@ -46,7 +46,7 @@ class TierExists(DomainError):
 
     code = "TIER_EXISTS"
     message = Text(
-        en="There is a price for this mode and these minutes already.", id="Sudah ada harga untuk jenis dan menit ini."
+        en="A price for this mode and duration already exists.", id="Sudah ada harga untuk jenis dan menit ini."
     )
 
 

@@ -82,7 +82,7 @@ async def messages(
     `before`."""
     if after is not None and before is not None:
         raise ValidationFailed.of(
-            "before", Text(en="can't stand beside `after`", id="tidak dapat dipakai bersama `after`")
+            "before", Text(en="must be absent when `after` is given", id="tidak dapat dipakai bersama `after`")
         )
     await session(runtime, actor, session_id)
     with away_is_unavailable():

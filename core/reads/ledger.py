@@ -55,7 +55,7 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
             if not free:
                 raise Unavailable(
                     Text(
-                        en="The database is being migrated. Try again when that has ended.",
+                        en="The database is being migrated. Try again when the migration has finished.",
                         id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
                     ),
                     retry_after_seconds=60,

@@ -41,14 +41,16 @@ class SessionNotClosable(DomainError):
     """The session is neither `expired` nor `closing`, so it takes no goodbye."""
 
     code = "SESSION_NOT_CLOSABLE"
-    message = Text(en="This session does not take a goodbye now.", id="Sesi ini tidak menerima salam penutup sekarang.")
+    message = Text(
+        en="This session does not accept a goodbye now.", id="Sesi ini tidak menerima salam penutup sekarang."
+    )
 
 
 class ClosureExists(DomainError):
     """This side has already said goodbye."""
 
     code = "CLOSURE_EXISTS"
-    message = Text(en="You have said goodbye already.", id="Anda sudah mengucapkan salam penutup.")
+    message = Text(en="You have already said goodbye.", id="Anda sudah mengucapkan salam penutup.")
 
 
 def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:

@@ -17,7 +17,7 @@ class SensitivityLatched(DomainError):
     """The session is sensitive, and `sensitive_flag_one_way_latch` keeps it so."""
 
     code = "SENSITIVITY_LATCHED"
-    message = Text(en="A sensitive session stays sensitive.", id="Sesi sensitif tetap sensitif.")
+    message = Text(en="A sensitive session can't be made regular again.", id="Sesi sensitif tetap sensitif.")
 
 
 def flips(before: Sensitivity, wanted: Sensitivity, *, one_way: bool) -> bool:

@@ -85,10 +85,10 @@ async def test_a_row_is_set_is_read_back_and_leaves_an_audit_row(world: World, m
 @pytest.mark.parametrize(
     ("key", "values", "rule"),
     [
-        ("pairing_blast_timeout_seconds", [0, 3601, -1, "60", 1.5, True, None, [], 10**400], "1 to 3600 seconds"),
-        ("searching_timeout_minutes", [0, 1441, False], "1 to 1440 minutes"),
-        ("max_customers_per_mitra", [-1, 1_000_001], "0 to 1000000"),
-        ("mitra_stale_after_seconds", [29, 3601], "30 to 3600 seconds"),
+        ("pairing_blast_timeout_seconds", [0, 3601, -1, "60", 1.5, True, None, [], 10**400], "1 to 3,600 seconds"),
+        ("searching_timeout_minutes", [0, 1441, False], "1 to 1,440 minutes"),
+        ("max_customers_per_mitra", [-1, 1_000_001], "0 to 1,000,000"),
+        ("mitra_stale_after_seconds", [29, 3601], "30 to 3,600 seconds"),
         ("require_mitra_ping", [0, 1, "true", None, {}], "true or false"),
         ("extension_default_action_on_timeout", ["maybe", "", None, 5, [], {}], "auto_approve, reject"),
         ("support_handles", [None, [], {}, {"primary": {"label": "x", "deeplink": "https://x"}}], "primary"),

@@ -94,7 +94,7 @@ async def test_end_of_search_cancels_it_with_the_money_of_a_cancellation(world: 
     await refused(accepting(mitra, session_id), 409, "REQUEST_CLOSED")
     assert await ends_of(world, session_id) == [{"status": "searching", "became": "cancelled", "reason": REASON}]
     story = await operator.get(f"/internal/payment-requests/{payment['payment_request_id']}/timeline")
-    assert story["why_no_chat"] == "The customer paid, and an operator ended the search before a mitra came."
+    assert story["why_no_chat"] == "The customer paid, and an operator ended the search before a mitra accepted."
     texts = {entry["kind"]: entry["text"] for entry in story["entries"]}
     assert texts["ended_by_operator"] == f"Root ended the session: {REASON}"
     assert texts["search_cancelled"] == "An operator ended the search."

@@ -90,7 +90,7 @@ async def test_a_number_takes_its_bounds_and_nothing_beyond(world: World, key: s
             error = await refused(operator.call("PUT", path(key), {"value": value}), 422, "VALIDATION_ERROR")
             (field,) = error["details"]["fields"]
             assert field["field"] == "value"
-            assert f"{low} to {high} {unit}" in field["message"]
+            assert f"{low:,} to {high:,} {unit}" in field["message"]
         assert len(await audits(world, key)) == count
         if key.startswith("cc_login"):  # at 0 tries nobody else could sign in meanwhile
             return

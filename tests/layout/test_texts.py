@@ -53,14 +53,14 @@ def words_of(value: ast.expr) -> str:
 
 
 def filled_in(value: ast.expr) -> list[str]:
-    """Return the variables that are inserted into a text."""
+    """Return the variables that are filled in; tables of units and of separators differ by language."""
     return sorted(
         {
             name.id
             for part in ast.walk(value)
             if isinstance(part, ast.FormattedValue)
             for name in ast.walk(part)
-            if isinstance(name, ast.Name) and name.id != "UNITS"
+            if isinstance(name, ast.Name) and name.id not in {"UNITS", "_SEPARATORS"}
         }
     )
 

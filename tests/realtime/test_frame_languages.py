@@ -55,7 +55,7 @@ async def test_error_frame_is_in_the_language_of_the_upgrade(
     world: World, headers: dict[str, str], language: str
 ) -> None:
     socket = await known(await world.customer(), **headers)
-    said = {"en": "There is no frame of this type here.", "id": "Tidak ada frame berjenis ini di sini."}
+    said = {"en": "This endpoint has no frame of this type.", "id": "Tidak ada frame berjenis ini di sini."}
     assert await error(socket, {"type": "nothing"}) == ("UNKNOWN_TYPE", said[language])
 
 
@@ -77,4 +77,6 @@ async def test_message_that_is_refused_names_its_fields_in_the_language(world: W
     )
     refused = await socket.hear_kind("error")
     assert (refused["code"], refused["message"]) == ("VALIDATION_ERROR", "Beberapa isian tidak sah.")
-    assert refused["details"] == {"fields": [{"field": "content", "message": "harus sepanjang 1 sampai 4000 karakter"}]}
+    assert refused["details"] == {
+        "fields": [{"field": "content", "message": "harus sepanjang 1 sampai 4.000 karakter"}]
+    }

@@ -39,7 +39,9 @@ def test_a_bad_password_is_refused_by_field(password: str):
 def test_what_is_tried_first_is_too_common(password: str):
     with pytest.raises(ValidationFailed) as caught:
         passwords.check_new(password)
-    assert caught.value.details_in(Language.ENGLISH) == {"fields": [{"field": "password", "message": "is too common"}]}
+    assert caught.value.details_in(Language.ENGLISH) == {
+        "fields": [{"field": "password", "message": "must not be a common password"}]
+    }
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ def reason(text: str, *countries: str) -> str:
     ["+1 650 253 0000", "+65 8123 4567", "+44 7400 123456", "+7 912 345 67 89", "+881612345678", "+883510000000000"],
 )
 def test_a_number_of_a_country_that_is_not_listed_is_refused(text: str):
-    assert reason(text) == "must be a number of one of these countries: ID"
+    assert reason(text) == "must be a phone number from one of these countries: ID"
 
 
 def test_countries_that_share_a_code_are_told_apart():
-    assert reason("+1 416 555 0123", "US").startswith("must be a number of one of these countries")
+    assert reason("+1 416 555 0123", "US").startswith("must be a phone number from one of these countries")
     assert phones.normalise("+1 416 555 0123", countries=["CA"]) == "+14165550123"
 
 

@@ -387,7 +387,7 @@ GOOD = {"code": "123456", "name": "x", "minutes": 1, "mode": "chat", "words": []
         ("mode", "mail", "must be one of chat, call", "harus salah satu dari chat, call"),
         ("words", ["a"] * 3, "must have at most 2 items", "paling banyak 2 unsur"),
         ("words", {}, "must be a list", "harus berupa daftar"),
-        ("extra", 1, "is unknown", "tidak dikenal"),
+        ("extra", 1, "is not a known field", "tidak dikenal"),
     ],
 )
 def test_bad_field_is_explained_in_both_languages(field: str, value: Any, en: str, id_: str) -> None:
