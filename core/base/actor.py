@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""The authenticated caller."""
 
 import enum
 
@@ -15,9 +15,10 @@ class UserType(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Actor:
-    """An authenticated user, through one auth session (a device).
+    """An authenticated user on one device (auth session).
 
-    `ids` are the caller's ids: a customer's own and those of anonymous rows that were merged into it (contract 3).
+    `ids` holds the user's own id and, for a customer, those of the anonymous customers who joined the account
+    (docs/product.md#the-callers-ids).
     """
 
     user_type: UserType
@@ -28,8 +29,8 @@ class Actor:
     permissions: dict[str, str] = attrs.field(factory=dict)
     has_totp: bool = False  # an operator with a second factor
     password_change_due: bool = False  # an operator whose password another person chose
-    must_enrol: bool = False  # an operator whose role requires a second factor, and who has none
+    must_enrol: bool = False  # an operator without a second factor whose role requires one
 
     def owns(self, user_id: str | None) -> bool:
-        """Whether `user_id` is one of the caller's ids."""
+        """Return whether `user_id` is one of the caller's ids; False for None."""
         return user_id is not None and user_id in self.ids

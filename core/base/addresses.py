@@ -1,4 +1,4 @@
-"""Addresses of clients, as limits count them, and those of servers, as URLs name them."""
+"""Client addresses as rate limits count them, and server addresses as URLs write them."""
 
 import ipaddress
 import urllib.parse
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-WRITABLE = ("read-write", "primary")  # values of target_session_attrs that ask for the server that takes writes
+WRITABLE = ("read-write", "primary")  # values of target_session_attrs that select the writable server
 
 
 def who_has(host: str) -> str:
-    """Return the address that stands for a client; of IPv6 the network, because a client has all of it.
+    """Return the key by which a client is counted: its IPv4 address or its IPv6 /64, all of which belongs to one client.
 
-    A mapped IPv4 counts as what it is: so it looks to a listener that takes both.
+    An IPv4-mapped IPv6 address counts as IPv4. A host that is not an address is returned as it is, cut to 45 characters.
     """
     try:
         address = unmapped(host)
@@ -25,9 +25,9 @@ def who_has(host: str) -> str:
 
 @lru_cache(maxsize=4096)
 def networks_of(host: str) -> tuple[str, ...]:
-    """Return the networks that a client's requests are counted in: an IPv4 address; of IPv6 the /64 and the /48.
+    """Return the networks that a client's requests are counted in: its IPv4 address, or its IPv6 /64 and /48.
 
-    A /64 belongs to one client; providers give whole /48 blocks away, in which each /64 looks like another client.
+    A /64 belongs to one client, but providers hand out whole /48 blocks, in which each /64 looks like another client.
     """
     own = who_has(host)
     if "/" not in own:
@@ -36,26 +36,30 @@ def networks_of(host: str) -> tuple[str, ...]:
 
 
 def place(host: str, port: int) -> str:
-    """Return `host:port` as a URL has it."""
+    """Return `host:port` as a URL writes it: an IPv6 host is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def unmapped(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Return an address, a mapped IPv4 as what it is: so it looks to a listener that takes both. Raises ValueError."""
+    """Parse an address; return an IPv4-mapped IPv6 address as IPv4, because dual-stack listeners report clients that way.
+
+    Raises ValueError if `host` is not an address.
+    """
     address = ipaddress.ip_address(host)
     return getattr(address, "ipv4_mapped", None) or address
 
 
 class TrustedProxies:
-    """The proxies whose X-Forwarded-For is believed: addresses and networks of TRUSTED_PROXIES."""
+    """The proxies whose X-Forwarded-For header is trusted: the addresses and networks in TRUSTED_PROXIES."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._networks: tuple[Network, ...] = tuple(ipaddress.ip_network(word, strict=False) for word in words)
 
     def client_of(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the client's address: the right-most one of the X-Forwarded-For lines that is not a trusted proxy.
+        """Return the client's address: the right-most one in the X-Forwarded-For lines that is not a trusted proxy.
 
-        Each proxy appends the address that it saw, so what stands further left is the client's own word.
+        Each proxy appends the address that it saw, so anything further left is the client's own claim. Without such a
+        line, or if `peer` is not a trusted proxy, the client is `peer`.
         """
         hosts = [_without_port(word.strip()) for line in forwarded for word in line.split(",")]
         if not hosts or not self.trusts(peer):
@@ -64,7 +68,7 @@ class TrustedProxies:
         return client or peer
 
     def trusts(self, host: str) -> bool:
-        """Return whether an address is a trusted proxy's; False for what is not an address."""
+        """Return whether an address belongs to a trusted proxy; False if `host` is not an address."""
         try:
             address = unmapped(host)
         except ValueError:
@@ -73,17 +77,17 @@ class TrustedProxies:
 
 
 def _without_port(word: str) -> str:
-    """Return the address of `address`, `address:port` or `[address]:port`."""
+    """Return the address in `address`, `address:port` or `[address]:port`."""
     if word.startswith("["):
         return word[1:].partition("]")[0]
     return word.partition(":")[0] if word.count(":") == 1 else word
 
 
 def database_urls(url: str) -> list[str]:
-    """Split the URL of a database into one URL for each host that it names; the URL of one host stays as it is.
+    """Split a database URL into one URL for each host that it names; a URL with one host is returned unchanged.
 
-    Hosts are listed before the path or, as for Unix sockets, in the parameters `host` and `port`.
-    Raises ValueError for several hosts with a `target_session_attrs` that asks for a server without writes.
+    Hosts are listed before the path or, as for Unix sockets, in the parameters `host` and `port`. Raises ValueError for
+    several hosts if `target_session_attrs` does not ask for the writable one, or if the number of ports does not fit.
     """
     parts = urllib.parse.urlsplit(url)
     user, at, places = parts.netloc.rpartition("@")

@@ -1,11 +1,12 @@
-"""The one reader of the system's clock.
+"""The only module that reads the system's clock.
 
-How this works: *real time* is this process's monotonic clock, set to the database's clock when the process starts, again
-each minute and after a failover, so that all processes agree and a jump of the machine's wall clock changes nothing. After
-the first setting a difference of up to a second is slewed: real time runs a little faster or slower until it is made up,
-and never goes backwards. A larger difference is a step, because deadlines must not wait for hours. *Service time*
-is `anchor + (real - anchor) * scale`: with a scale of 60 a minute of the product passes each second (contract 1,
-`SESI_TIME_SCALE`). Everything that a user would call a duration is service time; time-outs of connections are real.
+*Real time* is this process's monotonic clock, set to the database's clock when the process starts, every minute and
+after a failover. So all processes agree, and a jump of the machine's wall clock changes nothing. After the first setting
+a difference of up to SLEW_S is slewed: real time runs a little faster or slower until the difference is gone, and never
+goes backwards. A larger difference is corrected in one step, because deadlines must not wait for hours.
+
+*Service time* is `anchor + (real - anchor) * scale`: with SESI_TIME_SCALE=60 a minute of the product passes each second.
+Every duration that a user would name is service time; timeouts of connections are real time.
 """
 
 import asyncio
@@ -14,22 +15,25 @@ import time
 
 UTC = dt.UTC
 SLEW_S = 1.0  # the largest difference that is slewed, in real seconds
-SLEW_RATE = 0.1  # seconds of correction in a second: the largest difference is made up in ten
+SLEW_RATE = 0.1  # seconds of correction per second: the largest slewed difference takes ten seconds
 
 
 class Clock:
-    """Service time and real time, and waiting in either."""
+    """Service time and real time, and sleeping in service time."""
 
     def __init__(self, *, anchor: dt.datetime, scale: float) -> None:
         self.anchor = anchor
         self.scale = scale
         self._base = time.time() - time.monotonic()
-        self._left = 0.0  # seconds of correction that were left at `_slewed_at`
+        self._left = 0.0  # seconds of correction still to make at `_slewed_at`
         self._slewed_at = time.monotonic()
         self._is_set = False
 
     def set_real(self, real: dt.datetime, *, at_monotonic: float) -> float:
-        """Take over the database's clock as read at `at_monotonic`; return by how many real seconds this one was behind."""
+        """Set real time to `real`, the database's clock as read at `at_monotonic`.
+
+        Return by how many real seconds this clock was behind; negative if it was ahead.
+        """
         behind = real.timestamp() - self._seconds(at_monotonic)
         now = time.monotonic()
         self._base = self._seconds(now) - now
@@ -63,20 +67,20 @@ class Clock:
         return (moment - self.now()).total_seconds() / self.scale
 
     async def sleep(self, service_seconds: float) -> None:
-        """Wait so many seconds of service time."""
+        """Sleep for a number of seconds of service time."""
         await asyncio.sleep(max(0.0, service_seconds / self.scale))
 
 
 def monotonic() -> float:
-    """Return seconds that only go forward, for measuring."""
+    """Return the monotonic clock in real seconds, for measuring."""
     return time.monotonic()
 
 
 async def real_sleep(seconds: float) -> None:
-    """Wait so many real seconds: back-offs, ticks, nothing that a user would call a duration."""
+    """Sleep for a number of real seconds: for backoffs and ticks, never for a duration that a user would name."""
     await asyncio.sleep(seconds)
 
 
 def as_text(at: dt.datetime) -> str:
-    """Return a moment as the wire spells it: ISO 8601, UTC, with Z (contract 1)."""
+    """Return a moment as clients read it: ISO 8601 in UTC with microseconds and Z."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Bounds of HTTP/1.1 connections, the same for every listener that faces clients: their times, sizes and number."""
+"""Limits of HTTP/1.1 connections, the same for every client-facing listener (docs/security.md#limits)."""
 
 import resource
 from collections import Counter
@@ -7,21 +7,22 @@ from core.base import metrics
 from core.base.addresses import TrustedProxies, who_has
 from core.base.settings import Settings
 
-HEADERS_S = (
-    10.0  # real, as all here: from the connection, or the first byte of a later request, to the end of the headers
-)
+# From the connection, or from the first byte of a later request, to the end of the headers; all times are real seconds.
+HEADERS_S = 10.0
 KEEP_ALIVE_S = 75
 MAX_HEAD = 65_536  # bytes of a request line and its headers
 MAX_FIELDS = 100
-LINGER_S = 1.0  # after a refusal, because closing at once would take the answer away from a client that still sends
-WRITE_S = 20.0  # for a client to read on once 64 KiB of answers wait for it
-BACKLOG = 4096  # that wait to be accepted, as Linux allows; a SYN without room is repeated after 1 s, then 3 s
-SPARE_FILES = 256  # descriptors that are not connections of clients
-ALL, ONE_ADDRESS = "http_connections", "http_connections_per_address"  # the limits that `add` may report
+LINGER_S = 1.0  # after a refusal: closing at once could discard the answer while the client is still sending
+WRITE_S = 20.0  # how long 64 KiB of answers may wait for a client that does not read
+BACKLOG = (
+    4096  # connections waiting to be accepted, Linux's maximum; a SYN without room is repeated after 1 s, then 3 s
+)
+SPARE_FILES = 256  # file descriptors reserved for everything but client connections
+ALL, ONE_ADDRESS = "http_connections", "http_connections_per_address"  # the limits that `add` may return
 
 
 class Connections:
-    """Counts the HTTP connections of a process, in all and for each peer that is not a trusted proxy."""
+    """Counts the HTTP connections of a process, in total and per peer. Trusted proxies have no limit per peer."""
 
     def __init__(self, settings: Settings) -> None:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -35,7 +36,7 @@ class Connections:
     def add(self, host: str) -> str | None:
         """Count a new connection; `host` is empty for a Unix socket of this machine.
 
-        Returns the limit, ALL or ONE_ADDRESS, when it is one too many; it must be removed all the same.
+        Return the limit that it exceeds, ALL or ONE_ADDRESS, else None. Call `remove` in both cases.
         """
         self._open += 1
         network = who_has(host)
@@ -49,7 +50,7 @@ class Connections:
         return None
 
     def remove(self, host: str) -> None:
-        """Stop counting a connection: it has closed, or has become a WebSocket."""
+        """Stop counting a connection that has closed or become a WebSocket."""
         self._open -= 1
         network = who_has(host)
         self._of[network] -= 1

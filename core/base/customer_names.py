@@ -1,6 +1,6 @@
-"""How a customer is called: by the account's name, also where the account was joined later (specification, Core rules 8).
+"""SQL for a customer's display name: the account's name if the customer has joined one.
 
-Parts of a statement, beside a customer `c`.
+Parts of a statement in which `c` is the customer. See docs/product.md#names-and-privacy.
 """
 
 ACCOUNT = "LEFT JOIN customers account ON account.id = c.account_belongs_to"

@@ -1,7 +1,7 @@
-"""Refusals: what the service says no to, with a stable code and a message for people in both languages.
+"""Refusals: errors with a stable code and a message in both languages (docs/errors.md).
 
-A refusal has a kind, never an HTTP number, because there are two transports: `api/errors.py` turns kinds into
-statuses, `realtime/commands.py` into error frames. Each refusal is a class beside the rule that raises it.
+A refusal has a kind, never an HTTP status, because there are two transports: `api/answers.py` turns kinds into statuses,
+and `realtime/commands.py` turns refusals into error frames. Each refusal is a class in the module of its rule.
 """
 
 import enum
@@ -11,27 +11,28 @@ from core.base.languages import Language, Text
 
 
 class Kind(enum.Enum):
-    """What sort of no it is."""
+    """The kinds of refusals, from which a transport derives its status."""
 
-    MALFORMED = "malformed"  # can't be read at all
-    INVALID = "invalid"  # read, but the shape or a value is wrong
-    WRONG = "wrong"  # a well-formed answer that is not the right one (a code, say)
+    MALFORMED = "malformed"  # the request can't be parsed
+    INVALID = "invalid"  # parsed, but its shape or a value is wrong
+    WRONG = "wrong"  # valid in form but incorrect, such as a wrong code
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
-    TOO_LATE = "too_late"  # did not arrive in time
+    TOO_LATE = "too_late"  # the request did not arrive in time
     TOO_LARGE = "too_large"
     LOCKED = "locked"
     TOO_SOON = "too_soon"
-    OUTSIDE_FAILED = "outside_failed"  # a third party did not do its part
-    UNAVAILABLE = "unavailable"  # a dependency of ours is down; try again
+    OUTSIDE_FAILED = "outside_failed"  # a provider failed or refused
+    UNAVAILABLE = "unavailable"  # a dependency of the service is down; the client may retry
 
 
 class DomainError(Exception):
-    """A refusal. `details` is JSON, but for the messages in `fields`; `retry_after_seconds` says when to try again.
+    """A refusal.
 
-    `str` gives the English message.
+    `details` is JSON, except that the messages in its list `fields` are Text. `retry_after_seconds` is how long the
+    client should wait before a retry. `str()` returns the English message.
     """
 
     kind: ClassVar[Kind] = Kind.CONFLICT
@@ -53,7 +54,7 @@ class DomainError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def details_in(self, language: Language) -> dict[str, Any] | None:
-        """Return the details as JSON, with the messages of fields in a language."""
+        """Return `details` as JSON, with the messages of fields in `language`."""
         if self.details is None or "fields" not in self.details:
             return self.details
         fields = [{**field, "message": field["message"].said_in(language)} for field in self.details["fields"]]
@@ -69,7 +70,7 @@ class ValidationFailed(DomainError):
 
     @classmethod
     def of(cls, field: str, message: Text) -> "ValidationFailed":
-        """One field, one reason."""
+        """Return a refusal about one field."""
         return cls(details={"fields": [{"field": field, "message": message}]})
 
 

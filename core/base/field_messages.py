@@ -1,4 +1,4 @@
-"""What is wrong with a field of a request, in both languages: the messages that several rules share."""
+"""Messages about invalid fields that several rules share, in both languages."""
 
 import re
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ UNITS = {
 }
 
 
-# What msgspec expects, by its own words.
+# The message for each type that msgspec's error texts name.
 _KINDS = {
     "str": STRING, "int": INTEGER, "float": NUMBER, "bool": FLAG, "array": LIST, "object": OBJECT, "datetime": TIME,
 }  # fmt: skip
@@ -119,12 +119,12 @@ _PLACE = re.compile(r" - at `(?:key in )?\$(?P<place>[^`]*)`")
 
 
 def of_decoder(message: str) -> tuple[str, Text]:
-    """Return the field that an error message of msgspec is about ("" for the whole value), and what is wrong with it."""
+    """Parse an error message of msgspec; return (path of the field, message). The path of the whole value is ""."""
     place = found["place"].lstrip(".") if (found := _PLACE.search(message)) else ""
     if named := _NAMED.match(message):
         rule = REQUIRED if named["what"].startswith("missing") else UNKNOWN
         return f"{place}.{named['name']}".lstrip("."), rule
-    if "matching regex" in message:  # the only pattern that our types have
+    if "matching regex" in message:  # UUIDs are the only pattern in request types
         return place, UUID
     expected = _EXPECTED.match(message)
     if expected is None:

@@ -1,11 +1,15 @@
-"""What makes a mitra free, as configured: mitras are judged by it, and searches ask by it."""
+"""The availability policy, which mitra rules and searches share (docs/product.md#eligible-mitras)."""
 
 import attrs
 
 
 @attrs.frozen(kw_only=True)
 class Freedom:
-    """The configured limits that decide who is free."""
+    """The configured limits that decide which mitras are available for a session.
+
+    `stale_after_seconds` is service time without a heartbeat, ignored unless `require_ping`. `capacity` is the number of
+    sessions that a mitra may have.
+    """
 
     require_ping: bool
     stale_after_seconds: float

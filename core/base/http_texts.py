@@ -1,4 +1,4 @@
-"""What the listeners say when they refuse a request that no route has judged, in both languages."""
+"""Messages of errors that a listener returns without asking a route's rules, in both languages."""
 
 from core.base.languages import Text
 

@@ -1,4 +1,4 @@
-"""The one place where ids and secrets are made.
+"""Make ids and secrets; no other module does.
 
 Ids are UUIDs of version 7 (RFC 9562): they begin with the time, so that new rows go to the end of an index. In Python an
 id is its canonical text: lower case, with dashes.
@@ -15,24 +15,24 @@ from collections.abc import Callable
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
-POOL_BYTES = 4096  # of randomness, fetched at once: a call of the system for each id is most of its cost
+POOL_BYTES = 4096  # of randomness per system call: a call for each id would be most of an id's cost
 PLAIN_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
 class _Pool:
-    """Randomness in stock."""
+    """A buffer of random bytes."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Throw the stock away: a forked process must not use its parent's."""
+        """Empty the buffer: a forked process must not use its parent's bytes."""
         self._bytes = b""
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """Return so many bytes that nobody has had."""
+        """Return `size` bytes that were not returned before."""
         end = self._at + size
         if end > len(self._bytes):
             self._bytes, end = os.urandom(POOL_BYTES), size
@@ -41,13 +41,13 @@ class _Pool:
 
 
 class _Times:
-    """The time parts of ids, strictly increasing: 48 bits of milliseconds and 12 bits of their fraction (RFC 9562, 6.2)."""
+    """Strictly increasing time parts of ids: 48 bits of milliseconds and 12 bits of their fraction (RFC 9562, 6.2)."""
 
     def __init__(self) -> None:
         self._last = 0
 
     def next(self, microseconds: int) -> int:
-        """Return the time part for a moment; the next larger one when the last id was of the same moment or a later one."""
+        """Return the time part for `microseconds` since 1970, or the last part plus 1 if that is larger."""
         milliseconds, rest = divmod(microseconds, 1000)
         self._last = max(milliseconds << 12 | (rest << 12) // 1000, self._last + 1)
         return self._last
@@ -58,7 +58,7 @@ def _machine_time() -> int:
 
 
 class _Source:
-    """Where the time of ids comes from, and which thread may make them; None: any."""
+    """The clock of ids, in microseconds since 1970, and the only thread that may make ids (None: any thread)."""
 
     now: Callable[[], int] = staticmethod(_machine_time)
     thread: int | None = None
@@ -77,19 +77,23 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def follow(now: Callable[[], int]) -> None:
-    """Take the time of new ids, in microseconds since 1970, from the service's clock; from here on only this thread makes ids."""
+    """Take the time of new ids from `now` (microseconds since 1970); from now on only the calling thread may make ids."""
     _SOURCE.now, _SOURCE.thread = now, threading.get_ident()
 
 
 def new_id() -> str:
-    """Make a UUIDv7, larger than every one that this process made before. Its time orders rows; it is not a fact."""
+    """Make a UUIDv7 that is larger than every earlier one of this process.
+
+    Its time orders rows. Don't read it as the time of an event.
+    """
     return _random(_TIMES.next(_SOURCE.now()))
 
 
 def new_event_id(at: dt.datetime) -> str:
-    """Make the id of an event: a UUIDv7 of a moment of the database's clock, larger than every event id made here before.
+    """Make the id of an event: a UUIDv7 for `at`, larger than every earlier event id of this process.
 
-    `at` is read while the event's session is locked, so the ids of a session's events grow whichever processes make them.
+    `at` is the database's clock, read while the event's session is locked. So the event ids of a session increase,
+    whichever processes make them.
     """
     return _random(_EVENT_TIMES.next((at - EPOCH) // MICROSECOND))
 
@@ -100,7 +104,7 @@ def _random(time_part: int) -> str:
 
 
 def id_of(moment: dt.datetime, name: bytes) -> str:
-    """Return the UUIDv7 that stands for a name at a moment: the same for all who ask for the same two."""
+    """Return a UUIDv7 derived from a moment and a name: the same arguments always give the same id."""
     return _version_7(int(moment.timestamp() * 1000), hashlib.sha256(name).digest()[:10])
 
 
@@ -121,7 +125,7 @@ def parse_id(text: object) -> str | None:
 
 
 def new_secret(size: int = 32) -> bytes:
-    """Make `size` random bytes (32 bytes are 256 bits)."""
+    """Return `size` random bytes."""
     return secrets.token_bytes(size)
 
 
@@ -131,7 +135,7 @@ def new_code(digits: int = 6) -> str:
 
 
 def new_password() -> str:
-    """Make a password for a person to copy once."""
+    """Make a random password that a person copies once."""
     return secrets.token_urlsafe(18)
 
 

@@ -1,7 +1,7 @@
-"""Keys made from the secrets in JWT_SECRETS, one for each purpose (HKDF, RFC 5869).
+"""Keys derived from the secrets in JWT_SECRETS, one for each purpose (HKDF, RFC 5869).
 
-Access tokens are signed with the secrets themselves. Everything else has a key of its own, so that a value made for one
-purpose means nothing for another one. The first secret makes; all of them verify.
+Access tokens are signed with the secrets themselves. Every other purpose has a separate key, so that a value made for one
+purpose is worthless for another. The first secret makes new values; all of them verify.
 """
 
 import enum
@@ -17,7 +17,7 @@ SHOWN_DIGITS = 16  # 64 bits: enough to tell accounts apart in a log
 
 
 class Purpose(enum.StrEnum):
-    """What a key is for. The name is part of the key: never change one."""
+    """The purposes of keys. A purpose's value is part of its keys: never change one."""
 
     REFRESH_SEAL = "sesi refresh seal"
     CODE = "sesi code"
@@ -29,12 +29,12 @@ class Purpose(enum.StrEnum):
 
 
 def derive(secret: bytes, purpose: Purpose) -> bytes:
-    """Return the key of a secret for one purpose, 32 bytes."""
+    """Derive the 32-byte key of a secret for one purpose."""
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=purpose.value.encode()).derive(secret)
 
 
 class Keys:
-    """The keys of this process.
+    """The keys of this process. The first key of a list makes new values; all of them verify.
 
     `refresh` and `codes` end with the secrets themselves: earlier versions sealed refresh tokens and hashed codes with them.
     """
@@ -53,8 +53,8 @@ class Keys:
         return [derive(secret, purpose) for secret in self._secrets]
 
     def account_hash(self, account: str) -> str:
-        """Return a keyed hash that stands for a phone number, subject or e-mail in the log: 16 hex digits.
+        """Return a keyed hash of a phone number, subject or e-mail for the log, 16 hex digits.
 
-        One account has one hash until the first secret changes. Without the secret no number can be tried against it.
+        An account keeps its hash until the first secret changes. Without the secret, numbers can't be tested against it.
         """
         return hmac.new(self._accounts, account.encode(errors="replace"), hashlib.sha256).hexdigest()[:SHOWN_DIGITS]

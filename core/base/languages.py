@@ -1,11 +1,11 @@
-"""The two languages that people are addressed in, texts in both of them, and how a client asks for one."""
+"""The two languages of the service, texts in both, and how a client chooses one (docs/product.md#languages)."""
 
 import enum
 from functools import lru_cache
 
 import attrs
 
-MAX_HEADER = 200  # characters of an Accept-Language that are read; a browser sends fewer than a hundred
+MAX_HEADER = 200  # characters of an Accept-Language header that are read; browsers send fewer than a hundred
 
 
 class Language(enum.StrEnum):
@@ -61,7 +61,7 @@ def _preferred(header: str) -> Language | None:
             weights[language] = max(weights.get(language, 0.0), weight)
     for language in (DEFAULT, *Language):
         weights.setdefault(language, others)
-    best = max(weights, key=weights.__getitem__)  # of equal ones the first in the header
+    best = max(weights, key=weights.__getitem__)  # a tie goes to the first in the header
     return best if weights[best] > 0 else None
 
 

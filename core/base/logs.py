@@ -1,4 +1,7 @@
-"""Structured logs: one JSON line an event, with the request's and the session's id, without personal data."""
+"""Structured logs: one JSON line per event, with the ids of request and session, without personal data.
+
+docs/security.md#logs lists the lines.
+"""
 
 import contextlib
 import datetime as dt
@@ -18,7 +21,7 @@ _process = ""
 
 
 def _without_data(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Show a database error by its type and code: its text quotes the row, with phone numbers and messages in it."""
+    """Replace a database error by its type, SQLSTATE and traceback: its text quotes the row, which has personal data."""
     error = event.get("exc_info")
     if error is True:
         error = sys.exc_info()
@@ -33,7 +36,7 @@ def _without_data(_: object, __: str, event: structlog.types.EventDict) -> struc
 
 
 def configure(process: str, *, level: int = logging.INFO) -> None:
-    """Set up logging for this process. Library warnings come out in the same form."""
+    """Set up logging for this process. Log lines of libraries get the same form."""
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -68,9 +71,9 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
 
 
 def write_line(fields: dict[str, Any], *, at: dt.datetime) -> None:
-    """Write one line of plain values at the level info, without the processors: for what every request logs.
+    """Write one line of plain values at the level info without the processors, for the line of every request.
 
-    That costs a tenth of what a logger does. `at` is the real time. A log that can't be written stops no request.
+    That costs a tenth of a logger's call. `at` is real time. A failed write is ignored, so that it fails no request.
     """
     line = msgspec.json.encode({**fields, "process": _process, "level": "info", "timestamp": as_text(at)})
     with contextlib.suppress(OSError):
@@ -78,5 +81,5 @@ def write_line(fields: dict[str, Any], *, at: dt.datetime) -> None:
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:
-    """Return a logger that carries a name."""
+    """Return a logger whose lines have `name` as their component."""
     return structlog.get_logger(component=name)

@@ -1,4 +1,4 @@
-"""State machines as tables: a set of (from, to) edges, read by one function."""
+"""State machines as tables: a set of (from, to) edges, checked by one function."""
 
 import enum
 from typing import TypeVar
@@ -7,11 +7,11 @@ S = TypeVar("S", bound=enum.StrEnum)
 
 
 class NoTransition(Exception):
-    """A programming error: the edge is not in the table."""
+    """The state machine does not allow this transition: a programming error."""
 
 
 def check_edge(edges: frozenset[tuple[S, S]], before: S, after: S) -> S:
-    """Return `after` when the table has the edge. Raises NoTransition otherwise."""
+    """Return `after`. Raises NoTransition if the table lacks the edge from `before` to `after`."""
     if (before, after) not in edges:
         raise NoTransition(f"{before} -> {after}")
     return after

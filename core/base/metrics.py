@@ -1,4 +1,4 @@
-"""Counters and timings, in Prometheus's text form."""
+"""The Prometheus metrics of a process."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -62,5 +62,5 @@ CLOCK_STEPS = Counter(
 
 
 def exposition() -> bytes:
-    """Return all figures of this process in Prometheus's text form."""
+    """Return this process's metrics in Prometheus's text format."""
     return generate_latest(REGISTRY)

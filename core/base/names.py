@@ -1,4 +1,4 @@
-"""Names that people are shown."""
+"""Check display names."""
 
 import unicodedata
 
@@ -7,13 +7,18 @@ from core.base.errors import ValidationFailed
 from core.base.languages import Text
 
 MOST = 100
-# Control characters, invisible formatting (it can turn a line round or hide a part), line and paragraph separators.
+# Unicode categories: control characters, invisible formatting (which can reverse a line or hide a part of it), line and
+# paragraph separators, lone surrogates.
 REFUSED = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
-JOINER = "\u200d"  # makes one emoji out of several
+JOINER = "\u200d"  # zero-width joiner, which combines several emoji into one
 
 
 def checked(name: str, *, field: str = "display_name") -> str:
-    """Return a name without the space around it. Raises ValidationFailed that names the field."""
+    """Return a name without surrounding space.
+
+    Raises ValidationFailed about `field` if the name is not 1 to MOST characters long, has refused characters or nothing
+    visible.
+    """
     clean = name.strip()
     if not 1 <= len(clean) <= MOST:
         raise ValidationFailed.of(field, field_messages.length(1, MOST))

@@ -1,4 +1,4 @@
-"""Cursors of lists that are sorted by (time, id), newest first (contract 2)."""
+"""Cursor pagination of lists that are sorted by (time, id), newest first."""
 
 import base64
 import datetime as dt
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """What a client asks for: at most `limit` items after the cursor's place."""
+    """The requested page: at most `limit` items older than (`before_at`, `before_id`); None: the first page."""
 
     limit: int = 50
     before_at: dt.datetime | None = None
@@ -25,16 +25,16 @@ class Page:
 
 @attrs.frozen(kw_only=True)
 class Items(Generic[T]):
-    """A page of answers. `next_cursor` is None on the last one."""
+    """One page of a list. `next_cursor` is None on the last page."""
 
     items: list[T]
     next_cursor: str | None = None
 
 
 def read_page(cursor: str | None, limit: int | None) -> Page:
-    """Turn the query's `cursor` and `limit` into a page.
+    """Parse the query parameters `cursor` and `limit`; the default limit is 50.
 
-    Raises ValidationFailed for a limit outside 1 to 200 or a cursor that we never gave.
+    Raises ValidationFailed if the limit is not 1 to 200 or the cursor can't be parsed.
     """
     size = 50 if limit is None else limit
     if not 1 <= size <= 200:
@@ -56,12 +56,15 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
 
 
 def write_cursor(at: dt.datetime, place: str) -> str:
-    """Return the cursor that continues behind the item at (at, place)."""
+    """Return the cursor that continues after the item with this time and id."""
     return base64.urlsafe_b64encode(f"{at.isoformat()}|{place}".encode()).decode()
 
 
 def cut(rows: list[Any], page: Page, *, at: str, place: str = "id") -> Items[Any]:
-    """Make a page out of up to `limit + 1` rows; `at` and `place` name the attributes that the list is sorted by."""
+    """Make a page of up to `limit + 1` rows; the extra row shows that another page follows.
+
+    `at` and `place` name the attributes that the list is sorted by.
+    """
     more = len(rows) > page.limit
     kept = rows[: page.limit]
     last = kept[-1] if more else None

@@ -1,12 +1,12 @@
-"""Personal fields in JSON that others send us."""
+"""Mask personal fields in JSON from third parties."""
 
 import json
 import re
 from typing import Any
 
 MASK = "***"
-# Names of fields that gateways use for people and their accounts, without case, dashes and underscores. A field that is
-# masked without need costs an operator nothing; the fields that tell what was paid are in no pattern.
+# Field names that gateways use for people and their accounts, in lower case without dashes and underscores. Masking too
+# much costs an operator nothing; no pattern matches the fields that say what was paid.
 PERSONAL = re.compile(
     r"email|phone|mobile|msisdn|whatsapp|surname|givennames?|firstname|lastname|middlename|fullname|displayname|"
     r"(payer|customer|buyer|sender|holder|account|cardholder|beneficiary|owner|shopper|recipient)(name|holder)|^names?$|"
@@ -21,7 +21,7 @@ def _is_personal(name: str) -> bool:
 
 
 def _masked(value: Any) -> Any:
-    """Return a value with the same structure and no content; true, false and null say nothing and stay."""
+    """Return a value with the same structure and its content masked; true, false and null reveal nothing and stay."""
     if isinstance(value, dict):
         return {name: _masked(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -30,14 +30,14 @@ def _masked(value: Any) -> Any:
 
 
 def without_personal_fields(text: str) -> str:
-    """Return a JSON text with its personal fields masked; MASK for a text that is not JSON.
+    """Return a JSON text with its personal fields masked.
 
-    A text without personal fields comes back as it is.
+    A text without personal fields is returned unchanged; a text that is not a JSON object or list becomes MASK.
     """
     found = False
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Each object is seen here, also one that a second field of the same name would hide.
+        # Called for each object, including one that a later field of the same name replaces.
         nonlocal found
         kept = {name: _masked(value) if _is_personal(name) else value for name, value in pairs}
         found = found or len(kept) < len(pairs) or any(_is_personal(name) for name, _ in pairs)

@@ -1,4 +1,4 @@
-"""Phone numbers: E.164, Indonesia when no country is given (contract 3)."""
+"""Normalise phone numbers to E.164; without a country code they are Indonesian (docs/product.md#phone-codes)."""
 
 import re
 from collections.abc import Collection
@@ -12,10 +12,10 @@ MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXE
 
 
 def normalise(text: str, *, countries: Collection[str]) -> str:
-    """Return a mobile number of one of these countries as E.164, for instance +6281234567890.
+    """Return a mobile number as E.164, such as +6281234567890. `countries` are the accepted ones, as ISO 3166 codes.
 
-    A code to a premium, satellite or foreign number can cost a hundred times as much as one at home, and part of that
-    money goes to the number's owner. Raises ValidationFailed.
+    Others are refused because a code to a premium, satellite or foreign number can cost a hundred times as much, and the
+    number's owner gets a share. Raises ValidationFailed about `phone`.
     """
     try:
         number = phonenumbers.parse(text, "ID")
@@ -41,9 +41,10 @@ def normalise(text: str, *, countries: Collection[str]) -> str:
 
 
 def like_numbers(text: str | None) -> list[str]:
-    """Return what a part of a number may look like in E.164: 0812… and 62812… and +62 812… find the same ones.
+    """Return the digits to look for in E.164 numbers, so that 0812…, 62812… and +62 812… find the same numbers.
 
-    A leading zero may be the one that is dialled at home, or a digit of the middle. What has letters is no number.
+    A leading zero may be the national prefix or a digit in the middle of a number, so both readings are returned. A text
+    with anything but digits and separators gives an empty list.
     """
     digits = re.sub(r"[ +().-]", "", text or "")
     if re.fullmatch(r"[0-9]+", digits) is None:

@@ -1,25 +1,28 @@
-"""What JSON may say and PostgreSQL, or another program, can't hold."""
+"""Checks for JSON that PostgreSQL or another program can't store: NUL, lone surrogates, deep nesting."""
 
 import re
 from typing import Any
 
-UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # JSON may carry these, PostgreSQL takes neither
+UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # NUL and lone surrogates: valid in JSON, refused by PostgreSQL
 
 
 def storable(value: Any, limit: int = 255) -> str | None:
-    """Return a text that a column can hold; None for anything else, and for an empty one."""
+    """Return `value` if it is a non-empty text that a column of `limit` characters can hold, else None."""
     return value if isinstance(value, str) and 0 < len(value) <= limit and not UNSTORABLE.search(value) else None
 
 
 def plain_text(value: Any, limit: int = 255) -> str | None:
-    """Return what a log column may hold of a foreign value."""
+    """Return a third party's value as a text of at most `limit` characters that a column can hold.
+
+    None for null, objects and lists.
+    """
     if value is None or isinstance(value, dict | list):
         return None
     return UNSTORABLE.sub("", str(value))[:limit]
 
 
 def has_nul(value: Any) -> bool:
-    """Whether a NUL character is in any text of a JSON value, keys included: neither text nor jsonb can hold it."""
+    """Return whether any text or key in a JSON value has a NUL character, which neither text nor jsonb can hold."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -34,7 +37,7 @@ def has_nul(value: Any) -> bool:
 
 
 def depth_of(value: Any, *, enough: int = 1000) -> int:
-    """Return how deep lists and objects are nested in a JSON value; it stops counting at `enough`."""
+    """Return how deep lists and objects are nested in a JSON value; counting stops at `enough`."""
     deepest = 0
     waiting = [(value, 0)]
     while waiting and deepest < enough:

@@ -1,7 +1,7 @@
-"""Which connections would cross a network in plain text, or without proof of who connects. Pure: reads URLs, opens nothing.
+"""Find connections that would cross a network unencrypted or without authentication, by their URLs alone.
 
-Only loopback and Unix sockets need no encryption: nobody else can read them. A host name other than `localhost` counts
-as remote, because what it resolves to may change.
+Only loopback and Unix sockets need no encryption: other machines can't read them. A host name other than `localhost`
+counts as remote, because it may resolve to another address later.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ def http_in_plaintext(url: str) -> bool:
 
 
 def redis_without_password(url: str) -> bool:
-    """Return whether a `redis://` URL leads to another machine and names no password."""
+    """Return whether a `redis://` URL leads to another machine without a password."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "redis":
         return False
@@ -43,7 +43,7 @@ def database_in_plaintext(url: str) -> bool:
     """Return whether a connection to PostgreSQL may cross a network unencrypted.
 
     The sslmodes `allow` and `prefer` fall back to plain text, so they count as plain text. Every host of the list is
-    judged. A URL without a host counts as remote: PGHOST or a service file could name any.
+    checked. A URL without a host counts as remote: PGHOST or a service file could name any.
     """
     parts = urllib.parse.urlsplit(url)
     query = {name: values[-1] for name, values in urllib.parse.parse_qs(parts.query).items()}
@@ -61,7 +61,7 @@ def _database_hosts(netloc: str, query: Mapping[str, str]) -> list[str]:
 
 
 def _host(place: str) -> str:
-    """Return a host without its port; that of an IPv6 address stands behind brackets."""
+    """Return a host without its port; an IPv6 address with a port is in brackets."""
     if place.startswith("/"):
         return place
     if place.startswith("["):

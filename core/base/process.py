@@ -1,29 +1,32 @@
-"""How a process is told to stop, and how it keeps its memory."""
+"""Stop signals, file limits and garbage collection of a process."""
 
 import asyncio
 import gc
 import resource
 import signal
 
-# Batches make many short-lived objects at a time. By default each 700 of them would be searched for cycles, of which
-# there are few.
+# Batches allocate many short-lived objects with few reference cycles. Python's default would look for cycles after every
+# 700 of them.
 YOUNG_OBJECTS = 25_000
 
 
 def endings() -> list[signal.Signals]:
-    """Return the signals, beside Ctrl-C, that end a command: SIGTERM, and SIGHUP unless `nohup` has it ignored."""
+    """Return the signals other than SIGINT that end a command: SIGTERM, and SIGHUP unless `nohup` made it ignored."""
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, *hung_up]
 
 
 def end_as_by_hand() -> None:
-    """Let those signals end a command as Ctrl-C does: what it has started is stopped."""
+    """Make those signals act like Ctrl-C, so that a command stops the processes that it has started."""
     for number in endings():
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def stop_event() -> asyncio.Event:
-    """Return an event that SIGTERM, SIGINT and SIGHUP (its terminal was closed) set; the running loop owns them from now on."""
+    """Return an event that is set by SIGTERM, SIGINT and SIGHUP (the terminal was closed).
+
+    The running event loop handles these signals from now on.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, *endings()):
@@ -32,9 +35,9 @@ def stop_event() -> asyncio.Event:
 
 
 async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait `seconds` real seconds after a stop signal, or until another one comes; `stop` is set again at the end.
+    """Wait up to `seconds` real seconds for another stop signal; return whether one came.
 
-    Returns whether another signal came.
+    `stop` is set again at the end.
     """
     stop.clear()
     try:
@@ -47,13 +50,13 @@ async def wait_for_second_signal(stop: asyncio.Event, seconds: float) -> bool:
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as the system allows it: each socket is one, and shells begin with few."""
+    """Raise the soft limit of open files to the hard one: each socket is a file, and shells start with a low limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def settle_memory() -> None:
-    """Leave what was loaded for good out of the search for cycles, and search less often; call it when all is loaded."""
+    """Exclude the objects loaded so far from garbage collection, and collect less often; call it after the start."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)

@@ -1,6 +1,6 @@
-"""What SQL's LIKE takes for a part of a text."""
+"""Patterns for SQL's LIKE."""
 
 
 def part_of(q: str | None) -> str | None:
-    """Return the pattern that finds `q` anywhere, its wildcards taken as they are; None when nothing is looked for."""
+    """Return the LIKE pattern that finds `q` anywhere, with its wildcards escaped; None if `q` is None or empty."""
     return None if not q else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"

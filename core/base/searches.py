@@ -1,4 +1,5 @@
-"""A payment request's searches, one after the other: all but the newest have failed or were cancelled."""
+"""The order of a payment request's searches: all but the newest have failed or were cancelled."""
 
-# An ORDER BY of chat_sessions. The one that goes on comes first, whatever the clocks have said.
+# ORDER BY for chat_sessions. A session that has not failed comes first, because creation times of different processes may
+# be out of order.
 NEWEST_FIRST = "status IN ('failed', 'cancelled'), created_at DESC, id DESC"

@@ -1,4 +1,4 @@
-"""Settings: the environment, read once, typed and checked, never changing while a process runs (contract 1)."""
+"""Settings: environment variables, read and checked once, fixed while a process runs (docs/settings.md)."""
 
 import datetime as dt
 import ipaddress
@@ -15,12 +15,12 @@ from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loo
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
-CALLBACK_TOKEN_LENGTH = 24  # in production: guesses of the token are not limited, so it must not be guessable
+CALLBACK_TOKEN_LENGTH = 24  # minimum in production: attempts to guess the token are not limited
 ENVIRONMENTS = ("development", "test", "production")
 
 
 LONGEST_CADENCE_S = 3600
-LONGEST_SECRET_FILE = 65_536  # in bytes; a larger one is not a secret, and may have no end
+LONGEST_SECRET_FILE = 65_536  # in bytes; a larger file is not a secret and may be endless, such as /dev/zero
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
@@ -48,7 +48,7 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _at_most(size: int) -> Callable[[str], str]:
-    """What is kept in a column of that size."""
+    """Read a text that is stored in a column of this size."""
 
     def read(text: str) -> str:
         if len(text) > size:
@@ -72,7 +72,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _countries(text: str) -> tuple[str, ...]:
-    """Read ISO 3166 codes of countries whose phone numbers are known."""
+    """Read ISO 3166 codes of countries that the library phonenumbers supports."""
     words = tuple(word.upper() for word in _words(text))
     if not words or not set(words) <= phonenumbers.SUPPORTED_REGIONS:
         raise ValueError(text)
@@ -80,13 +80,16 @@ def _countries(text: str) -> tuple[str, ...]:
 
 
 def _networks(text: str) -> tuple[str, ...]:
-    """Networks as everybody reads them: one with host bits is not a network to all."""
+    """Read addresses and CIDR networks, clearing host bits: some consumers reject 10.0.0.1/8."""
     found = [(word, ipaddress.ip_network(word, strict=False)) for word in _words(text)]
     return tuple(str(network) if "/" in word else word for word, network in found)
 
 
 def _cadence(text: str) -> int:
-    """Blank or not a number: 30 (specification, Limits). The threshold that must reach it ends at 3,600."""
+    """Read the heartbeat cadence in seconds; blank, zero and anything that is not a number count as 30.
+
+    It is at most 3,600, because `mitra_stale_after_seconds` must reach it and ends there.
+    """
     seconds = int(text[:20]) if text.strip().isascii() and text.strip().isdigit() and int(text[:20]) > 0 else 30
     if seconds > LONGEST_CADENCE_S:
         raise ValueError(text)
@@ -125,7 +128,7 @@ def _url(*schemes: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
             raise ValueError(text)
-        _ = urllib.parse.urlsplit(text).port  # raises ValueError for what is none
+        _ = urllib.parse.urlsplit(text).port  # raises ValueError for an invalid port
         return text
 
     return read
@@ -147,9 +150,9 @@ HTTP_BACKENDS = (
 def _setting(
     default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False, blank: bool = False
 ) -> Any:
-    """One variable: its default as text (None: unset), how it is read, and what to say when it can't be.
+    """Declare a variable: its default as text (None: unset), its parser, and what the error message says is expected.
 
-    A blank one counts as unset, unless `blank` says that it means something.
+    A blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when shown.
     """
     return attrs.field(
         metadata={"default": default, "read": read, "expected": expected, "secret": secret, "blank": blank}
@@ -158,7 +161,7 @@ def _setting(
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """Every variable of contract 1; the field's name is the variable's in lower case."""
+    """All settings; a field's name is its variable's name in lower case."""
 
     environment: str = _setting("development", _one_of(*ENVIRONMENTS), "development, test or production")
     allow_exposed_development: bool = _setting("false", _flag, "true or false")
@@ -261,12 +264,12 @@ class Settings:
 
     @property
     def production(self) -> bool:
-        """Whether this is the real thing: no development route, secret or scaled time."""
+        """Whether this is production: no development routes, no development secrets, no scaled time."""
         return self.environment == "production"
 
     @property
     def initial_passwords_due(self) -> bool:
-        """Whether an operator replaces, at the first sign-in, a password that another person chose."""
+        """Whether an operator must replace, at the first sign-in, a password that another person chose."""
         return self.production if self.initial_passwords_expire is None else self.initial_passwords_expire
 
     @property
@@ -276,7 +279,7 @@ class Settings:
 
     @property
     def development_payment_page(self) -> bool:
-        """Whether /dev/pay exists, where a click pays: never with the gateway enabled, whatever ENVIRONMENT says."""
+        """Whether /dev/pay exists, where a click pays; never if the gateway is enabled, whatever ENVIRONMENT says."""
         return self.development_routes and not self.gateway_enabled
 
 
@@ -286,7 +289,7 @@ def variables() -> tuple["attrs.Attribute[Any]", ...]:
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether two listeners of one machine are at the same place, if their ports are."""
+    """Return whether listeners on these two hosts of one machine would collide on the same port."""
     return one == other or bool({one, other} & EVERYWHERE)
 
 
@@ -296,7 +299,7 @@ def names() -> frozenset[str]:
 
 
 def file_names() -> frozenset[str]:
-    """Return the names of the variables that say in which file a secret is."""
+    """Return the names of the variables that name a secret's file."""
     return frozenset(f"{field.name.upper()}_FILE" for field in variables() if field.metadata["secret"])
 
 
@@ -349,7 +352,7 @@ def _secret_of_file(name: str, path: str) -> str:
 
 def _check_together(s: Settings) -> None:
     """Raise SettingsError for variables that do not fit together."""
-    if ":" in s.gateway_secret_key:  # it is sent as a user name, which ends there
+    if ":" in s.gateway_secret_key:  # the key is the user name of Basic authentication, which ends at a colon
         raise SettingsError("GATEWAY_SECRET_KEY: expected a key without a colon")
     if s.gateway_enabled and not (s.gateway_base_url and s.gateway_secret_key):
         raise SettingsError("GATEWAY_BASE_URL and GATEWAY_SECRET_KEY: expected both, because GATEWAY_ENABLED is true")
@@ -363,7 +366,7 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
-    if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process has both
+    if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process opens both
         raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected two ports")
     if s.production:
         _check_production(s)
@@ -378,7 +381,7 @@ def _check_identity(letter: str, *values: Any) -> None:
 
 
 def _check_production(s: Settings) -> None:
-    """Raise SettingsError for what only a laptop may do."""
+    """Raise SettingsError for values that are only allowed in development."""
     for name in _development_secrets(s):
         raise SettingsError(f"{name}: expected a secret of your own in production, got the development one")
     if any(len(token) < CALLBACK_TOKEN_LENGTH for token in s.gateway_callback_token):
@@ -402,9 +405,9 @@ def _development_secrets(s: Settings) -> list[str]:
 
 
 def _check_exposed(s: Settings) -> None:
-    """Raise SettingsError for a listener that others reach with a development secret, or with the development routes.
+    """Raise SettingsError if other machines could reach a listener that has development secrets or routes.
 
-    The routes are on the public and the internal listener. One forgotten ENVIRONMENT would offer them to the world.
+    The routes are on the public and the internal listener. A forgotten ENVIRONMENT would expose them.
     """
     exposed = [
         name for name in ("public", "internal", "realtime", "jobs") if not is_loopback(getattr(s, f"{name}_host"))
@@ -422,7 +425,7 @@ def _check_exposed(s: Settings) -> None:
 
 
 def _check_encrypted(s: Settings) -> None:
-    """Raise SettingsError for a connection that others could read or answer; loopback and Unix sockets pass."""
+    """Raise SettingsError for a connection that others could read or impersonate; loopback and Unix sockets pass."""
     if s.allow_plaintext_backends:
         return
     unless = "in production, unless it is on loopback; a network that is trusted needs ALLOW_PLAINTEXT_BACKENDS=true"

@@ -1,9 +1,8 @@
-"""Reads of many callers in one statement.
+"""A batch loader: reads the rows of many callers in one statement.
 
-How this works: whoever asks while a statement is under way shares the next one with all others who ask meanwhile. Nobody
-waits for a timer, so an idle process answers at once; when ten thousand sockets come back together, a read costs each of
-them a part of a statement instead of one. What is read for a caller is always read after he has asked. When a statement
-fails, all who wait are told so: nobody waits for a second one to fail.
+Callers who ask while a statement runs share the next one. There is no timer, so an idle process answers at once. When ten
+thousand sockets reconnect together, each read costs a fraction of a statement. A caller's row is always read after the
+caller has asked. If a statement fails, all waiting callers get its error, so that none waits for a second failure.
 """
 
 import asyncio
@@ -11,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
-AT_ONCE = 500  # keys of one statement: bounds how long the first caller waits for the last one's rows
+AT_ONCE = 500  # keys per statement: bounds how long the first caller waits for the last one's row
 
 
 class Together(Generic[V]):
-    """Reads rows by key. `read` gets the keys and answers for those that have something."""
+    """Loads values by key. `read` gets keys and returns the values of those that have one; the others get `nothing`."""
 
     def __init__(self, read: Callable[[list[str]], Awaitable[Mapping[str, V]]], *, nothing: V) -> None:
         self._read = read
@@ -24,16 +23,16 @@ class Together(Generic[V]):
         self._reader: asyncio.Task[None] | None = None
 
     async def of(self, key: str) -> V:
-        """Return what there is for a key. Raises what the statement raises."""
+        """Return the value of a key. Raises any error of `read`."""
         return await self._ask(key)
 
     async def of_all(self, keys: Sequence[str]) -> list[V]:
-        """Return what there is for each of some keys. Raises what a statement raises."""
+        """Return the value of each key, in order. Raises any error of `read`."""
         asked = [self._ask(key) for key in keys]
         try:
             return [await future for future in asked]
         finally:
-            for future in asked:  # what is not waited for any more
+            for future in asked:  # after an error: cancel the others, or mark their errors as seen
                 if not future.cancel() and not future.cancelled():
                     future.exception()
 
@@ -54,7 +53,7 @@ class Together(Generic[V]):
                 for key, futures in asked.items():
                     value = found.get(key, self._nothing)
                     for future in futures:
-                        if not future.done():  # whoever asked may have left
+                        if not future.done():  # the caller may have been cancelled
                             future.set_result(value)
         except asyncio.CancelledError:
             self._tell_all(asked, None)
