@@ -1,7 +1,7 @@
-"""Redis: wakes other processes up. It may be empty, frozen or away at any moment; nothing is lost by that.
+"""The bus: Redis publish/subscribe, which wakes other processes. Redis may be empty, frozen or away without any loss.
 
-Publishing happens after the commit, off the request's path: a bounded queue, one writer, a short deadline. What the bus
-does not take is dropped, because whoever misses a signal finds the truth in the database.
+Messages are published after the commit and outside the request: a bounded queue, one writer, a short timeout. A message
+that Redis does not take is dropped, because its receivers find the truth in the database (docs/invariants.md#rule-5).
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from core.base.clock import real_sleep
 SIGNALS = "sesi:signals"
 FRAMES = "sesi:frames"
 PROBES = "sesi:probes"
-TAG = 8  # characters of a process's id that name its channel
-QUEUE_SIZE = 10_000  # signals; beyond this the bus is away, and the database has it all
+TAG = 8  # last characters of a process's id, which name its channel
+QUEUE_SIZE = 10_000  # messages; when the queue is full Redis is away, and the database has everything
 DEADLINE_S = 1.0
 RECONNECT_S = 0.25
-QUIET_S = 3.0  # silence after which a subscription is probed
+QUIET_S = 3.0  # real seconds of silence after which a subscription is probed
 PIPELINE = 200
 
 log = logs.get("bus")
@@ -32,21 +32,21 @@ Handler = Callable[[str, bytes], Awaitable[None] | None]
 
 
 def frames_of(node: str) -> str:
-    """Return the channel on which a process tells the others what it has committed."""
+    """Return the channel on which a process publishes the frames of its commits."""
     return f"{FRAMES}:{node[-TAG:]}"
 
 
 def frames_of_others(node: str) -> list[str]:
-    """Return the patterns that match every process's channel but this one's: nobody hears his own news again.
+    """Return patterns that match every process's channel except this one's, so that no process receives its own frames.
 
-    One pattern for each character: the same up to there, and then another one.
+    There is one pattern for each character of the tag: equal before that character, different there.
     """
     own = node[-TAG:]
     return [f"{FRAMES}:{own[:place]}[^{own[place]}]*" for place in range(TAG)]
 
 
 class Bus:
-    """Sends and hears signals."""
+    """Publishes and receives messages over Redis."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -60,14 +60,14 @@ class Bus:
         )
 
     def publish(self, channel: str, data: bytes) -> None:
-        """Send without waiting."""
+        """Queue a message without waiting; drop it if the queue is full."""
         try:
             self._queue.put_nowait((channel, data))
         except asyncio.QueueFull:
             metrics.SIGNALS_DROPPED.inc()
 
     async def run_writer(self) -> None:
-        """Send what is queued, many at a time, until cancelled."""
+        """Send queued messages in batches until cancelled."""
         while True:
             batch = [await self._queue.get()]
             while len(batch) < PIPELINE and not self._queue.empty():
@@ -96,7 +96,7 @@ class Bus:
         self.degraded = not well
 
     async def drain(self) -> None:
-        """Wait until what is queued has been sent, for one deadline at most."""
+        """Wait until all queued messages have been sent, DEADLINE_S at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DEADLINE_S):
                 await self._queue.join()
@@ -104,9 +104,9 @@ class Bus:
     async def listen(
         self, channels: list[str], handle: Handler, resubscribed: Callable[[], None], *, patterns: bool = False
     ) -> None:
-        """Hand each message on these channels, or on those that match these patterns, to `handle`, until cancelled.
+        """Pass each message on `channels` (with `patterns`, on matching channels) to `handle` until cancelled.
 
-        `resubscribed` is called at each new subscription: whatever was sent before it may have been missed.
+        `resubscribed` is called at each new subscription: earlier messages may have been missed.
         """
         while True:
             client = self._connect(None)
@@ -126,10 +126,10 @@ class Bus:
                     await client.aclose()
 
     async def _hear(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
-        """Read one subscription. After a silence, send a message to the channel `probe`, which is subscribed to.
+        """Read one subscription. After QUIET_S of silence, publish a message to the subscribed channel `probe`.
 
-        A proxy may keep the connection and answer a PING when the server behind it has been replaced and knows nothing of
-        the subscription. Only a message that arrives proves that others would. Raises TimeoutError when it does not.
+        A proxy may keep the connection and answer a PING although the server behind it was replaced and does not have the
+        subscription. Only a message that arrives proves that others would. Raises TimeoutError if it does not arrive.
         """
         probed = False
         while True:
@@ -161,7 +161,7 @@ class Bus:
             log.exception("a signal could not be handled", channel=channel.decode())
 
     async def ping(self) -> bool:
-        """Whether the bus answers within the deadline."""
+        """Return whether Redis answers within DEADLINE_S."""
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await self._client.ping()

@@ -1,14 +1,15 @@
-"""Token buckets that all processes share, kept in Redis; while Redis is away, each process keeps its own.
+"""Token buckets that all processes share in Redis; while Redis is away, each process keeps its own.
 
-How this works: the generic cell rate algorithm. A bucket is the moment at which it will be full again; each request moves
-it on by one emission interval, and is refused when that is further ahead than the burst allows. The bucket also keeps the
-latest moment at which it granted something: questions of several processes come in any order and from clocks that differ,
-and if a bucket's time went back with them, a burst would be a request short. Only a clock that was set back takes it along.
+The algorithm is GCRA, the generic cell rate algorithm. A bucket stores its theoretical arrival time: the moment at which
+it will be full again. Each request moves it on by one emission interval, and is refused if that is further ahead than the
+burst allows. A bucket also stores the latest time at which it granted a request. Processes' clocks differ slightly and
+requests arrive out of order, so an older timestamp doesn't move a bucket back: that would cost the next burst a request.
+Only a timestamp more than SET_BACK_S behind does, because then a clock was set back.
 
-A request may be charged to several buckets, those of its user and of its address. Redis judges them together: either all of
-them have room and each is charged, or none is. All requests that gather while one question is under way are asked in the
-next one, those with the same buckets together, so a busy process asks seldom. A very high limit is taken in small
-advances, which last a second: the higher, the cheaper.
+A request may be charged to several buckets, such as those of its user and its address. Redis checks them together: either
+all have room and all are charged, or none is. Requests that arrive during a call to Redis share the next call, grouped by
+their buckets, so a busy process makes few calls. For a very high limit a process takes several requests in advance; an
+advance lasts for ADVANCE_S. The limits are listed in docs/security.md#limits.
 """
 
 import asyncio
@@ -29,19 +30,19 @@ from core.base.errors import DomainError, Kind
 from core.base.languages import Text
 from core.base.settings import Settings
 
-DEADLINE_S = 0.25  # real; a question that takes longer is answered by this process alone
-AWAY_S = 1.0  # after a failed question, this process does not ask for that time
+DEADLINE_S = 0.25  # real seconds of a call to Redis; after them this process decides alone
+AWAY_S = 1.0  # real seconds without calls to Redis after a failed one
 ADVANCE_S = 1.0
-SET_BACK_S = 5.0  # real; no order of questions and no difference of clocks that are kept comes near
+SET_BACK_S = 5.0  # real seconds; reordered requests and differences of synchronised clocks are far smaller
 AT_ONCE = 500
-KEPT = 50_000  # buckets of this process
+KEPT = 50_000  # buckets, and advances, in this process's memory
 HOUR_US = 3_600_000_000
 log = logs.get("rate_limit")
 
-# KEYS: the buckets of each question in turn. ARGV: now (µs), real seconds a service second, how far back (µs) a clock is
-# set; then for each question how many buckets it has and how many requests it is for, and for each bucket its interval and
-# tolerance (µs). Answers for each question: how many were granted, or minus the µs to wait; and the number of the bucket
-# that refused, or 0.
+# KEYS: the buckets of the first question, then those of the next ones. ARGV: now (µs), real seconds per service second, how
+# far behind (µs) a timestamp means that a clock was set back; then for each question its number of buckets and of requests,
+# and for each of its buckets the interval and the tolerance (µs). Returns two numbers for each question: how many requests
+# were granted, or minus the µs to wait; and the number of the refusing bucket, or 0.
 TAKE = """
 local now, pace, set_back = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local function keep(key, full, at)
@@ -95,9 +96,9 @@ class RateLimited(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Limit:
-    """A bucket's rate, in requests a minute of service time, and its size. `name` labels the metric.
+    """A bucket's rate, in requests per minute of service time, and its size. `name` labels the metric.
 
-    In a time of T microseconds, its end not included, at most `burst` + ceil(T / `interval`) - 1 requests are granted.
+    In an interval of T microseconds, without its end, at most `burst` + ceil(T / `interval`) - 1 requests are granted.
     """
 
     name: str
@@ -106,17 +107,17 @@ class Limit:
 
     @property
     def interval(self) -> int:
-        """Microseconds between two requests at the steady rate: whole ones, so that no rounding eats into a burst."""
+        """Microseconds between two requests at the steady rate, as a whole number so that no rounding shortens a burst."""
         return int(60_000_000 // self.per_minute)
 
     @property
     def tolerance(self) -> int:
-        """How far ahead, in microseconds, a bucket may be."""
+        """How far ahead of now, in microseconds, a bucket's time may be."""
         return (self.burst - 1) * self.interval
 
     @property
     def advance(self) -> int:
-        """How many to take at once: one, unless the limit is so high that a second's worth is many."""
+        """How many requests to take at a time: 1, or more if the limit is high."""
         return max(1, min(self.burst // 64, int(self.per_minute) // 60 // 16))
 
     def times(self, factor: int, *, name: str) -> "Limit":
@@ -148,13 +149,16 @@ Charges = tuple[Charge, ...]
 
 
 def charges_of_address(limit: Limit, host: str, *, wider: Limit | None = None) -> Charges:
-    """Return the buckets of a client's address. An IPv6 /48 block has ten times as much as each /64 in it, or `wider`."""
+    """Return the buckets of a client's address: its own and, for IPv6, that of its /48 block.
+
+    The block has the limit `wider`, by default ten times `limit`.
+    """
     own, *blocks = networks_of(host)
     wider = wider or limit.times(10, name=f"{limit.name}_block")
     return Charge(limit, own), *(Charge(wider, block) for block in blocks)
 
 
-Answer = tuple[int, int]  # how many are granted, or minus the µs to wait; the number of the bucket that refused, or 0
+Answer = tuple[int, int]  # (requests granted, or minus the µs to wait; number of the refusing bucket, or 0)
 GRANTED: Answer = (1, 0)
 
 
@@ -165,7 +169,7 @@ class _Question:
     answer: asyncio.Future[Answer]
 
     def reply(self, answer: Answer) -> None:
-        """Answer, unless the caller has gone."""
+        """Resolve the future, unless the caller has left."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
@@ -175,7 +179,7 @@ def _advance(charges: Charges) -> int:
 
 
 class RateLimit:
-    """Counts requests."""
+    """Counts requests in the shared buckets."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = redis_asyncio.Redis.from_url(
@@ -195,7 +199,7 @@ class RateLimit:
         await self.take_all((Charge(limit, who),), now_us=now_us)
 
     async def take_all(self, charges: Charges, *, now_us: int) -> None:
-        """Count one request in each of these buckets, or in none of them when one refuses.
+        """Count one request in each of these buckets, or in none of them if one refuses.
 
         Raises RateLimited with the longest of the waits.
         """
@@ -236,7 +240,7 @@ class RateLimit:
             self._asking = None
 
     async def _together(self, alike: dict[Charges, list[_Question]], *, now_us: int) -> list[Answer] | None:
-        """Ask Redis what each group of buckets grants; None while it is away."""
+        """Return what Redis grants to each group of buckets, in order; None while Redis is away."""
         keys: list[str] = []
         args: list[float | int | str] = [now_us, self._pace, self._set_back_us]
         for charges, questions in alike.items():
@@ -258,7 +262,7 @@ class RateLimit:
         return None
 
     def _share(self, charges: Charges, questions: list[_Question], answer: Answer) -> None:
-        """Hand out what a group of buckets granted: first come, first served. The rest is an advance."""
+        """Give the granted requests to the callers in order of arrival; keep the rest as an advance."""
         granted, _ = answer
         if granted < 0:
             for question in questions:
@@ -266,7 +270,7 @@ class RateLimit:
             return
         for question in questions[:granted]:
             question.reply(GRANTED)
-        self._waiting += questions[granted:]  # a bucket is empty now: asked again, it says for how long
+        self._waiting += questions[granted:]  # a bucket is empty now; the next call returns how long to wait
         if granted > len(questions):
             now = monotonic()
             left, until = self._advances.pop(charges, (0, 0.0))
@@ -276,7 +280,7 @@ class RateLimit:
             self._advances[charges] = (kept + granted - len(questions), now + ADVANCE_S)
 
     def _judge(self, question: _Question) -> Answer:
-        """The same rule, for this process alone."""
+        """Apply the same rule to this process's own buckets."""
         now_us, charged, waits = question.now_us, [], []
         for number, charge in enumerate(question.charges, 1):
             limit = charge.limit
@@ -298,7 +302,7 @@ class RateLimit:
         return GRANTED
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Cancel the call in progress and close the connection."""
         if self._asking is not None:
             self._asking.cancel()
         try:

@@ -1,4 +1,4 @@
-"""The configuration as this process knows it: a copy in memory, replaced when a change is announced and each second."""
+"""This process's copy of the configuration, replaced when a signal reports a change, and checked every second."""
 
 import datetime as dt
 from typing import Any
@@ -7,28 +7,28 @@ from core.config.keys import KEYS
 
 
 class Config:
-    """Typed reading of the rows. Values are those of the specification's table Limits."""
+    """Typed access to the configuration rows (docs/configuration.md); defaults until they are loaded."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
-        self.version: str | None = None  # of the values, as the database tells it
+        self.version: str | None = None  # of the values, as the database computes it; None until they are loaded
 
     def number(self, name: str) -> int:
-        """A whole number."""
+        """Return a number."""
         return self.values[name]
 
     def flag(self, name: str) -> bool:
-        """A switch."""
+        """Return a boolean."""
         return self.values[name]
 
     def text(self, name: str) -> str:
-        """A choice."""
+        """Return a choice."""
         return self.values[name]
 
     def seconds(self, name: str) -> dt.timedelta:
-        """A duration kept in seconds."""
+        """Return a duration that is stored in seconds."""
         return dt.timedelta(seconds=self.values[name])
 
     def minutes(self, name: str) -> dt.timedelta:
-        """A duration kept in minutes."""
+        """Return a duration that is stored in minutes."""
         return dt.timedelta(minutes=self.values[name])

@@ -1,5 +1,6 @@
-"""Every configuration row: type, default, bounds, unit, meaning (specification, Limits). The one place for all of them:
-seeding, validation, reading and the operators' pages are fed from here.
+"""Define every configuration row: type, default, bounds, unit and meaning (docs/configuration.md).
+
+Seeding, validation, reading and the operators' pages all use this table.
 """
 
 import enum
@@ -13,7 +14,7 @@ from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import has_nul
 
-# Any scheme that an app may open, but none that would run something.
+# Any scheme that an app may open, except those that run code.
 DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)
 LIMIT = (0, 1_000_000)
 SECONDS = (1, 3_600)
@@ -21,12 +22,12 @@ MINUTES = (1, 1_440)
 
 
 class Shape(enum.Enum):
-    """What a row's value looks like."""
+    """The type of a row's value."""
 
     NUMBER = "number"  # {"value": int}, or float where a row has `fraction`
     FLAG = "flag"  # {"value": bool}
     CHOICE = "choice"  # {"value": one of `choices`}
-    DOCUMENT = "document"  # a JSON document of its own
+    DOCUMENT = "document"  # the JSON document itself
 
 
 @attrs.frozen(kw_only=True)
@@ -189,12 +190,12 @@ KEYS: dict[str, Key] = {
 
 
 def stored(key: Key, value: Any) -> Any:
-    """Return what the row holds for a value: {"value": …} unless the key is a document."""
+    """Return the JSON that a row stores for a value: {"value": …}, or the value itself for a document."""
     return value if key.shape is Shape.DOCUMENT else {"value": value}
 
 
 def loaded(key: Key, row: Any) -> Any:
-    """Return the value that a row holds; a row that somebody broke by hand counts as the default."""
+    """Return the value of a row's JSON, or the default if the JSON is not valid, as after an edit by hand."""
     value = row if key.shape is Shape.DOCUMENT else row.get("value") if isinstance(row, dict) else None
     try:
         check(key, value)
@@ -204,7 +205,10 @@ def loaded(key: Key, row: Any) -> Any:
 
 
 def effective(values: dict[str, Any], *, cadence_seconds: int) -> dict[str, Any]:
-    """Return the values that hold: no mitra who beats in time is taken for silent (specification, Limits)."""
+    """Return the values with `mitra_stale_after_seconds` raised to at least the heartbeat cadence.
+
+    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat).
+    """
     name = "mitra_stale_after_seconds"
     return {**values, name: max(values[name], cadence_seconds)}
 
@@ -212,7 +216,7 @@ def effective(values: dict[str, Any], *, cadence_seconds: int) -> dict[str, Any]
 def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
     """Check a new value by the key's type and bounds.
 
-    Raises ValidationFailed that names the rule (contract 8).
+    Raises ValidationFailed about `value`, with a message that states the rule.
     """
     if key.shape is Shape.FLAG and not isinstance(value, bool):
         raise _refusal(key, field_messages.FLAG)

@@ -1,4 +1,4 @@
-"""Writes and reads of configuration rows, and the service clock's anchor."""
+"""Read and write configuration rows and the anchor of service time."""
 
 import datetime as dt
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from core.config.keys import KEYS, Key, loaded, stored
 from core.storage.database import Database, Tx
 
-# What all rows say, in short. Not their newest change: one may be stamped earlier and committed later than another.
+# A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than another.
 VERSION = "(SELECT md5(string_agg(key || ' ' || value::text, ' ' ORDER BY key)) FROM app_config)"
-# All rows with that, for the cache.
+# All rows with their version, for the cache.
 ALL = f"SELECT key, value, {VERSION} AS version FROM app_config"
 UPSERT = """INSERT INTO app_config (key, value, updated_at, updated_by) VALUES ($1, $2, $3, $4)
   ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by"""
@@ -19,7 +19,10 @@ ANCHOR = """WITH mine AS (INSERT INTO service_clock (id, anchor) VALUES (1, $1) 
 
 
 async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
-    """Return every key's value, defaults where there is no row, and the version that these values are."""
+    """Return (key -> value, version of these values).
+
+    A key without a row has its default. The version is None if there are no rows at all.
+    """
     rows = await db.fetch(ALL)
     found = {row["key"]: row["value"] for row in rows}
     values = {name: loaded(key, found[name]) if name in found else key.default for name, key in KEYS.items()}
@@ -27,13 +30,13 @@ async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
 
 
 async def lock(tx: Tx, key: Key) -> Any:
-    """Lock a row and return its value before the change; None when there is no row yet."""
+    """Lock a row and return its value before the change; None if there is no row yet."""
     row = await tx.fetchrow("SELECT value FROM app_config WHERE key = $1 FOR UPDATE", key.name)
     return loaded(key, row["value"]) if row else None
 
 
 async def write(tx: Tx, key: Key, value: Any, *, operator_id: str) -> None:
-    """Set a row."""
+    """Insert or update a row."""
     await tx.execute(UPSERT, key.name, stored(key, value), tx.now, operator_id)
 
 
@@ -46,6 +49,6 @@ async def seed(tx: Tx) -> int:
 
 
 async def anchor(db: Database, wanted: dt.datetime) -> dt.datetime:
-    """Return the database's anchor of service time; the first process to ask writes `wanted` there, once."""
+    """Return the database's anchor of service time; if there is none, store `wanted` as the anchor."""
     row = await db.fetchval(ANCHOR, wanted)
     return row if row is not None else await db.fetchval("SELECT anchor FROM service_clock")

@@ -1,4 +1,4 @@
-"""Configuration rows and the service's clock (specification, Resources: app_config; contract 1)."""
+"""Tables of configuration rows and of the anchor of service time."""
 
 from piccolo.columns import Integer, Varchar
 from piccolo.table import Table
@@ -16,7 +16,7 @@ class AppConfig(Table, tablename="app_config"):
 
 
 class ServiceClock(Table, tablename="service_clock"):
-    """The one row that says where service time is anchored; written by the first process to meet the database."""
+    """The anchor of service time: one row, written by the first process that connects to the database."""
 
     id = Integer(primary_key=True, default=1)
     anchor = columns.moment(null=False)

@@ -1,4 +1,4 @@
-"""Who a customer is once a phone or an identity is proven: the four cases (specification, Authentication-related, rules 1 to 5)."""
+"""The four cases of a customer's sign-in with a proven phone or identity (docs/product.md#merging-accounts)."""
 
 import enum
 
@@ -16,7 +16,7 @@ class DisplayNameRequired(DomainError):
 
 
 class IdentityKind(enum.StrEnum):
-    """What proves who a customer is; each is a column of `customers`."""
+    """The kinds of proven identities; each value is a column of `customers`."""
 
     PHONE = "phone"
     IDENTITY_A = "identity_a_sub"
@@ -25,7 +25,7 @@ class IdentityKind(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Something that was proven: a phone number, or a subject at an identity provider with its verified e-mail."""
+    """A proven identity: a phone number, or a subject at an identity provider with its verified e-mail."""
 
     kind: IdentityKind
     value: str
@@ -33,16 +33,16 @@ class Identity:
 
 
 class Case(enum.Enum):
-    """What a sign-in comes to."""
+    """The result of a sign-in."""
 
-    UPGRADED = "upgraded"  # the anonymous row gains the identity: same id, same name, nothing moves
-    JOINED = "joined"  # the identity has a customer already: the anonymous row keeps its data and points to it
-    CREATED = "created"  # nobody was anonymous, nobody has the identity: a new customer without a name
-    KNOWN = "known"  # the customer comes back
+    UPGRADED = "upgraded"  # the anonymous row gains the identity and keeps its id, name and data
+    JOINED = "joined"  # the identity belongs to a customer: the anonymous row keeps its data and points to them
+    CREATED = "created"  # no anonymous caller and a new identity: a new customer without a name
+    KNOWN = "known"  # no anonymous caller and a known identity: the customer comes back
 
 
 def resolve(*, known: bool, anonymous: bool) -> Case:
-    """Say what a sign-in comes to: whether a customer has the identity, and whether a living anonymous one asks."""
+    """Return the result of a sign-in. `known`: a customer has the identity. `anonymous`: the caller can still join one."""
     if known:
         return Case.JOINED if anonymous else Case.KNOWN
     return Case.UPGRADED if anonymous else Case.CREATED

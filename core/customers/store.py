@@ -1,4 +1,4 @@
-"""Writes and locking reads of customers."""
+"""Read, lock and write customers."""
 
 import datetime as dt
 
@@ -13,12 +13,12 @@ from core.storage.records import as_dict, one
 COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
 
 
-# Anonymous rows that may join an account within a day: a person signs in a few times a day, a tester some dozens of times.
+# Anonymous rows that may join one account in a day: people sign in a few times a day, testers some dozens of times.
 JOINS_A_DAY = 50
-NEWEST = 20  # anonymous rows of an account that count without a payment
-# The caller's ids, beside their own (contract 3): of each account in $1 the anonymous rows that joined it last, and every
-# one with a payment that is pending or was paid. Anonymous rows are free to make, so all of them would have no bound. The search
-# for payments looks at each row that has joined, which JOINS_A_DAY bounds.
+NEWEST = 20  # joined rows of an account that are among the caller's ids without a payment
+# The caller's ids without the account's own: for each account in $1 the anonymous rows that joined it last, and every one
+# with a payment that is pending or was paid. Anonymous rows are free to make, so taking all would have no bound. The search
+# for payments reads every joined row, which JOINS_A_DAY bounds.
 JOINED_IDS = f"""SELECT o.owner::text, ids.id::text FROM unnest($1::uuid[]) AS o(owner) CROSS JOIN LATERAL (
     (SELECT id FROM customers WHERE account_belongs_to = o.owner ORDER BY joined_real_at DESC NULLS LAST LIMIT {NEWEST})
     UNION
@@ -49,7 +49,7 @@ async def get(reader: Reader, customer_id: str) -> Customer | None:
 
 
 async def is_newcomer(reader: Reader, customer_id: str) -> bool:
-    """Whether a customer is anonymous and has never paid: nothing makes such an account costly to have."""
+    """Return whether a customer is anonymous and has never paid: such accounts cost an attacker nothing."""
     return await reader.fetchval(
         """SELECT is_anonymous AND NOT EXISTS (SELECT 1 FROM payment_requests p
              WHERE p.customer_id = c.id AND p.confirmed_at IS NOT NULL AND p.amount > 0)
@@ -59,7 +59,7 @@ async def is_newcomer(reader: Reader, customer_id: str) -> bool:
 
 
 async def name_of(reader: Reader, customer_id: str) -> str | None:
-    """Return the name that mitras see, which is the account's where a customer has signed into one; None without a name."""
+    """Return the name that mitras see: the account's if the customer has joined one. None without a name."""
     return await reader.fetchval(f"SELECT {NAME} FROM customers c {ACCOUNT} WHERE c.id = $1", customer_id)
 
 
@@ -73,7 +73,7 @@ async def create_anonymous(tx: Tx, customer_id: str) -> Customer:
 
 
 async def hold_identity(tx: Tx, identity: Identity) -> None:
-    """Let sign-ins with one identity be judged one after the other."""
+    """Lock an identity until the commit, so that sign-ins with it run one at a time."""
     await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", f"{identity.kind.value} {identity.value}")
 
 
@@ -88,12 +88,12 @@ async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
 
 
 async def has_phone(tx: Tx, phone: str) -> bool:
-    """Tell whether a customer has this phone number."""
+    """Return whether a customer has this phone number."""
     return await tx.fetchval("SELECT EXISTS (SELECT 1 FROM customers WHERE phone = $1)", phone)
 
 
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
-    """Lock an anonymous customer who has not signed into an account yet; False when there is none."""
+    """Lock an anonymous customer who has not joined an account yet; return False if there is none."""
     sql = "SELECT 1 FROM customers WHERE id = $1 AND is_anonymous AND account_belongs_to IS NULL FOR NO KEY UPDATE"
     return await tx.fetchval(sql, customer_id) is not None
 
@@ -119,9 +119,9 @@ async def upgrade(tx: Tx, customer_id: str, identity: Identity) -> Customer:
 
 
 async def may_join_at(tx: Tx, account_id: str) -> dt.datetime | None:
-    """Return the real time at which another row may join an account that has had JOINS_A_DAY; None: now.
+    """Return the real time at which another row may join an account that has had JOINS_A_DAY; None if one may now.
 
-    The account is locked (by_identity), so that the count is exact.
+    The caller has locked the account (by_identity), so the count is exact.
     """
     return await tx.fetchval(
         f"""SELECT joined_real_at + interval '1 day' FROM (
@@ -133,7 +133,7 @@ async def may_join_at(tx: Tx, account_id: str) -> dt.datetime | None:
 
 
 async def join(tx: Tx, anonymous_id: str, *, account_id: str) -> None:
-    """Let an anonymous row point to the account it signed into; its data stays with it."""
+    """Point an anonymous row to the account that it joins; its data stays with the row."""
     await tx.execute(
         "UPDATE customers SET account_belongs_to = $2, joined_real_at = clock_timestamp() WHERE id = $1",
         anonymous_id, account_id,
@@ -141,13 +141,13 @@ async def join(tx: Tx, anonymous_id: str, *, account_id: str) -> None:
 
 
 async def set_email(tx: Tx, customer_id: str, email: str) -> Customer:
-    """Keep the newest verified e-mail."""
+    """Store a customer's newest verified e-mail address."""
     row = await tx.fetchrow(f"UPDATE customers SET email = $2 WHERE id = $1 RETURNING {COLUMNS}", customer_id, email)
     return Customer(**as_dict(row))
 
 
 async def set_usp_seen(tx: Tx, customer_id: str) -> None:
-    """The intro was seen."""
+    """Record that a customer has seen the introduction."""
     await tx.execute("UPDATE customers SET usp_seen = true WHERE id = $1 AND NOT usp_seen", customer_id)
 
 
@@ -162,12 +162,12 @@ async def set_display_name(tx: Tx, customer_id: str, name: str) -> Customer | No
 
 
 async def ids_of(reader: Reader, customer_id: str) -> tuple[str, ...]:
-    """Return the caller's ids: the customer's own first, then those of anonymous rows that joined it (JOINED_IDS)."""
+    """Return the caller's ids: the customer's own first, then those of the rows that joined them (JOINED_IDS)."""
     return (await ids_of_all(reader, [customer_id])).get(customer_id, (customer_id,))
 
 
 async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the callers' ids (JOINED_IDS) of those customers who have more than their own."""
+    """Return customer -> the caller's ids (own id, then JOINED_IDS) for the customers who have more than their own."""
     rows = await reader.fetch(JOINED_IDS, customer_ids)
     found: dict[str, tuple[str, ...]] = {}
     for row in rows:
@@ -176,17 +176,17 @@ async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple
 
 
 async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
-    """Lock the account that a customer's rows belong to, so that its payments happen one after the other.
+    """Lock the account of a customer, so that its payments run one at a time.
 
-    Returns the ids of that account, the given one included.
+    Return the account's ids, the given one included.
     """
     root, held = customer_id, None
     while root != held:
-        # NO KEY: a flow that holds a payment and inserts its session (a foreign key to this row) must not wait for us,
-        # who may wait for that payment.
+        # FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR UPDATE,
+        # a flow that has locked a payment could wait for us here while we wait for that payment.
         held = root
         await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", held)
-        # While we waited, an anonymous row may have signed into an account.
+        # The row may have joined an account while we waited for the lock.
         root = await tx.fetchval(ROOT, held)
     ids = await ids_of(tx, root)
     return ids if customer_id in ids else (*ids, customer_id)

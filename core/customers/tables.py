@@ -1,4 +1,4 @@
-"""Customers (specification, Resources: customers)."""
+"""The table of customers."""
 
 from piccolo.columns.base import OnDelete
 from piccolo.table import Table
@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class Customer(Table, tablename="customers"):
-    """Somebody who pays for sessions. Partial unique indexes on the two identity subjects are in the migration."""
+    """A person who pays for sessions. The migrations add partial unique indexes on the two identity subjects."""
 
     id = columns.identifier()
     legacy_uid = columns.string(255, null=True, unique=True)
@@ -18,9 +18,9 @@ class Customer(Table, tablename="customers"):
     identity_a_sub = columns.string(255, null=True)
     identity_b_sub = columns.string(255, null=True)
     push_token = columns.string(255, null=True)
-    # From an anonymous row to the existing customer it signed into; its rows stay with it.
+    # Points an anonymous row to the customer that it joined. Payments and sessions stay with the anonymous row.
     account_belongs_to = columns.reference("Customer", null=True, on_delete=OnDelete.set_null)
-    # Real time of that, for the processes that poll for news.
+    # Real time of the join, for the processes that poll for changes.
     joined_real_at = columns.moment()
     usp_seen = columns.flag()
     created_at = columns.created()

@@ -1,4 +1,4 @@
-"""Writes of deliveries: one row for each recipient of an event, until it is acknowledged or given up."""
+"""Read and write deliveries: one row for each recipient of an event, until it is acknowledged or given up."""
 
 import datetime as dt
 
@@ -7,9 +7,9 @@ from core.storage.database import Database, Tx
 from core.storage.reads import Reader
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
-AT_ONCE = 5000  # rows a statement
-# A range ends at the statement's own time: beside clock_timestamp(), which differs from row to row, no index finds its end.
-# Acknowledged by the recipient: nothing is left to do. Locked in the order of ids, because two devices acknowledge the same events.
+AT_ONCE = 5000  # rows per statement
+# Ranges use statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
+# ACK locks rows in the order of ids, because two devices may acknowledge the same events.
 ACK = """DELETE FROM deliveries WHERE id = ANY (ARRAY(
     SELECT d.id FROM unnest($1::uuid[], $2::uuid[]) AS a(id, recipient_id) JOIN deliveries d USING (id, recipient_id)
     ORDER BY d.id FOR UPDATE OF d)) RETURNING id::text"""
@@ -25,9 +25,9 @@ PURGE = """DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM deliverie
 
 
 async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = None) -> None:
-    """Store notices with the change that they report, and send them after the commit.
+    """Store notices in the transaction of the change that they report, and send them after its commit.
 
-    `as_sent` are the same notices with the texts that are not stored with them, if there are any.
+    `as_sent` are the same notices with the texts that are sent but not stored; None: the notices have none.
     """
     if not notices:
         return
@@ -41,18 +41,18 @@ async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = N
 
 
 async def forget(tx: Tx, recipient_id: str, event: str) -> None:
-    """Give up a recipient's pending deliveries of an event: a newer one takes their place."""
+    """Delete a recipient's pending deliveries of an event, because a newer one replaces them."""
     await tx.execute("DELETE FROM deliveries WHERE recipient_id = $1 AND event = $2", recipient_id, event)
 
 
 async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
-    """Delete deliveries, each given as (event id, recipient id); return the ids of those that there were."""
+    """Delete deliveries, given as (event id, recipient id); return the event ids of those that existed."""
     rows = await db.fetch(ACK, [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs])
     return {row["id"] for row in rows}
 
 
 async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
-    """Deliveries since a moment (real time) that nobody has acknowledged for so long."""
+    """Return the deliveries created since `since` (real time) and unacknowledged for `older_than_s` real seconds."""
     found: list[Notice] = []
     place = (since, NO_ID)
     while True:
@@ -65,7 +65,10 @@ async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) ->
 
 
 async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> dict[str, list[Notice]]:
-    """The newest deliveries that each of these recipients has not acknowledged, oldest first."""
+    """Return recipient -> their unacknowledged deliveries of the last `within_s` real seconds, oldest first.
+
+    Each recipient gets the newest 200 at most.
+    """
     rows = await reader.fetch(UNHEARD, recipient_ids, within_s)
     found: dict[str, list[Notice]] = {}
     for row in reversed(rows):
@@ -74,7 +77,10 @@ async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) 
 
 
 async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
-    """Take deliveries that nobody acknowledged for so many real seconds, each once: a push follows for each device."""
+    """Claim up to `limit` deliveries that are unacknowledged for `older_than_s` real seconds, each delivery once.
+
+    The caller sends a push for them to each of the recipient's devices.
+    """
     rows = await tx.fetch(
         """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id = ANY (ARRAY(SELECT id FROM deliveries
              WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
@@ -86,5 +92,5 @@ async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notic
 
 
 async def purge(tx: Tx, *, older_than_s: float) -> int:
-    """Give up old deliveries: a client that comes back gets a snapshot."""
+    """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
     return await tx.execute(PURGE, older_than_s)

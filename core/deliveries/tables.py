@@ -1,4 +1,4 @@
-"""Events on their way to users (contract 7)."""
+"""The table of events that are not acknowledged yet (docs/events.md)."""
 
 from piccolo.table import Table
 
@@ -6,7 +6,7 @@ from core.storage import columns
 
 
 class Delivery(Table, tablename="deliveries"):
-    """One event for one user, written with the change it tells of, gone when it is acknowledged or given up.
+    """One event for one user, stored with the change that it reports, deleted when it is acknowledged or given up.
 
     `created_at` is real time: it is compared with PUSH_ACK_SECONDS.
     """
@@ -18,5 +18,5 @@ class Delivery(Table, tablename="deliveries"):
     session_id = columns.plain_id()
     payload = columns.text()
     created_at = columns.moment(null=False)
-    # When it was handed over to the pushes (real time).
+    # Real time at which it was claimed for pushes.
     pushed_real_at = columns.moment()

@@ -1,10 +1,13 @@
-"""A notice: one event for one user, on its way to all of that user's sockets (contract 7)."""
+"""Events and other frames on their way from a commit to sockets (docs/events.md)."""
 
 import msgspec
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """`payload` is the frame as JSON text, without `event_id` and `server_time`, which are added when it is sent."""
+    """One event for one user, to be sent to all of their sockets.
+
+    `payload` is the frame as JSON text, without `event_id` and `server_time`, which are added when it is sent.
+    """
 
     event_id: str
     recipient_id: str
@@ -15,21 +18,22 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed chat message: what every process needs to hand it to both parties in order."""
+    """A committed chat message, with what a process needs to send it to both parties in order."""
 
     session_id: str
     customer_id: str
     mitra_id: str
     seq: int
-    frame: bytes  # the `message` frame, whole
-    skip: str | None = None  # the connection that sent it: it gets the ack instead
+    frame: bytes  # the complete `message` frame
+    skip: str | None = None  # the connection that sent the message; it gets the acknowledgement instead
 
 
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame that is not stored: typing, marks, a mitra's own change of status, how many mitras a running search has asked.
+    """An ephemeral frame, which is not stored: typing, read markers, a mitra's own change of status, or a search's number
+    of invited mitras.
 
-    `path` is chat or pairing. `search_id`: the frame is dropped once the recipient's sockets have been sent the end of this
-    search.
+    `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's sockets
+    have been sent the end of this search.
     """
 
     recipient_id: str
@@ -40,7 +44,7 @@ class Passing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process tells all realtime processes, all at once. Its own sockets have it already."""
+    """The frames that one process publishes to all other realtime processes at a time; its own sockets have them."""
 
     notices: list[Notice] = []
     messages: list[StoredMessage] = []
@@ -48,10 +52,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(envelope: Envelope) -> bytes:
-    """Write for the wire."""
+    """Encode an envelope for the bus."""
     return msgspec.msgpack.encode(envelope)
 
 
 def decode(data: bytes) -> Envelope:
-    """Read from the wire; unknown fields are ignored. Raises msgspec.DecodeError for what is no envelope."""
+    """Decode an envelope; unknown fields are ignored. Raises msgspec.DecodeError for any other data."""
     return msgspec.msgpack.decode(data, type=Envelope)

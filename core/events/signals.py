@@ -1,4 +1,7 @@
-"""Signals: committed facts that other processes should look at now. Losing one costs a delay, never a wrong state."""
+"""Signals: committed facts that other processes should look at now.
+
+Losing one costs a delay, never a wrong state (docs/invariants.md#rule-5).
+"""
 
 import datetime as dt
 
@@ -6,7 +9,7 @@ import msgspec
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A fact in the past tense."""
+    """The base class of signals, which are named in the past tense."""
 
 
 class LoginsRevoked(Signal, frozen=True, kw_only=True):
@@ -16,14 +19,14 @@ class LoginsRevoked(Signal, frozen=True, kw_only=True):
 
 
 class AccountJoined(Signal, frozen=True, kw_only=True):
-    """An anonymous customer signed into an account: what is hers is the account's too."""
+    """An anonymous customer joined an account: their rows belong to the account, too."""
 
     customer_id: str
     joined_id: str
 
 
 class CodeAsked(Signal, frozen=True, kw_only=True):
-    """A mitra route took a request for a code, which is to be sent."""
+    """A mitra route stored a request for a code; the code is still to be sent."""
 
     otp_request_id: str
 
@@ -35,21 +38,21 @@ class ConfigChanged(Signal, frozen=True, kw_only=True):
 
 
 class DeadlineSet(Signal, frozen=True, kw_only=True):
-    """Something will be due at this moment of service time."""
+    """A deadline was set; `at` is service time."""
 
     at: dt.datetime
 
 
 class PaymentConfirmed(Signal, frozen=True, kw_only=True):
-    """`payment_request.confirmed`: its pairing starts, or its extension is asked."""
+    """A payment request was confirmed: its pairing starts, or the mitra is asked for its extension."""
 
     payment_request_id: str
     is_extension: bool
-    customer_id: str | None = None  # when they paid just now
+    customer_id: str | None = None  # set if the customer paid just now, more than 0
 
 
 class InvoiceVoided(Signal, frozen=True, kw_only=True):
-    """Nobody should pay this invoice of the gateway's any more."""
+    """An invoice is to be cancelled at the gateway, so that it can't be paid."""
 
     gateway_invoice_id: str
 
@@ -61,7 +64,7 @@ class MitrasFreed(Signal, frozen=True, kw_only=True):
 
 
 class SessionMoved(Signal, frozen=True, kw_only=True):
-    """A session changed its state or its end."""
+    """A session's status or end time changed."""
 
     session_id: str
     status: str
@@ -81,12 +84,12 @@ Any_ = (
 
 
 def encode(signal: Signal) -> bytes:
-    """Write for the wire."""
+    """Encode a signal for the bus."""
     return msgspec.json.encode(signal)
 
 
 def decode(data: bytes) -> Signal | None:
-    """Read from the wire; None for a type that this version does not know."""
+    """Decode a signal; None for a type that this version does not know."""
     try:
         return msgspec.json.decode(data, type=Any_)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""When a session can be extended, and what an answer does to its end (specification, Core rules 5; contract 6)."""
+"""When a session can be extended, and its end after that (docs/product.md#extensions)."""
 
 import datetime as dt
 import enum
@@ -37,17 +37,17 @@ class ExtensionResolved(DomainError):
 
 
 class DefaultAction(enum.StrEnum):
-    """What silence means (specification, Limits: extension_default_action_on_timeout)."""
+    """What happens if the mitra does not answer: the values of `extension_default_action_on_timeout`."""
 
     AUTO_APPROVE = "auto_approve"
     REJECT = "reject"
 
 
 def by_silence(action: DefaultAction) -> ExtensionStatus:
-    """Return what an extension becomes that nobody answered."""
+    """Return the final status of an extension that was not answered in time."""
     return ExtensionStatus.AUTO_APPROVED if action is DefaultAction.AUTO_APPROVE else ExtensionStatus.REJECTED
 
 
 def new_end(*, expires_at: dt.datetime, minutes: int, now: dt.datetime) -> dt.datetime:
-    """Return the session's new end: while it runs the minutes are added, after its end they start now."""
+    """Return the session's new end: `minutes` after its present end, or after now if that is over."""
     return max(expires_at, now) + dt.timedelta(minutes=minutes)

@@ -1,4 +1,4 @@
-"""States of an extension (docs/product.md#states-of-an-extension). A trigger holds the database to the same edges."""
+"""States of an extension (docs/product.md#states-of-an-extension). A database trigger enforces the same edges."""
 
 import enum
 
@@ -6,10 +6,10 @@ import enum
 class ExtensionStatus(enum.StrEnum):
     """The state of an extension."""
 
-    PENDING = "pending"  # the mitra is asked
+    PENDING = "pending"  # the mitra has been asked
     APPROVED = "approved"  # the mitra approved: earned. Final
-    AUTO_APPROVED = "auto_approved"  # no answer in time, and silence approves: earned. Final
-    REJECTED = "rejected"  # the mitra rejected, or silence did. Final
+    AUTO_APPROVED = "auto_approved"  # no answer in time, and the default action approves: earned. Final
+    REJECTED = "rejected"  # the mitra rejected, or the default action did. Final
     SAFEGUARD_TRIPPED = "safeguard_tripped"  # the session can no longer be extended. Final
 
 

@@ -1,4 +1,4 @@
-"""Writes and reads of extensions. Their session is locked by the caller, so each is resolved once."""
+"""Read and write extensions. Callers that write have locked the session, so each extension is resolved once."""
 
 import datetime as dt
 
@@ -37,13 +37,13 @@ async def get(reader: Reader, extension_id: str) -> Extension | None:
 
 
 async def of_payment(reader: Reader, payment_request_id: str) -> Extension | None:
-    """Read the extension that a payment asked for."""
+    """Read the extension that a payment request pays for."""
     sql = f"SELECT {COLUMNS} FROM session_extensions WHERE payment_request_id = $1"
     return one(Extension, await reader.fetchrow(sql, payment_request_id))
 
 
 async def pending_of(reader: Reader, session_id: str) -> Extension | None:
-    """Read the one pending extension of a session."""
+    """Read a session's pending extension; there is at most one."""
     sql = f"SELECT {COLUMNS} FROM session_extensions WHERE session_id = $1 AND status = 'pending'"
     return one(Extension, await reader.fetchrow(sql, session_id))
 
@@ -57,7 +57,7 @@ async def pending_of_all(reader: Reader, session_ids: list[str]) -> list[Extensi
 
 
 async def count_agreed(reader: Reader, session_id: str) -> int:
-    """Count the extensions of a session that were approved, by the mitra or by silence."""
+    """Count a session's extensions that were approved, by the mitra or by the default action."""
     sql = (
         "SELECT count(*)::int FROM session_extensions WHERE session_id = $1 AND status IN ('approved', 'auto_approved')"
     )
@@ -67,7 +67,7 @@ async def count_agreed(reader: Reader, session_id: str) -> int:
 async def create(
     tx: Tx, *, session_id: str, payment_request_id: str, minutes: int, price: int, status: ExtensionStatus, answer_by: dt.datetime
 ) -> Extension:  # fmt: skip
-    """Insert an extension: pending, or tripped at once."""
+    """Insert an extension with the status pending or, if it can't be given, safeguard_tripped. `price` is in Rupiah."""
     row = await tx.fetchrow(
         f"""INSERT INTO session_extensions (id, session_id, requested_duration_minutes, requested_price, status, requested_at,
               answer_by, responded_at, payment_request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING {COLUMNS}""",
@@ -80,7 +80,7 @@ async def create(
 
 
 async def resolve(tx: Tx, extension_id: str, status: ExtensionStatus) -> Extension | None:
-    """pending -> one of the ends; None when it was resolved before."""
+    """Move a pending extension to a final status; return None if it has been resolved before."""
     return one(
         Extension,
         await tx.fetchrow(
@@ -92,6 +92,6 @@ async def resolve(tx: Tx, extension_id: str, status: ExtensionStatus) -> Extensi
 
 
 async def due(reader: Reader, *, now: dt.datetime, limit: int) -> list[Extension]:
-    """Pending extensions whose time to answer is over."""
+    """Return pending extensions whose answer time is over, oldest first."""
     sql = f"SELECT {COLUMNS} FROM session_extensions WHERE status = 'pending' AND answer_by <= $1 ORDER BY answer_by LIMIT $2"
     return many(Extension, await reader.fetch(sql, now, limit))

@@ -1,4 +1,4 @@
-"""Extensions (specification, Resources: session_extensions)."""
+"""The table of extensions."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table

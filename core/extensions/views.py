@@ -1,4 +1,4 @@
-"""An extension as both parties see it (contract 6)."""
+"""An extension as both parties see it."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from core.extensions.store import Extension
 
 @attrs.frozen(kw_only=True)
 class ExtensionView:
-    """The extension of contract 6."""
+    """More minutes for a session, paid before the mitra is asked."""
 
     id: str
     session_id: str
@@ -21,7 +21,7 @@ class ExtensionView:
 
 
 def view_of(extension: Extension, *, topic_sensitivity: str) -> ExtensionView:
-    """Show an extension, with the present topic flag of its session."""
+    """Return the view of an extension, with the present topic sensitivity of its session."""
     return ExtensionView(
         id=extension.id,
         session_id=extension.session_id,

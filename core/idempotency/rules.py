@@ -1,4 +1,4 @@
-"""A client's own key for a request that must not happen twice (contract 2, Idempotency-Key)."""
+"""Idempotency keys: a client's key for a request that must not happen twice."""
 
 import datetime as dt
 import hashlib
@@ -11,9 +11,9 @@ import attrs
 from core.base.errors import DomainError
 from core.base.languages import Text
 
-KEEP = dt.timedelta(hours=24)  # service time: how long a first answer is repeated
-WAIT_S = 5.0  # real: how long a repeat waits for the first one to end
-CLAIM_S = 20.0  # real: after so long without an answer, whoever worked on it is dead
+KEEP = dt.timedelta(hours=24)  # service time for which the first answer is repeated
+WAIT_S = 5.0  # real seconds that a repeat waits for the first request to end
+CLAIM_S = 20.0  # real seconds after which a claim without an answer belongs to a dead process
 MAX_KEY = 255
 
 
@@ -39,7 +39,7 @@ class IdempotencyInFlight(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Once:
-    """A user's key, and what it was sent with."""
+    """A request with an idempotency key; `fingerprint` is a hash of its operation and body."""
 
     user_id: str
     key: str
@@ -47,6 +47,6 @@ class Once:
 
 
 def once(*, user_id: str, key: str, operation: str, body: Mapping[str, Any]) -> Once:
-    """Bind a key to a user, an operation and a body; the body's spelling (spaces, order) does not count."""
+    """Return an idempotent request. Spaces and the order of fields in the body don't change its fingerprint."""
     text = json.dumps([operation, body], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return Once(user_id=user_id, key=key, fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())

@@ -1,4 +1,4 @@
-"""First answers, kept for repeats."""
+"""Store the answers to idempotent requests."""
 
 import datetime as dt
 
@@ -9,12 +9,15 @@ from core.idempotency.rules import KEEP, Once
 from core.storage.database import Tx
 from core.storage.records import one
 
-AT_ONCE = 1_000  # rows a statement
+AT_ONCE = 1_000  # rows per statement
 
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A first answer, as JSON; None while somebody works on it, who has made `resource_id` so far."""
+    """The row of a key. `answer` is JSON; None while a process works on the request, which has made `resource_id` so far.
+
+    `claim_age_s` is in real seconds, 0 without a claim.
+    """
 
     fingerprint: str
     answer: str | None
@@ -23,13 +26,13 @@ class Kept:
 
 
 async def try_hold(tx: Tx, once: Once) -> bool:
-    """Take the key for this transaction; False while another one has it."""
+    """Lock the key for this transaction; return False while another transaction has it."""
     sql = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4))"
     return await tx.fetchval(sql, f"{once.user_id} {once.key}")
 
 
 async def find(tx: Tx, once: Once, *, now: dt.datetime) -> Kept | None:
-    """Lock and read the key's first answer, unless it is too old: whoever answers just now is waited for."""
+    """Lock and read the key's row; None without one, or if it is older than KEEP. Waits for the row's lock."""
     return one(
         Kept,
         await tx.fetchrow(
@@ -42,7 +45,7 @@ async def find(tx: Tx, once: Once, *, now: dt.datetime) -> Kept | None:
 
 
 async def claim(tx: Tx, once: Once, *, resource_id: str) -> dt.datetime:
-    """Note what was made; the answer follows. Returns the (real) time of the claim."""
+    """Claim a key and store what was made; the answer follows. Return the real time of the claim."""
     return await tx.fetchval(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
            VALUES ($1, $2, $3, $4, $5, clock_timestamp(), $6) ON CONFLICT (user_id, key) DO UPDATE SET
@@ -54,7 +57,10 @@ async def claim(tx: Tx, once: Once, *, resource_id: str) -> dt.datetime:
 
 
 async def forget(tx: Tx, once: Once, *, claimed_at: dt.datetime | None) -> bool:
-    """There will be no answer to repeat. False when somebody has taken the work up since the claim, or has answered."""
+    """Release a claimed key so that the request can be retried.
+
+    Return False if another process has taken over the claim since, or the answer is stored.
+    """
     return bool(
         await tx.execute(
             """DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND claimed_real_at = $3 AND answer IS NULL""",
@@ -64,7 +70,7 @@ async def forget(tx: Tx, once: Once, *, claimed_at: dt.datetime | None) -> bool:
 
 
 async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
-    """Keep the first answer."""
+    """Store the first answer to a request."""
     await tx.execute(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
@@ -74,7 +80,7 @@ async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
 
 
 async def purge(tx: Tx) -> int:
-    """Forget answers that are too old; return how many."""
+    """Delete up to AT_ONCE rows that are older than KEEP; return how many."""
     return await tx.execute(
         """DELETE FROM idempotency_keys WHERE created_at <= $1 AND id = ANY (ARRAY(
              SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2))""",

@@ -1,4 +1,4 @@
-"""First answers, kept for repeats (contract 2, Idempotency-Key)."""
+"""The table of idempotency keys and the answers to their requests."""
 
 from piccolo.constraints import Unique
 from piccolo.table import Table
@@ -15,7 +15,7 @@ class IdempotencyKey(Table, tablename="idempotency_keys"):
     fingerprint = columns.string(64)
     http_status = columns.number(null=True)
     answer = columns.text(null=True)
-    # What the first request has made, and (real time) when somebody last worked on its answer.
+    # What the first request has made so far, and the real time at which a process last claimed it.
     resource_id = columns.plain_id()
     claimed_real_at = columns.moment()
     created_at = columns.moment(null=False)

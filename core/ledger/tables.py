@@ -1,4 +1,4 @@
-"""Earned money (specification, Resources: customer_transactions)."""
+"""The table of earned money: the ledger (docs/product.md#ledger)."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
