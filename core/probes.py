@@ -1,7 +1,7 @@
-"""The listeners that aiohttp serves: healthz, readyz and metrics (contract 1), and the one error body with its headers.
+"""Health, readiness and metrics on the listeners that aiohttp serves, and their error bodies and headers.
 
-How this works: an answer of the application gets its headers when it is prepared. aiohttp answers some requests before
-there is an application: those that its parser refuses. `HttpConnection` answers these in the same form.
+The application's responses get their headers when they are prepared. aiohttp answers requests that its parser refuses
+before they reach the application; `HttpConnection` gives these answers the same form.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logs.get("http")
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A request is refused: the answer's status, error code and message."""
+    """The status, error code and message of the response to a refused request."""
 
     status: int
     code: str
@@ -47,12 +47,12 @@ def language_of(headers: Mapping[str, str]) -> Language:
 
 
 def own_headers(runtime: Runtime, request_id: str) -> dict[str, str]:
-    """Return the headers that every answer has. `request_id` is the client's own, or "" for none."""
+    """Return the headers of every response. `request_id` is the client's, or "" if it sent none."""
     return {"X-Server-Time": as_text(runtime.now()), "X-Request-Id": ids.request_id(request_id)}
 
 
 def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
-    """Return the one error body, and the headers that come with it."""
+    """Return (error body as JSON, the headers that belong to it)."""
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message.said_in(language)}
     headers = {"Content-Language": language.value, "Vary": "Accept-Language"}
     if refusal.retry_after_seconds is not None:
@@ -62,13 +62,13 @@ def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]
 
 
 def refuse(request: web.BaseRequest, refusal: Refusal) -> web.Response:
-    """Return the answer to a request that is refused, in the language that it asks for."""
+    """Return the response to a refused request, in the language that the request prefers."""
     content, headers = body_of(refusal, language_of(request.headers))
     return web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
 
 
 class HttpConnection(web.RequestHandler):
-    """A connection that answers what aiohttp's parser refuses as the application would."""
+    """A connection that answers requests refused by aiohttp's parser in the application's form."""
 
     __slots__ = ("_host", "_runtime")
 
@@ -78,13 +78,13 @@ class HttpConnection(web.RequestHandler):
         self._host = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; remember the peer's address for the log."""
+        """Start the connection and store the peer's address for the log."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self._host = str(peer[0]) if peer else ""
 
     def answer_to(self, refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
-        """Count and log a refusal; return the body and the headers that are ours."""
+        """Count and log a refusal; return (body, headers without the server's own)."""
         metrics.REFUSALS.labels(refusal.code).inc()
         content, headers = body_of(refusal, language)
         own = own_headers(self._runtime, "")
@@ -98,7 +98,10 @@ class HttpConnection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what the parser refuses with the one error body, and without a traceback in the log."""
+        """Answer a request that the parser refused with the usual error body, without a traceback in the log.
+
+        Unexpected errors (status 500 and above) are logged with their traceback.
+        """
         if status >= 500:
             log.error("unexpected", exc_info=exc)
             if request.writer.output_size > 0:
@@ -116,7 +119,7 @@ class HttpConnection(web.RequestHandler):
 
 
 class HttpServer(web.Server):
-    """Makes connections of a class; `options` are for its constructor."""
+    """A server whose connections are made by `kind`, with `options` as further arguments."""
 
     def __init__(self, made: web.Server, kind: type[HttpConnection], **options: Any) -> None:
         super().__init__(made.request_handler, request_factory=made.request_factory, **made._kwargs)
@@ -129,7 +132,7 @@ class HttpServer(web.Server):
 
 
 class Runner(web.AppRunner):
-    """Runs an application over such connections."""
+    """Runs an application over HttpConnection."""
 
     def __init__(self, app: web.Application, runtime: Runtime, **options: Any) -> None:
         super().__init__(app, access_log=None, **options)
@@ -140,7 +143,7 @@ class Runner(web.AppRunner):
 
 
 def add_probes(app: web.Application, runtime: Runtime) -> None:
-    """Add the three routes, the one error body for every other address, and the headers of every answer."""
+    """Add /healthz, /readyz and /metrics, the error body for all other paths, and the headers of every response."""
 
     @web.middleware
     async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:

@@ -10,9 +10,10 @@ WRITABLE = ("read-write", "primary")  # values of target_session_attrs that sele
 
 
 def who_has(host: str) -> str:
-    """Return the key by which a client is counted: its IPv4 address or its IPv6 /64, all of which belongs to one client.
+    """Return the key by which a client is counted: its IPv4 address, or its IPv6 /64, which belongs to one client.
 
-    An IPv4-mapped IPv6 address counts as IPv4. A host that is not an address is returned as it is, cut to 45 characters.
+    An IPv4-mapped IPv6 address counts as IPv4. A host that is not an address is returned as it is, cut to 45
+    characters.
     """
     try:
         address = unmapped(host)
@@ -41,9 +42,9 @@ def place(host: str, port: int) -> str:
 
 
 def unmapped(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Parse an address; return an IPv4-mapped IPv6 address as IPv4, because dual-stack listeners report clients that way.
+    """Parse an address. Raises ValueError if `host` is not one.
 
-    Raises ValueError if `host` is not an address.
+    An IPv4-mapped IPv6 address is returned as IPv4, because dual-stack listeners report IPv4 clients that way.
     """
     address = ipaddress.ip_address(host)
     return getattr(address, "ipv4_mapped", None) or address

@@ -1,12 +1,12 @@
 """The only module that reads the system's clock.
 
 *Real time* is this process's monotonic clock, set to the database's clock when the process starts, every minute and
-after a failover. So all processes agree, and a jump of the machine's wall clock changes nothing. After the first setting
-a difference of up to SLEW_S is slewed: real time runs a little faster or slower until the difference is gone, and never
-goes backwards. A larger difference is corrected in one step, because deadlines must not wait for hours.
+after a failover. So all processes agree, and a jump of the machine's wall clock changes nothing. After the first
+setting a difference of up to SLEW_S is slewed: real time runs a little faster or slower until the difference is gone,
+and never goes backwards. A larger difference is corrected in one step, because deadlines must not wait for hours.
 
-*Service time* is `anchor + (real - anchor) * scale`: with SESI_TIME_SCALE=60 a minute of the product passes each second.
-Every duration that a user would name is service time; timeouts of connections are real time.
+*Service time* is `anchor + (real - anchor) * scale`: with SESI_TIME_SCALE=60 a minute of the product passes each
+second. Every duration that a user would name is service time; timeouts of connections are real time.
 """
 
 import asyncio

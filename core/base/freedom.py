@@ -7,8 +7,8 @@ import attrs
 class Freedom:
     """The configured limits that decide which mitras are available for a session.
 
-    `stale_after_seconds` is service time without a heartbeat, ignored unless `require_ping`. `capacity` is the number of
-    sessions that a mitra may have.
+    `stale_after_seconds` is service time without a heartbeat, ignored unless `require_ping`. `capacity` is the number
+    of sessions that a mitra may have.
     """
 
     require_ping: bool

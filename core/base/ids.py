@@ -1,7 +1,7 @@
 """Make ids and secrets; no other module does.
 
-Ids are UUIDs of version 7 (RFC 9562): they begin with the time, so that new rows go to the end of an index. In Python an
-id is its canonical text: lower case, with dashes.
+Ids are UUIDs of version 7 (RFC 9562): they begin with the time, so that new rows go to the end of an index. In Python
+an id is its canonical text: lower case, with dashes.
 """
 
 import datetime as dt
@@ -77,7 +77,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def follow(now: Callable[[], int]) -> None:
-    """Take the time of new ids from `now` (microseconds since 1970); from now on only the calling thread may make ids."""
+    """Take the time of new ids from `now` (microseconds since 1970); only the calling thread may make ids then."""
     _SOURCE.now, _SOURCE.thread = now, threading.get_ident()
 
 

@@ -1,7 +1,7 @@
 """Keys derived from the secrets in JWT_SECRETS, one for each purpose (HKDF, RFC 5869).
 
-Access tokens are signed with the secrets themselves. Every other purpose has a separate key, so that a value made for one
-purpose is worthless for another. The first secret makes new values; all of them verify.
+Access tokens are signed with the secrets themselves. Every other purpose has a separate key, so that a value made for
+one purpose is worthless for another. The first secret makes new values; all of them verify.
 """
 
 import enum
@@ -36,7 +36,8 @@ def derive(secret: bytes, purpose: Purpose) -> bytes:
 class Keys:
     """The keys of this process. The first key of a list makes new values; all of them verify.
 
-    `refresh` and `codes` end with the secrets themselves: earlier versions sealed refresh tokens and hashed codes with them.
+    `refresh` and `codes` end with the secrets themselves: earlier versions sealed refresh tokens and hashed codes with
+    them.
     """
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
@@ -55,6 +56,7 @@ class Keys:
     def account_hash(self, account: str) -> str:
         """Return a keyed hash of a phone number, subject or e-mail for the log, 16 hex digits.
 
-        An account keeps its hash until the first secret changes. Without the secret, numbers can't be tested against it.
+        An account keeps its hash until the first secret changes. Without the secret, numbers can't be tested against
+        it.
         """
         return hmac.new(self._accounts, account.encode(errors="replace"), hashlib.sha256).hexdigest()[:SHOWN_DIGITS]

@@ -21,7 +21,7 @@ _process = ""
 
 
 def _without_data(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Replace a database error by its type, SQLSTATE and traceback: its text quotes the row, which has personal data."""
+    """Replace a database error by its type, SQLSTATE and traceback: its text quotes rows with personal data."""
     error = event.get("exc_info")
     if error is True:
         error = sys.exc_info()

@@ -16,8 +16,8 @@ JOINER = "\u200d"  # zero-width joiner, which combines several emoji into one
 def checked(name: str, *, field: str = "display_name") -> str:
     """Return a name without surrounding space.
 
-    Raises ValidationFailed about `field` if the name is not 1 to MOST characters long, has refused characters or nothing
-    visible.
+    Raises ValidationFailed about `field` if the name is not 1 to MOST characters long, has refused characters or
+    nothing visible.
     """
     clean = name.strip()
     if not 1 <= len(clean) <= MOST:

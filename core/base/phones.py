@@ -14,8 +14,8 @@ MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXE
 def normalise(text: str, *, countries: Collection[str]) -> str:
     """Return a mobile number as E.164, such as +6281234567890. `countries` are the accepted ones, as ISO 3166 codes.
 
-    Others are refused because a code to a premium, satellite or foreign number can cost a hundred times as much, and the
-    number's owner gets a share. Raises ValidationFailed about `phone`.
+    Others are refused because a code to a premium, satellite or foreign number can cost a hundred times as much, and
+    the number's owner gets a share. Raises ValidationFailed about `phone`.
     """
     try:
         number = phonenumbers.parse(text, "ID")
@@ -43,8 +43,8 @@ def normalise(text: str, *, countries: Collection[str]) -> str:
 def like_numbers(text: str | None) -> list[str]:
     """Return the digits to look for in E.164 numbers, so that 0812…, 62812… and +62 812… find the same numbers.
 
-    A leading zero may be the national prefix or a digit in the middle of a number, so both readings are returned. A text
-    with anything but digits and separators gives an empty list.
+    A leading zero may be the national prefix or a digit in the middle of a number, so both readings are returned. A
+    text with anything but digits and separators gives an empty list.
     """
     digits = re.sub(r"[ +().-]", "", text or "")
     if re.fullmatch(r"[0-9]+", digits) is None:

@@ -5,8 +5,8 @@ import gc
 import resource
 import signal
 
-# Batches allocate many short-lived objects with few reference cycles. Python's default would look for cycles after every
-# 700 of them.
+# Batches allocate many short-lived objects with few reference cycles. Python's default would look for cycles after
+# every 700 of them.
 YOUNG_OBJECTS = 25_000
 
 

@@ -1,8 +1,9 @@
 """A batch loader: reads the rows of many callers in one statement.
 
-Callers who ask while a statement runs share the next one. There is no timer, so an idle process answers at once. When ten
-thousand sockets reconnect together, each read costs a fraction of a statement. A caller's row is always read after the
-caller has asked. If a statement fails, all waiting callers get its error, so that none waits for a second failure.
+Callers who ask while a statement runs share the next one. No caller waits for a timer, so an idle process answers at
+once. When ten thousand sockets reconnect together, each read costs a fraction of a statement. A caller's row is always
+read after the caller has asked. If a statement fails, all waiting callers get its error, so that none waits for a
+second failure.
 """
 
 import asyncio

@@ -128,8 +128,9 @@ class Bus:
     async def _hear(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
         """Read one subscription. After QUIET_S of silence, publish a message to the subscribed channel `probe`.
 
-        A proxy may keep the connection and answer a PING although the server behind it was replaced and does not have the
-        subscription. Only a message that arrives proves that others would. Raises TimeoutError if it does not arrive.
+        A proxy may keep the connection and answer a PING although the server behind it was replaced and does not have
+        the subscription. Only a message that arrives proves that others would. Raises TimeoutError if it does not
+        arrive.
         """
         probed = False
         while True:

@@ -1,15 +1,15 @@
 """Token buckets that all processes share in Redis; while Redis is away, each process keeps its own.
 
-The algorithm is GCRA, the generic cell rate algorithm. A bucket stores its theoretical arrival time: the moment at which
-it will be full again. Each request moves it on by one emission interval, and is refused if that is further ahead than the
-burst allows. A bucket also stores the latest time at which it granted a request. Processes' clocks differ slightly and
-requests arrive out of order, so an older timestamp doesn't move a bucket back: that would cost the next burst a request.
-Only a timestamp more than SET_BACK_S behind does, because then a clock was set back.
+The algorithm is GCRA, the generic cell rate algorithm. A bucket stores its theoretical arrival time: the moment at
+which it will be full again. Each request moves it on by one emission interval, and is refused if that is further ahead
+than the burst allows. A bucket also stores the latest time at which it granted a request. Processes' clocks differ
+slightly and requests arrive out of order, so an older timestamp doesn't move a bucket back: that would cost the next
+burst a request. Only a timestamp more than SET_BACK_S behind does, because then a clock was set back.
 
-A request may be charged to several buckets, such as those of its user and its address. Redis checks them together: either
-all have room and all are charged, or none is. Requests that arrive during a call to Redis share the next call, grouped by
-their buckets, so a busy process makes few calls. For a very high limit a process takes several requests in advance; an
-advance lasts for ADVANCE_S. The limits are listed in docs/security.md#limits.
+A request may be charged to several buckets, such as those of its user and its address. Redis checks them together:
+either all have room and all are charged, or none is. Requests that arrive during a call to Redis share the next call,
+grouped by their buckets, so a busy process makes few calls. For a very high limit a process takes several requests in
+advance; an advance lasts for ADVANCE_S. The limits are listed in docs/security.md#limits.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from core.base.settings import Settings
 
 DEADLINE_S = 0.25  # real seconds of a call to Redis; after them this process decides alone
 AWAY_S = 1.0  # real seconds without calls to Redis after a failed one
-ADVANCE_S = 1.0
+ADVANCE_S = 1.0  # real seconds
 SET_BACK_S = 5.0  # real seconds; reordered requests and differences of synchronised clocks are far smaller
-AT_ONCE = 500
+AT_ONCE = 500  # questions per call to Redis
 KEPT = 50_000  # buckets, and advances, in this process's memory
 HOUR_US = 3_600_000_000
 log = logs.get("rate_limit")
 
-# KEYS: the buckets of the first question, then those of the next ones. ARGV: now (µs), real seconds per service second, how
-# far behind (µs) a timestamp means that a clock was set back; then for each question its number of buckets and of requests,
-# and for each of its buckets the interval and the tolerance (µs). Returns two numbers for each question: how many requests
-# were granted, or minus the µs to wait; and the number of the refusing bucket, or 0.
+# KEYS: the buckets of the first question, then those of the next ones. ARGV: now (µs), real seconds per service second,
+# how far behind (µs) a timestamp means that a clock was set back; then for each question its number of buckets and of
+# requests, and for each of its buckets the interval and the tolerance (µs). Returns two numbers for each question: how
+# many requests were granted, or minus the µs to wait; and the number of the refusing bucket, or 0.
 TAKE = """
 local now, pace, set_back = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local function keep(key, full, at)
@@ -107,7 +107,7 @@ class Limit:
 
     @property
     def interval(self) -> int:
-        """Microseconds between two requests at the steady rate, as a whole number so that no rounding shortens a burst."""
+        """Microseconds between two requests at the steady rate; a whole number, so that rounding shortens no burst."""
         return int(60_000_000 // self.per_minute)
 
     @property
@@ -126,7 +126,7 @@ class Limit:
 
 
 def hourly_limit(name: str, most: int) -> Limit:
-    """Return a limit that grants at most `most` requests in any hour of service time: about half at once, the rest evenly."""
+    """Return a limit of `most` requests in any hour of service time: about half at once, the rest evenly."""
     refilled = Limit(name=name, per_minute=max(1, most // 2) / 60, burst=1)
     within_the_hour = math.ceil(Fraction(HOUR_US, refilled.interval)) - 1
     return attrs.evolve(refilled, burst=most - within_the_hour)

@@ -6,7 +6,8 @@ from typing import Any
 from core.config.keys import KEYS, Key, loaded, stored
 from core.storage.database import Database, Tx
 
-# A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than another.
+# A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than
+# another.
 VERSION = "(SELECT md5(string_agg(key || ' ' || value::text, ' ' ORDER BY key)) FROM app_config)"
 # All rows with their version, for the cache.
 ALL = f"SELECT key, value, {VERSION} AS version FROM app_config"
@@ -21,7 +22,7 @@ ANCHOR = """WITH mine AS (INSERT INTO service_clock (id, anchor) VALUES (1, $1) 
 async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
     """Return (key -> value, version of these values).
 
-    A key without a row has its default. The version is None if there are no rows at all.
+    A key without a row has its default. The version is None if the table is empty.
     """
     rows = await db.fetch(ALL)
     found = {row["key"]: row["value"] for row in rows}
@@ -30,7 +31,7 @@ async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
 
 
 async def lock(tx: Tx, key: Key) -> Any:
-    """Lock a row and return its value before the change; None if there is no row yet."""
+    """Lock a row and return its value before the change; None if the row is missing."""
     row = await tx.fetchrow("SELECT value FROM app_config WHERE key = $1 FOR UPDATE", key.name)
     return loaded(key, row["value"]) if row else None
 
@@ -49,6 +50,6 @@ async def seed(tx: Tx) -> int:
 
 
 async def anchor(db: Database, wanted: dt.datetime) -> dt.datetime:
-    """Return the database's anchor of service time; if there is none, store `wanted` as the anchor."""
+    """Return the database's anchor of service time, after storing `wanted` if it has none."""
     row = await db.fetchval(ANCHOR, wanted)
     return row if row is not None else await db.fetchval("SELECT anchor FROM service_clock")

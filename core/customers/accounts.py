@@ -1,8 +1,8 @@
 """This process's cache of the caller's ids (docs/product.md#the-callers-ids).
 
 An account gains ids only when an anonymous customer joins it. That sign-in opens a new auth session, so an auth session
-that was not seen here before makes the process read the ids again. A signal makes processes that have cached the account
-drop it.
+that was not seen here before makes the process read the ids again. A signal makes processes that have cached the
+account drop it.
 """
 
 LIMIT = 20_000  # accounts kept in memory

@@ -42,7 +42,11 @@ class Case(enum.Enum):
 
 
 def resolve(*, known: bool, anonymous: bool) -> Case:
-    """Return the result of a sign-in. `known`: a customer has the identity. `anonymous`: the caller can still join one."""
+    """Return the result of a sign-in.
+
+    `known`: a customer has the identity. `anonymous`: the caller is an anonymous customer who has not joined an
+    account.
+    """
     if known:
         return Case.JOINED if anonymous else Case.KNOWN
     return Case.UPGRADED if anonymous else Case.CREATED

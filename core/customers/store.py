@@ -16,9 +16,9 @@ COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_b
 # Anonymous rows that may join one account in a day: people sign in a few times a day, testers some dozens of times.
 JOINS_A_DAY = 50
 NEWEST = 20  # joined rows of an account that are among the caller's ids without a payment
-# The caller's ids without the account's own: for each account in $1 the anonymous rows that joined it last, and every one
-# with a payment that is pending or was paid. Anonymous rows are free to make, so taking all would have no bound. The search
-# for payments reads every joined row, which JOINS_A_DAY bounds.
+# The caller's ids without the account's own: for each account in $1 the anonymous rows that joined it last, and every
+# one with a payment that is pending or was paid. Anonymous rows are free to make, so taking all would have no bound.
+# The search for payments reads every joined row, which JOINS_A_DAY bounds.
 JOINED_IDS = f"""SELECT o.owner::text, ids.id::text FROM unnest($1::uuid[]) AS o(owner) CROSS JOIN LATERAL (
     (SELECT id FROM customers WHERE account_belongs_to = o.owner ORDER BY joined_real_at DESC NULLS LAST LIMIT {NEWEST})
     UNION
@@ -93,7 +93,7 @@ async def has_phone(tx: Tx, phone: str) -> bool:
 
 
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
-    """Lock an anonymous customer who has not joined an account yet; return False if there is none."""
+    """Lock an anonymous customer who has not joined an account yet; return False if the row is not one."""
     sql = "SELECT 1 FROM customers WHERE id = $1 AND is_anonymous AND account_belongs_to IS NULL FOR NO KEY UPDATE"
     return await tx.fetchval(sql, customer_id) is not None
 
@@ -182,8 +182,8 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     """
     root, held = customer_id, None
     while root != held:
-        # FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR UPDATE,
-        # a flow that has locked a payment could wait for us here while we wait for that payment.
+        # FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR
+        # UPDATE, a flow that has locked a payment could wait for us here while we wait for that payment.
         held = root
         await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", held)
         # The row may have joined an account while we waited for the lock.

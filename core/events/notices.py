@@ -29,11 +29,12 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
-    """An ephemeral frame, which is not stored: typing, read markers, a mitra's own change of status, or a search's number
-    of invited mitras.
+    """An ephemeral frame, which is not stored.
 
-    `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's sockets
-    have been sent the end of this search.
+    Ephemeral are typing, read markers, a mitra's own change of status and the number of mitras that a search has asked.
+
+    `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's
+    sockets have been sent the end of this search.
     """
 
     recipient_id: str

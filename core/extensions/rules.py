@@ -16,7 +16,7 @@ class SessionNotExtendable(DomainError):
 
 
 class ExtensionPending(DomainError):
-    """An extension of this session waits for its payment or for the mitra; `details.payment_request_id` names its request."""
+    """An extension of the session is unpaid or waits for the mitra; `details.payment_request_id` names its request."""
 
     code = "EXTENSION_PENDING"
     message = Text(en="An extension is already in progress.", id="Perpanjangan sedang diproses.")

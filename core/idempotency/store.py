@@ -14,9 +14,10 @@ AT_ONCE = 1_000  # rows per statement
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """The row of a key. `answer` is JSON; None while a process works on the request, which has made `resource_id` so far.
+    """The row of a key.
 
-    `claim_age_s` is in real seconds, 0 without a claim.
+    `answer` is JSON; None while a process works on the request, which has made `resource_id` so far. `claim_age_s` is
+    in real seconds, 0 without a claim.
     """
 
     fingerprint: str

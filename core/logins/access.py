@@ -1,4 +1,4 @@
-"""Access tokens: JWTs, HS256 only, with a key id (specification, Authentication 1; contract 3)."""
+"""Access tokens: JWTs signed with HS256, with a key id (docs/security.md#keys-and-lifetimes)."""
 
 import datetime as dt
 
@@ -12,17 +12,17 @@ from core.base.actor import UserType
 from core.base.errors import Unauthenticated
 
 ALGORITHM = "HS256"
-CACHE_SIZE = 20_000  # verified tokens: looking one up costs a thirtieth of checking it
+CACHE_SIZE = 20_000  # verified tokens in memory: a lookup costs a thirtieth of a verification
 
 
 def audience_of(user_type: UserType) -> str:
-    """Operators' tokens are for the internal listener, all others for the public one."""
+    """Return the audience of a user's tokens: the internal listener for operators, the public one for all others."""
     return "internal" if user_type is UserType.OPERATOR else "public"
 
 
 @attrs.frozen(kw_only=True)
 class Claims:
-    """What a verified token says."""
+    """The claims of a verified token."""
 
     user_type: UserType
     user_id: str
@@ -33,7 +33,7 @@ class Claims:
 
 
 class Said(msgspec.Struct):
-    """What a token must say."""
+    """The claims that a token must have."""
 
     sub: str
     typ: UserType
@@ -46,10 +46,10 @@ class Said(msgspec.Struct):
 
 
 class Prepared(HMACAlgorithm):
-    """HS256 that does not ask of every token whether our secret might be another kind of key."""
+    """HS256 without PyJWT's check, repeated for each token, whether the secret is another kind of key."""
 
     def prepare_key(self, key: str | bytes) -> bytes:
-        """Return the secret as it is."""
+        """Return the secret unchanged."""
         assert isinstance(key, bytes)
         return key
 
@@ -66,7 +66,7 @@ class AccessTokens:
         self._jws.register_algorithm(ALGORITHM, Prepared(HMACAlgorithm.SHA256))
         self._kid = secrets[0][0]
         self._seen: dict[str, Claims] = {}
-        self._heads: dict[str, bytes] = {}  # a good token's first part -> the secret that it names
+        self._heads: dict[str, bytes] = {}  # the header of a valid token -> the secret that its key id names
 
     def make(
         self,
@@ -93,9 +93,9 @@ class AccessTokens:
         return jwt.encode(claims, self._keys[self._kid], algorithm=ALGORITHM, headers={"kid": self._kid})
 
     def check(self, token: str, *, audience: str, now: dt.datetime) -> Claims:
-        """Return a valid token's claims.
+        """Return a token's claims.
 
-        Raises Unauthenticated for any other: forged, expired, of another audience, of another algorithm.
+        Raises Unauthenticated if the token is forged or expired, or has another audience or algorithm.
         """
         claims = self._seen.get(token)
         if claims is None:

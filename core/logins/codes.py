@@ -1,7 +1,7 @@
-"""Writes and locking reads of OTP requests.
+"""Read, lock and write OTP requests.
 
-A customer's code is sent before the answer. A mitra's is sent after it, in the background: until then the row's
-`send_due_real_at` says when another process may send it, should the one that holds it have died.
+A customer's code is sent before the response, a mitra's after it, in the background. Until a mitra's code is sent,
+`send_due_real_at` is the real time at which another process may send it, in case the process that holds it has died.
 """
 
 import datetime as dt
@@ -16,19 +16,21 @@ COLUMNS = """id, phone, user_type, code_hash, provider_reference, attempts, used
   provider_reference IS NULL AND CASE user_type WHEN 'customer' THEN NOT delivery_failed
     ELSE send_due_real_at IS NOT NULL AND send_attempts > 0 END AS may_be_sent"""
 PENDING = "id, phone, channel, expires_at, send_attempts"
-IN_FLIGHT_S = 30.0  # real: a customer's code without the provider's answer is older only when its process has died
-GRACE_S = 3.0  # real: the process that took the request sends it first
-HOLD_S = 20.0  # real: longer than both tries at the provider can take
-RETRY_S = 5.0  # real: after a failure, doubled each time
-# Codes that count against the budget: `WHERE` of the index otp_requests_budget.
+IN_FLIGHT_S = (
+    30.0  # real seconds; a customer's code that waits longer for the provider's answer belongs to a dead process
+)
+GRACE_S = 3.0  # real seconds for the process that took the request to send its code first
+HOLD_S = 20.0  # real seconds of a claim: longer than both tries at the provider can take
+RETRY_S = 5.0  # real seconds until a retry after a failure, doubled each time
+# Codes that count against the budget; the same condition as the WHERE of the index otp_requests_budget.
 SPENT = "user_type = 'customer' AND NOT delivery_failed"
 
 
 @attrs.frozen(kw_only=True)
 class OtpRequest:
-    """What rules need of a row of otp_requests.
+    """The columns of otp_requests that the rules need.
 
-    `may_be_sent`: the provider was given the code, and its answer is not stored: it is awaited, or the process has died.
+    `may_be_sent`: the provider may have the code, but its answer is not stored: it is awaited, or the process has died.
     """
 
     id: str
@@ -44,7 +46,7 @@ class OtpRequest:
 
 @attrs.frozen(kw_only=True)
 class Pending:
-    """A mitra's request whose code this process sends now."""
+    """A mitra's request that this process has claimed, to send its code now."""
 
     id: str
     phone: str
@@ -54,7 +56,7 @@ class Pending:
 
 
 async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) -> None:
-    """Let requests for one phone, or from one address, be judged one after the other."""
+    """Lock a phone and an address until the commit, so that their limits are checked for one request at a time."""
     await tx.execute("SELECT pg_advisory_xact_lock(1, hashtext($1))", f"{user_type} {phone}")
     await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
 
@@ -62,9 +64,9 @@ async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) ->
 async def asked(
     tx: Tx, *, user_type: str, phone: str, ip_address: str, since: dt.datetime, in_flight_since: dt.datetime
 ) -> Asked:
-    """Read the requests that count against the limits: a phone's as this kind of user, and the address's.
+    """Read the requests since `since` that count against the limits of a phone and kind of user, and of an address.
 
-    A customer's code that the provider has not answered counts as a refused number when it is newer than `in_flight_since`.
+    A customer's code without the provider's answer counts as a refused number if it is newer than `in_flight_since`.
     """
     by_phone = await tx.fetch(
         """SELECT created_at FROM otp_requests WHERE phone = $1 AND user_type = $2 AND created_at > $3
@@ -85,9 +87,10 @@ async def asked(
 
 
 async def budget_full_since(tx: Tx, *, limit: int, known_phone: bool, since: dt.datetime) -> dt.datetime | None:
-    """Return the time of the code that must leave the hour before another one may be sent; None when there is room.
+    """Return the time of the code that must be an hour old before another one may be sent; None if one may be sent now.
 
-    A phone without an account has half of the budget. Requests are judged one after the other until the commit.
+    Phones without an account have half of the budget. Locks the budget until the commit, so that it is checked for one
+    request at a time.
     """
     share = limit if known_phone else limit // 2
     if share == 0:
@@ -118,7 +121,7 @@ async def create(
 
 
 async def claim(tx: Tx, otp_request_id: str) -> Pending | None:
-    """Take a request that no process has taken yet; None when one has."""
+    """Claim a mitra's request that no process has claimed yet; return None if one has."""
     row = await tx.fetchrow(
         f"""UPDATE otp_requests SET send_attempts = 1, send_due_real_at = clock_timestamp() + make_interval(secs => $2)
             WHERE id = $1 AND send_due_real_at IS NOT NULL AND send_attempts = 0 RETURNING {PENDING}""",
@@ -128,7 +131,7 @@ async def claim(tx: Tx, otp_request_id: str) -> Pending | None:
 
 
 async def claim_due(db: Database, *, limit: int) -> list[Pending]:
-    """Take requests whose process has died or was too slow, and those to be tried again."""
+    """Claim mitras' requests whose process has died or was too slow, or whose retry is due."""
     rows = await db.fetch(
         f"""UPDATE otp_requests SET send_attempts = send_attempts + 1,
               send_due_real_at = clock_timestamp() + make_interval(secs => $2)
@@ -140,12 +143,12 @@ async def claim_due(db: Database, *, limit: int) -> list[Pending]:
 
 
 async def keep_hash(tx: Tx, otp_request_id: str, code_hash: str) -> None:
-    """Keep the hash of the code that is about to be sent."""
+    """Store the hash of the code that is about to be sent."""
     await tx.execute("UPDATE otp_requests SET code_hash = $2 WHERE id = $1", otp_request_id, code_hash)
 
 
 async def sending_ended(tx: Tx, otp_request_id: str, *, reference: str | None) -> None:
-    """Note that a mitra's request needs no more sending; `reference` is the provider's, None when nothing was sent."""
+    """Record that a mitra's request needs no more sending; `reference` is the provider's, None if nothing was sent."""
     await tx.execute(
         "UPDATE otp_requests SET send_due_real_at = NULL, provider_reference = $2 WHERE id = $1",
         otp_request_id, reference,
@@ -153,7 +156,7 @@ async def sending_ended(tx: Tx, otp_request_id: str, *, reference: str | None) -
 
 
 async def send_again(tx: Tx, otp_request_id: str, *, after_s: float) -> None:
-    """Let a mitra's code, if it was not used, be sent again after so many real seconds."""
+    """Schedule a retry for a mitra's code in `after_s` real seconds, unless the code was used."""
     await tx.execute(
         """UPDATE otp_requests SET send_due_real_at = clock_timestamp() + make_interval(secs => $2)
            WHERE id = $1 AND used_at IS NULL""",
@@ -162,7 +165,7 @@ async def send_again(tx: Tx, otp_request_id: str, *, after_s: float) -> None:
 
 
 async def delivered(tx: Tx, otp_request_id: str, *, reference: str | None, number_refused: bool) -> None:
-    """Note the provider's reference of a customer's code; None: it was not delivered, and does not count.
+    """Store the provider's reference of a customer's code; None: it was not delivered and does not count as a code.
 
     `number_refused`: the provider said that it sends nothing to this number.
     """
@@ -173,14 +176,14 @@ async def delivered(tx: Tx, otp_request_id: str, *, reference: str | None, numbe
 
 
 async def lock(tx: Tx, otp_request_id: str) -> OtpRequest | None:
-    """Read and lock a request for a code."""
+    """Lock and read a request for a code."""
     return one(
         OtpRequest, await tx.fetchrow(f"SELECT {COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id)
     )
 
 
 async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
-    """Count a try; -1 gives back one that nobody judged."""
+    """Add `tries` to the attempts at a code; -1 gives back a try that was not checked."""
     await tx.execute("UPDATE otp_requests SET attempts = attempts + $2 WHERE id = $1", otp_request_id, tries)
 
 

@@ -1,4 +1,7 @@
-"""Signed identity tokens of providers A and B (specification, Authentication 4; OpenID Connect Core 3.1.3.7; contract 3)."""
+"""Verify signed identity tokens of providers A and B (docs/product.md#identity-providers).
+
+The checks are those of OpenID Connect Core 3.1.3.7.
+"""
 
 import datetime as dt
 import hashlib
@@ -12,10 +15,10 @@ import jwt
 from core.base.errors import DomainError, Kind, NotFound
 from core.base.languages import Text
 
-LEEWAY_S = 60  # the provider's clock may be ahead of ours by so much
-REPEAT = dt.timedelta(seconds=60)  # the same token again, because the answer was lost
+LEEWAY_S = 60  # how far the provider's clock may be ahead of ours
+REPEAT = dt.timedelta(seconds=60)  # how long the same token is accepted again, in case the answer was lost
 FURTHEST = 253_402_300_799  # the last second of the year 9999
-ALGORITHMS = ["RS256", "ES256"]  # never a shared secret: the published key would be one
+ALGORITHMS = ["RS256", "ES256"]  # never HMAC: a forger could use the published key as the shared secret
 MAX_SUBJECT = 255
 
 
@@ -36,7 +39,7 @@ class ProviderDisabled(NotFound):
 
 @attrs.frozen(kw_only=True)
 class Claims:
-    """What a verified identity token says. `email` only when the provider has verified it."""
+    """The claims of a verified identity token. `email` is None unless the provider has verified it."""
 
     subject: str
     email: str | None
@@ -52,20 +55,23 @@ class Use:
 
 
 def digest_of(token: str) -> str:
-    """Return what stands for a verified token in the memory of used ones, 64 hex digits.
+    """Return the digest by which a used token is recognised, 64 hex digits.
 
-    It leaves the signature out: of some algorithms a valid one can be changed into another valid one.
+    It leaves out the signature: with some algorithms a valid signature can be changed into another valid one.
     """
     return hashlib.sha256(token.rpartition(".")[0].encode()).hexdigest()
 
 
 def secret_of(token: str, *, key: bytes) -> bytes:
-    """Return the random part of the first refresh token that a token's sign-in gives: made from it, so that it can be repeated."""
+    """Return the secret of the first refresh token of a sign-in, 32 bytes.
+
+    It is derived from the identity token, so that a repeated sign-in gets the same refresh token.
+    """
     return hmac.new(key, b"first refresh " + token.rpartition(".")[0].encode(), hashlib.sha256).digest()
 
 
 def key_id_of(token: str) -> str:
-    """Return the id of the key that a token says it is signed with. Raises IdentityTokenInvalid."""
+    """Return the key id in a token's header. Raises IdentityTokenInvalid without one."""
     try:
         kid = jwt.get_unverified_header(token).get("kid")
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
@@ -76,18 +82,18 @@ def key_id_of(token: str) -> str:
 
 
 def _true(value: Any) -> bool:
-    """One of the providers writes its booleans as strings."""
+    """Return whether a claim is true; one of the providers writes booleans as strings."""
     return value is True or (isinstance(value, str) and value.lower() == "true")
 
 
 def verify(
     token: str, key: jwt.PyJWK, *, audiences: Collection[str], issuers: Collection[str], nonce: str | None, now: dt.datetime
 ) -> Claims:  # fmt: skip
-    """Check signature, issuer, audience, times, and the nonce: as it is, or its SHA-256 in hex.
+    """Check a token's signature, issuer, audience, times and nonce, and return its claims.
 
-    A token that has a nonce needs the same one in the request: else a stolen token would do without it.
-
-    `now` is real time: the provider's clock is not scaled. Raises IdentityTokenInvalid.
+    The token has the nonce as it is or as its SHA-256 in hex. A token with a nonce needs the same one in the request;
+    otherwise a stolen token would work without it. `now` is real time: the provider's clock is not scaled.
+    Raises IdentityTokenInvalid.
     """
     options: Any = {
         "require": ["iss", "aud", "exp", "iat", "sub"],
@@ -102,7 +108,7 @@ def verify(
         raise IdentityTokenInvalid from error
     expires_at, issued_at, subject = claims["exp"], claims["iat"], claims["sub"]
     if not _number(expires_at) or not expires_at > now.timestamp():
-        raise IdentityTokenInvalid  # NaN is later than nothing
+        raise IdentityTokenInvalid  # NaN fails every comparison, so it is refused here
     if not _number(issued_at) or not issued_at <= min(now.timestamp() + LEEWAY_S, expires_at):
         raise IdentityTokenInvalid
     if claims["iss"] not in issuers:
@@ -120,7 +126,7 @@ def _number(claim: Any) -> bool:
 
 
 def _storable(text: str) -> bool:
-    """JSON can spell NUL and half characters (lone surrogates); the database takes neither."""
+    """Return whether the database can store a text: JSON allows NUL and lone surrogates, PostgreSQL does not."""
     return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in text)
 
 
@@ -129,7 +135,7 @@ def _same_nonce(nonce: str | None, claims: dict[str, Any]) -> bool:
     if nonce is None:
         return found is None
     if found is None:
-        # A device that can't send a nonce says so in the token.
+        # The token says if the device can't send a nonce.
         supported = claims.get("nonce_supported")
         return supported is False or (isinstance(supported, str) and supported.lower() == "false")
     if not isinstance(found, str):

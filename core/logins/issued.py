@@ -1,11 +1,11 @@
-"""What a sign-in gives."""
+"""The tokens that a sign-in returns."""
 
 import attrs
 
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """The token response of contract 3, without the user. `expires_in` is seconds of service time."""
+    """The token response without the user. `expires_in` is seconds of service time."""
 
     access_token: str = attrs.field(repr=False)
     refresh_token: str = attrs.field(repr=False)

@@ -1,4 +1,4 @@
-"""Codes: lifetime, tries, cooldown, hourly limits, the budget (specification, Authentication 5; contract 3)."""
+"""Rules of phone codes: lifetime, tries, cooldown, hourly limits and the budget (docs/product.md#phone-codes)."""
 
 import datetime as dt
 import hashlib
@@ -9,10 +9,10 @@ import attrs
 from core.base.errors import DomainError, Kind
 from core.base.languages import Text
 
-LIFETIME = dt.timedelta(minutes=5)  # contract 3
+LIFETIME = dt.timedelta(minutes=5)  # service time, like the window
 WINDOW = dt.timedelta(hours=1)
 CODE_LENGTH = 6
-REFUSED_NUMBERS = 30  # an hour and address: enough for a carrier's gateway, too few to test a list of numbers
+REFUSED_NUMBERS = 30  # per address in an hour: enough for a carrier's gateway, too few to test a list of numbers
 
 
 class OtpRateLimitPhone(DomainError):
@@ -79,7 +79,7 @@ class OtpAttemptsExceeded(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """Earlier requests within the hour that count, oldest first.
+    """The times of earlier requests within the hour that count against the limits, oldest first.
 
     `refused_by_ip` are those whose number the provider refused, and those whose answer is awaited.
     """
@@ -91,7 +91,7 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """The configured limits."""
+    """The configured limits: codes per phone and per address in an hour, and the pause between two codes."""
 
     per_phone: int
     per_ip: int
@@ -100,7 +100,7 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Hit:
-    """A limit that stands against a request: its name, the refusal, and the seconds until no limit does."""
+    """A limit that refuses a request: its name, the refusal, and the seconds until no limit refuses it."""
 
     limit: str
     refusal: type[DomainError]
@@ -112,7 +112,7 @@ def _seconds(until: dt.datetime, now: dt.datetime) -> int:
 
 
 def hit_by(asked: Asked, limits: Limits, *, now: dt.datetime) -> Hit | None:
-    """Return the first limit that stands against another code; None when it may be sent."""
+    """Return the first limit that refuses another code; None if it may be sent."""
     hits: list[tuple[str, type[DomainError], dt.datetime]] = []
     for name, refusal, times, most in (
         ("otp_phone", OtpRateLimitPhone, asked.by_phone, limits.per_phone),
@@ -130,7 +130,10 @@ def hit_by(asked: Asked, limits: Limits, *, now: dt.datetime) -> Hit | None:
 
 
 def hit_by_budget(full_since: dt.datetime | None, *, now: dt.datetime) -> Hit | None:
-    """Return the hit of a budget that has been used up by codes sent from `full_since` on; None: there is some left."""
+    """Return the hit of a used-up budget; None if `full_since` is None, which means that some is left.
+
+    `full_since` is the time of the code that must be an hour old before another one may be sent.
+    """
     if full_since is None:
         return None
     until = full_since + WINDOW
@@ -138,16 +141,16 @@ def hit_by_budget(full_since: dt.datetime | None, *, now: dt.datetime) -> Hit | 
 
 
 def code_for(*, key: bytes, otp_request_id: str) -> str:
-    """Return the code of a request, made from its id with a key (as RFC 4226 makes codes from a counter).
+    """Derive the code of a request from its id and a key, as RFC 4226 derives codes from a counter.
 
-    Two processes that send the same request send the same code, and no plain code is stored in between.
+    So two processes that send the same request send the same code, and no plain code is stored.
     """
     digest = hmac.new(key, f"code|{otp_request_id}".encode(), hashlib.sha256).digest()
     return str(int.from_bytes(digest[:16], "big") % 10**CODE_LENGTH).zfill(CODE_LENGTH)
 
 
 def hash_code(*, key: bytes, otp_request_id: str, code: str) -> str:
-    """Return the keyed hash of a code, bound to its request: six digits alone are guessed in no time."""
+    """Return the keyed hash of a code, bound to its request: a plain hash of six digits is reversed in no time."""
     return hmac.new(key, f"otp|{otp_request_id}|{code}".encode(), hashlib.sha256).hexdigest()
 
 

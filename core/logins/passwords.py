@@ -1,4 +1,4 @@
-"""Operators' passwords: bcrypt, which fits varchar(60); common passwords are refused; at most two hashes run at once."""
+"""Operators' passwords: bcrypt hashes, which fit varchar(60), made two at a time; common passwords are refused."""
 
 import asyncio
 import functools
@@ -15,19 +15,19 @@ from core.base.errors import Unavailable, ValidationFailed
 from core.base.languages import Text
 
 T = TypeVar("T")
-# A hash keeps a core busy for 0.1 s. With two at once, callers of this process still get the rest of the machine.
+# A hash keeps a core busy for 0.1 s. With two at once, other requests still get the rest of the machine.
 HASHES_AT_ONCE = 2
-# Hashes that run or wait. With the default rounds the last one waits for a second; one more is refused.
+# Hashes that run or wait; more are refused. With the default rounds the last one waits for a second.
 MAX_HASHES = 20
-WAIT_S = 4.0  # real: the caller has an answer within 5 s, whatever PASSWORD_ROUNDS is
+WAIT_S = 4.0  # real seconds: the caller gets an answer within 5 s, whatever PASSWORD_ROUNDS is
 RETRY_AFTER_S = 2
-# 34,695 common passwords and first names, one a line, most common first; their licence is beside them.
+# 34,695 common passwords and first names, one per line, most common first. See common_passwords.LICENSE.txt.
 LIST = pathlib.Path(__file__).parent / "common_passwords.txt"
-# Keyboard runs of 12 characters and more that the list does not have.
+# Keyboard walks of 12 characters and more that are not in the list.
 KEYBOARD_RUNS = """abc123abc123 abcdefghijkl abcd12345678 a1b2c3d4e5f6 1q2w3e4r5t6y7u 1q2w3e4r5t6y7u8i 1qaz2wsx3edc4rfv
   zaq12wsxcde3 qwertyuiopas qwertyuiop[] qwerasdfzxcv 1234qwerasdf 1234qwerasdfzxcv asdfghjkl;' trustno1trustno1
   thequickbrownfox"""
-# Words of our language, product and trade that the list does not have.
+# Words of the users' language, of the product and of administration that are not in the list.
 OWN_WORDS = """p@ssw0rd p@ssword katasandi sandi rahasia admin administrator adminadmin superuser user login welcome
   selamat letmein changeme sayang indonesia jakarta bismillah asdfghjkl abc abcd abcdef abcdefgh test testing default
   sesi operator mitra"""
@@ -43,11 +43,11 @@ def _common() -> frozenset[str]:
 def _is_common(password: str) -> bool:
     """Return whether attackers try this password early.
 
-    That is a password of the list, one of its words with digits or signs around it, a keyboard run, a row of digits,
-    a repetition of any of these, or a text of fewer than 4 different characters.
+    True for a listed password, also when it is padded with digits or symbols, for a keyboard walk, a run of digits, a
+    repetition of any of these, and a text with fewer than 4 different characters.
     """
     lowered = password.lower()
-    repeated = lowered[: (lowered + lowered).find(lowered, 1)]  # the part that is repeated, else the whole
+    repeated = lowered[: (lowered + lowered).find(lowered, 1)]  # the repeated part, or the whole password
     return (
         not _common().isdisjoint((lowered, repeated, repeated.strip(_AROUND)))
         or any(repeated in digits for digits in _COUNTED)
@@ -56,9 +56,9 @@ def _is_common(password: str) -> bool:
 
 
 def check_new(password: str, *, field: str = "password") -> None:
-    """Check a password that is to be set: 12 characters to 72 bytes, not among common ones.
+    """Check a new password: at least 12 characters, at most 72 bytes (bcrypt reads no more), not a common one.
 
-    Raises ValidationFailed that names the field.
+    Raises ValidationFailed about `field`.
     """
     if len(password) < 12:
         raise ValidationFailed.of(field, field_messages.length(12, None))
@@ -73,7 +73,7 @@ def check_new(password: str, *, field: str = "password") -> None:
 
 
 class PasswordHasher:
-    """Makes and checks the bcrypt hashes of one process, of 2 ** rounds steps each, in threads of its own."""
+    """Makes and checks bcrypt hashes of 2 ** `rounds` iterations in separate threads, one pool per process."""
 
     def __init__(self, *, rounds: int) -> None:
         self._bcrypt: Any = bcrypt.using(rounds=rounds)
@@ -81,13 +81,13 @@ class PasswordHasher:
         self._room = threading.BoundedSemaphore(MAX_HASHES)
 
     async def make(self, password: str) -> str:
-        """Return a new hash of the password. Raises Unavailable when too many hashes wait."""
+        """Return a new hash of the password. Raises Unavailable if too many hashes wait."""
         return await self._run(functools.partial(self._bcrypt.hash, password))
 
     async def verify(self, password: str, stored: str) -> bool:
-        """Return whether the password has this hash. An empty hash takes as long and is never right.
+        """Return whether the password matches the hash. An empty hash takes as long to check and never matches.
 
-        Raises Unavailable when too many hashes wait.
+        Raises Unavailable if too many hashes wait.
         """
         if len(password.encode()) > 72 or "\0" in password:
             password, stored = "too long", ""
@@ -97,7 +97,7 @@ class PasswordHasher:
         if not self._room.acquire(blocking=False):
             raise _too_many()
         future: Future[T] = self._threads.submit(work)
-        # Called when the work has ended, or was cancelled before it began.
+        # Called when the work ends, or is cancelled before it begins.
         future.add_done_callback(lambda _: self._room.release())
         try:
             async with asyncio.timeout(WAIT_S):
@@ -106,16 +106,16 @@ class PasswordHasher:
             raise _too_many() from error
 
     def _verify(self, password: str, stored: str) -> bool:
-        nobodys = self._nobodys  # the first caller makes it, with or without a hash of its own
+        nobodys = self._nobodys  # the first call makes it, even if `stored` is not empty: both cases take as long
         return self._bcrypt.verify(password, stored or nobodys) and bool(stored)
 
     @functools.cached_property
     def _nobodys(self) -> str:
-        # The hash of a text that no operator has as a password: an unknown e-mail takes as long as a known one.
+        # The hash that is checked for an unknown e-mail, so that it takes as long as a known one.
         return self._bcrypt.hash("nobody has this password, and nobody is nobody")
 
     def close(self) -> None:
-        """Start no further hash."""
+        """Cancel waiting hashes and start no new ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

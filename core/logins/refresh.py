@@ -1,8 +1,9 @@
-"""Refresh tokens: one use each, rotation, the retry window, reuse (contract 3).
+"""Refresh tokens: single use, rotation, the retry window and the detection of reuse.
 
 A token is `base64url(auth session id | generation | secret | seal)`. The seal (HMAC-SHA256 with a server key) proves
-that the token was ours even when it is no longer the present one, so that only a really reused token revokes. The
-successor's secret is made from the presented token, so that concurrent retries and a lost answer get the same one.
+that the service issued the token even if it is no longer the current one, so that only a really reused token revokes.
+The successor's secret is derived from the presented token, so that concurrent retries and retries after a lost answer
+get the same token.
 """
 
 import base64
@@ -22,9 +23,9 @@ from core.base.languages import Text
 SECRET_BYTES = 32
 SEAL_BYTES = 16
 SIZE = 16 + 4 + SECRET_BYTES + SEAL_BYTES
-RETRY_WINDOW = dt.timedelta(seconds=30)  # contract 3
-REMEMBERED = 100  # used tokens of a device
-ROTATIONS, ROTATIONS_WITHIN = 10, dt.timedelta(minutes=1)  # of a device; one each 15 minutes is usual
+RETRY_WINDOW = dt.timedelta(seconds=30)  # service time, like all times here
+REMEMBERED = 100  # used tokens per device
+ROTATIONS, ROTATIONS_WITHIN = 10, dt.timedelta(minutes=1)  # per device; one every 15 minutes is usual
 
 
 class RefreshInvalid(DomainError):
@@ -38,33 +39,34 @@ class RefreshInvalid(DomainError):
 
 
 class Verdict(enum.Enum):
-    """What a presented token is."""
+    """The verdict on a presented token."""
 
-    PRESENT = "present"  # rotate it
-    NEWER = "newer"  # given out after the present one, in a history that the database has lost: rotate it
-    RETRY = "retry"  # the one before, within the window: the same successor again
-    STALE = "stale"  # used within the window, and others after it: refused, and nothing is revoked
-    REUSED = "reused"  # used longer ago: somebody has a copy; revoke
+    PRESENT = "present"  # the current token: rotate it
+    NEWER = "newer"  # issued after the current one, in history that the database has lost: rotate it
+    RETRY = "retry"  # the previous token, within the window: return the same successor again
+    STALE = "stale"  # an older token that was used within the window: refuse it, revoke nothing
+    REUSED = "reused"  # used before the window, so it was copied: revoke the auth session
 
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """What the database knows of an auth session's tokens.
+    """An auth session's tokens as the database stores them.
 
-    `used`: those before the previous one that were used within the window, and when. The last rotation says nothing of
-    them: a thief who goes on rotating would never be found out. None: a process of an older version has rotated last.
+    `used` maps the hashes of recently used tokens before the previous one to the times of their use. `rotated_at` alone
+    can't tell a late retry from a thief who keeps rotating. None: a process of an older version rotated last.
     """
 
     present_hash: str
     previous_hash: str | None
     rotated_at: dt.datetime | None
     used: dict[str, dt.datetime] | None
-    generation: int | None = None  # of the present token; None: a process of an older version has rotated last
+    generation: int | None = None  # of the current token; None: a process of an older version rotated last
 
     def used_after_rotation(self, now: dt.datetime, *, by_newer: bool = False) -> dict[str, dt.datetime]:
-        """Return `used` as it is after a rotation by the present token or (`by_newer`) by a newer one.
+        """Return `used` after a rotation by the current token or (`by_newer`) by a newer one.
 
-        A newer one becomes the previous token, so the present one counts as used now. Twice the window is kept: who came in time may be judged late, behind a lock.
+        A newer one becomes the previous token, so the current one counts as used now. Tokens are kept for twice the
+        window, because a request that arrived in time may be judged late, after waiting for a lock.
         """
         used = dict(self.used or {})
         if self.previous_hash is not None and self.rotated_at is not None:
@@ -85,13 +87,13 @@ def _seal(key: bytes, body: bytes) -> bytes:
 
 
 def make(*, key: bytes, auth_session_id: str, generation: int, secret: bytes) -> str:
-    """Build a token out of its parts."""
+    """Build a token from its parts."""
     body = uuid.UUID(auth_session_id).bytes + generation.to_bytes(4, "big") + secret
     return base64.urlsafe_b64encode(body + _seal(key, body)).decode().rstrip("=")
 
 
 def successor(*, key: bytes, token: str) -> str:
-    """Build the token that follows a presented one."""
+    """Build the token that follows a presented one. Raises RefreshInvalid if that can't be parsed."""
     raw = _unpack(token)
     secret = hmac.new(key, b"next" + raw, hashlib.sha256).digest()
     return make(
@@ -113,9 +115,9 @@ def _unpack(token: str) -> bytes:
 
 
 def auth_session_of(token: str, *, keys: list[bytes]) -> str:
-    """Return the auth session that a token of ours is for.
+    """Return the id of a token's auth session.
 
-    Raises RefreshInvalid for a token that no key of ours sealed.
+    Raises RefreshInvalid if none of `keys` sealed the token.
     """
     raw = _unpack(token)
     body, seal = raw[:-SEAL_BYTES], raw[-SEAL_BYTES:]
@@ -125,15 +127,15 @@ def auth_session_of(token: str, *, keys: list[bytes]) -> str:
 
 
 def generation_of(token: str) -> int:
-    """Return how many rotations a token is away from its sign-in. Raises RefreshInvalid for what is no token."""
+    """Return the number of rotations between a token and its sign-in. Raises RefreshInvalid if it can't be parsed."""
     return int.from_bytes(_unpack(token)[16:20], "big")
 
 
 def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
-    """Say what a sealed token is to its auth session.
+    """Return the verdict on a sealed token of an auth session.
 
-    Only this service seals, and each rotation counts one on. So a token of a later generation than the present one was
-    given out in a history that a failover or a restore has lost; nobody can have it from before.
+    Only this service seals tokens, and each rotation increases the generation by one. So a token of a later generation
+    than the current one was issued in history that a failover or a restore has lost; it can't be an old copy.
     """
     digest = hash_of(token)
     if hmac.compare_digest(digest, held.present_hash):
@@ -154,9 +156,9 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
 
 
 def wait_before_rotation(held: Held, *, now: dt.datetime) -> int:
-    """Return the seconds until an auth session may rotate its token; 0: now.
+    """Return the seconds until an auth session may rotate its token; 0 if it may now.
 
-    The times of rotations are those of the used tokens, so that a repeated token counts once.
+    Rotations are counted by the times of used tokens, so that a retried token counts once.
     """
     times = list((held.used or {}).values())
     if held.rotated_at is not None:
@@ -168,9 +170,9 @@ def wait_before_rotation(held: Held, *, now: dt.datetime) -> int:
 
 
 def repeated_successor(token: str, held: Held, *, keys: list[bytes]) -> str:
-    """Return the successor that was given for this token, whichever key made it.
+    """Return the successor that was issued for this token, whichever key derived it.
 
-    Raises RefreshInvalid when no key of ours made the present one out of it.
+    Raises RefreshInvalid if no key derives the current token from it.
     """
     for key in keys:
         following = successor(key=key, token=token)

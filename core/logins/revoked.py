@@ -1,15 +1,15 @@
-"""Which auth sessions ended lately: access tokens that were made before are still valid by their signature."""
+"""Recently ended auth sessions, whose access tokens still have a valid signature."""
 
 from collections.abc import Iterable
 
 
 class RevokedLogins:
-    """The ended auth sessions, each for as long as one of its access tokens may be valid."""
+    """A set of ended auth sessions. Each stays in it until its access tokens have expired."""
 
     def __init__(self, *, keep_s: float) -> None:
         """Keep each for `keep_s` real seconds."""
         self._keep_s = keep_s
-        self._until: dict[str, float] = {}  # in the order in which they are forgotten
+        self._until: dict[str, float] = {}  # id -> end on the monotonic clock, earliest first
 
     def __contains__(self, auth_session_id: str) -> bool:
         return auth_session_id in self._until
@@ -18,7 +18,7 @@ class RevokedLogins:
         return len(self._until)
 
     def add(self, auth_session_ids: Iterable[str], *, now: float) -> None:
-        """Note that they ended; forget those whose tokens have expired. `now` is on the monotonic clock."""
+        """Add ended auth sessions; drop those whose tokens have expired. `now` is on the monotonic clock."""
         for auth_session_id in auth_session_ids:
             self._until.pop(auth_session_id, None)
             self._until[auth_session_id] = now + self._keep_s

@@ -1,4 +1,4 @@
-"""Writes and locking reads of auth sessions."""
+"""Read, lock and write auth sessions and used identity tokens."""
 
 import datetime as dt
 from typing import Any
@@ -17,12 +17,12 @@ AUTH_COLUMNS = (
     "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, "
     "refresh_generation, expires_at, revoked_at"
 )
-PUSH_DEFAULT = Language.INDONESIAN  # of a device that has named no language
+PUSH_DEFAULT = Language.INDONESIAN  # for a device that has not named a language
 
 
 @attrs.frozen(kw_only=True)
 class AuthSession:
-    """What rules need of a row of auth_sessions."""
+    """The columns of auth_sessions that the rules need. `used_tokens` maps token hashes to the times of their use."""
 
     id: str
     user_type: str
@@ -46,7 +46,7 @@ async def create_auth_session(
     device: dict[str, Any],
     expires_at: dt.datetime,
 ) -> None:
-    """Insert a device. `device` is what the client says of it; the `locale` in it has a column of its own."""
+    """Insert an auth session. `device` is what the client says of its device; `locale` in it has a separate column."""
     device_info = {name: value for name, value in device.items() if name != "locale"}
     await tx.execute(
         """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at, locale)
@@ -56,7 +56,7 @@ async def create_auth_session(
 
 
 async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
-    """Read and lock a device."""
+    """Lock and read an auth session."""
     row = await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id)
     if row is None:
         return None
@@ -67,7 +67,7 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
 
 
 async def exists(reader: Reader, auth_session_id: str) -> bool:
-    """Return whether a device has been opened, living or ended, without locking it."""
+    """Return whether an auth session exists, active or ended, without locking it."""
     return await reader.fetchval("SELECT 1 FROM auth_sessions WHERE id = $1", auth_session_id) is not None
 
 
@@ -83,10 +83,11 @@ async def rotate(
     expires_at: dt.datetime,
     locale: Language | None,
 ) -> bool:
-    """Replace the present refresh token's hash `before` by `after`, which is of this generation.
+    """Replace the current refresh token's hash `before` by `after`, which has this generation.
 
-    `presented` is the hash of the token that was rotated; `used` are those that were used within the window before.
-    `locale` None: it stays as it is.
+    `presented` is the hash of the presented token; `used` maps the hashes of earlier used tokens to the times of their
+    use. A `locale` of None keeps the present one. Return False if the auth session has ended or `before` is not
+    current.
     """
     return bool(
         await tx.execute(
@@ -100,14 +101,14 @@ async def rotate(
 
 
 async def step_up(tx: Tx, auth_session_id: str, *, until: dt.datetime) -> None:
-    """Let a living device do until then (real time) what needs a fresh code of the second factor."""
+    """Allow an active auth session, until `until` (real time), actions that need a fresh code of the second factor."""
     await tx.execute(
         "UPDATE auth_sessions SET stepped_up_until = $2 WHERE id = $1 AND revoked_at IS NULL", auth_session_id, until
     )
 
 
 async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime | None:
-    """Read until when (real time) a device may do what needs a fresh code of the second factor."""
+    """Return until when (real time) an auth session may do what needs a fresh code of the second factor."""
     found: dt.datetime | None = await reader.fetchval(
         "SELECT stepped_up_until FROM auth_sessions WHERE id = $1", auth_session_id
     )
@@ -116,7 +117,7 @@ async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime 
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """A device that was living; `push_token` is the one it had."""
+    """An auth session that was active; `push_token` is the one it had."""
 
     id: str
     user_type: str
@@ -127,7 +128,10 @@ class Ended:
 async def revoke(
     tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
 ) -> list[Ended]:
-    """End one device, or all of a user's but one; their push tokens are forgotten. Returns those that were living."""
+    """End one auth session, or all of a user's except `but`. Return those that were active.
+
+    Their push tokens are deleted.
+    """
     rows = await tx.fetch(
         """WITH living AS (SELECT id, push_token FROM auth_sessions
              WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL AND id IS DISTINCT FROM $4::uuid ORDER BY id FOR UPDATE)
@@ -139,14 +143,14 @@ async def revoke(
 
 
 async def lock_all(tx: Tx, user_id: str) -> None:
-    """Lock all living devices of a user, in their order."""
+    """Lock all active auth sessions of a user, in the order of their ids."""
     await tx.fetch(
         "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id FOR UPDATE", user_id
     )
 
 
 async def living(reader: Reader, user_id: str) -> list[str]:
-    """Read the living devices of a user."""
+    """Return the ids of a user's active auth sessions."""
     rows = await reader.fetch(
         "SELECT id FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id", user_id
     )
@@ -154,7 +158,7 @@ async def living(reader: Reader, user_id: str) -> list[str]:
 
 
 async def has_another(tx: Tx, actor: Actor) -> bool:
-    """Tell whether the caller has a living device other than the one that asks."""
+    """Return whether the caller has another active auth session."""
     return await tx.fetchval(
         """SELECT EXISTS (SELECT 1 FROM auth_sessions WHERE user_id = $1 AND id <> $2 AND revoked_at IS NULL
              AND expires_at > $3)""",
@@ -165,12 +169,12 @@ async def has_another(tx: Tx, actor: Actor) -> bool:
 async def move_push_token(
     tx: Tx, auth_session_id: str, push_token: str | None, *, locale: Language | None
 ) -> list[tuple[str, str]] | None:
-    """Give a living device a push token (None: take it away), and take it from any other device that had it.
+    """Give an active device a push token (None: remove it), and take it from any other device that had it.
 
-    `locale` is the language of the device's pushes; None: it stays as it is.
-    Returns the users (type, id) whose devices were touched; None when the device's auth session has ended.
+    `locale` is the language of the device's pushes; None keeps the present one. Return the sorted (user type, user id)
+    of the devices that were changed; None if the device's auth session has ended.
     """
-    if push_token is not None:  # devices that register one token are served one after the other
+    if push_token is not None:  # one registration of a token at a time
         await tx.execute("SELECT pg_advisory_xact_lock(5, hashtext($1))", push_token)
     rows = await tx.fetch(
         """SELECT id, user_type, user_id, revoked_at FROM auth_sessions WHERE id = $1 OR push_token = $2 ORDER BY id FOR UPDATE""",
@@ -192,7 +196,7 @@ async def move_push_token(
 
 @attrs.frozen(kw_only=True)
 class PushDevice:
-    """A living device that takes pushes, in its language."""
+    """An active device that takes pushes, and their language."""
 
     auth_session_id: str
     push_token: str = attrs.field(repr=False)
@@ -200,7 +204,10 @@ class PushDevice:
 
 
 async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice]]:
-    """Read the devices of users; those of the account that an anonymous customer signed into are theirs too."""
+    """Return recipient id -> devices that take pushes.
+
+    A customer who joined an account also has the devices of that account.
+    """
     rows = await tx.fetch(
         """SELECT r.id::text AS recipient_id, a.id::text AS auth_session_id, a.push_token, a.locale
            FROM unnest($1::uuid[]) AS r(id) LEFT JOIN customers c ON c.id = r.id
@@ -220,7 +227,7 @@ async def push_devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushD
 
 
 async def drop_push_token(tx: Tx, push_token: str) -> list[tuple[str, str]]:
-    """Forget a dead push token; returns whose device had it."""
+    """Delete a push token that is no longer valid; return the (user type, user id) of the devices that had it."""
     rows = await tx.fetch(
         "UPDATE auth_sessions SET push_token = NULL, push_token_at = NULL WHERE push_token = $1 RETURNING user_type, user_id",
         push_token,
@@ -229,9 +236,9 @@ async def drop_push_token(tx: Tx, push_token: str) -> list[tuple[str, str]]:
 
 
 async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expires_real_at: dt.datetime) -> Use | None:
-    """Note that a token is used now, for this auth session; return its earlier use instead when there is one.
+    """Record the use of an identity token by an auth session; return None, or the earlier use if there is one.
 
-    Uses of one token are judged one after the other, until the commit.
+    A second use of the token waits for the commit of the first.
     """
     added = await tx.execute(
         """INSERT INTO used_identity_tokens (id, digest, auth_session_id, used_at, expires_real_at)
@@ -245,7 +252,7 @@ async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expir
 
 
 async def forget_identity_tokens(tx: Tx, *, limit: int) -> int:
-    """Forget used tokens that have expired, some at a time; return how many."""
+    """Delete at most `limit` used identity tokens that have expired; return how many."""
     return await tx.execute(
         """DELETE FROM used_identity_tokens WHERE id = ANY (ARRAY(SELECT id FROM used_identity_tokens
            WHERE expires_real_at < clock_timestamp() - interval '1 minute' LIMIT $1))""",

@@ -1,4 +1,4 @@
-"""Auth sessions, OTP requests (specification, Resources: auth_sessions, otp_requests) and used identity tokens."""
+"""Tables of auth sessions, OTP requests and used identity tokens."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -13,32 +13,32 @@ class AuthSession(Table, tablename="auth_sessions"):
     user_type = columns.string(16)
     user_id = columns.plain_id(null=False)
     refresh_token_hash = columns.string(60, unique=True)
-    # The token before the present one, for retries within the grace.
+    # The token before the current one, for retries within the retry window.
     previous_token_hash = columns.string(60, null=True)
     rotated_at = columns.moment()
-    # How many rotations since the sign-in. Null: a process of an older version has rotated last.
+    # The number of rotations since the sign-in. Null: a process of an older version rotated last.
     refresh_generation = columns.big_number(null=True)
-    # Those before it that were used within the grace: {hash: when}.
+    # Recently used tokens before the previous one: {hash: time of use}.
     used_tokens = columns.json()
     device_info = columns.json()
     push_token = columns.string(255, null=True)
     push_token_at = columns.moment()
-    # The language of its pushes: id or en. Null: the client has named none.
+    # The language of the device's pushes: id or en. Null: the client has not named one.
     locale = columns.string(2, null=True)
     created_at = columns.created()
     last_used_at = columns.moment()
     expires_at = columns.moment(null=False)
-    # Until when (real time) an operator may do what needs a fresh code of the second factor.
+    # Until when (real time) an operator may do actions that need a fresh code of the second factor.
     stepped_up_until = columns.moment()
     revoked_at = columns.moment()
-    # Real time of the revocation, for the processes that poll for news.
+    # Real time of the revocation, for the processes that poll for changes.
     revoked_real_at = columns.moment()
 
     known_user_type = Check("user_type in ('customer', 'mitra', 'operator')")
 
 
 class OtpRequest(Table, tablename="otp_requests"):
-    """One code that was asked for. Only its keyed hash is kept."""
+    """One request for a code. Only the code's keyed hash is stored."""
 
     id = columns.identifier()
     phone = columns.string(20)
@@ -52,9 +52,9 @@ class OtpRequest(Table, tablename="otp_requests"):
     delivery_failed = columns.flag()
     # The provider sends nothing to this number.
     number_refused = columns.flag()
-    # Whether a customer had this phone when the code was asked for: half of the budget is kept for those.
+    # Whether a customer had this phone at the time of the request: half of the budget is reserved for those.
     known_phone = columns.flag()
-    # Real time from which another process may send a mitra's code; None: there is nothing (more) to send.
+    # Real time from which another process may send a mitra's code; null: there is nothing to send.
     send_due_real_at = columns.moment()
     send_attempts = columns.number(default=0)
     used_at = columns.moment()
@@ -65,7 +65,7 @@ class OtpRequest(Table, tablename="otp_requests"):
 
 
 class UsedIdentityToken(Table, tablename="used_identity_tokens"):
-    """An identity token that has signed a customer in. Forgotten once the token itself has expired."""
+    """An identity token that has signed a customer in. The row is deleted once the token itself has expired."""
 
     id = columns.identifier()
     digest = columns.string(64, unique=True)

@@ -1,4 +1,4 @@
-"""What a chat message may be (contract 6). Drafts and places are structs: thousands a second are made."""
+"""Rules of chat messages. Drafts and their results are msgspec structs, because thousands are made each second."""
 
 import datetime as dt
 from typing import Any
@@ -13,7 +13,7 @@ from core.base.plain_json import depth_of, has_nul
 
 MAX_CONTENT = 4000  # characters
 MAX_METADATA = 4096  # bytes of JSON
-MAX_DEPTH = 32  # what is nested deeper can be stored, but not every client could read it again
+MAX_DEPTH = 32  # deeper nesting could be stored, but not every client could parse it
 TYPES = frozenset({"text"})
 
 
@@ -29,7 +29,7 @@ class TooFast(DomainError):
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked message that waits for its seq. `sender_id` is the party of the session that sends it."""
+    """A checked message that has no `seq` yet. `sender_id` is the id of the party that sends it."""
 
     id: str
     session_id: str
@@ -41,7 +41,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
-    """How a draft ended: its seq; `repeated` when it was stored before, with that first answer."""
+    """A stored message. `repeated`: it was stored before, and the other fields are those of the first time."""
 
     id: str
     seq: int
@@ -51,7 +51,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
 
 @attrs.frozen(kw_only=True)
 class Mark:
-    """How far a side has got: the highest seq delivered and read (0: no change)."""
+    """Read markers: the highest seq that each side has received and read (0: no change)."""
 
     customer_delivered: int = 0
     customer_read: int = 0
@@ -60,9 +60,9 @@ class Mark:
 
 
 def check_message(*, message_type: str, content: str, metadata: dict[str, Any] | None) -> str | None:
-    """Check what PostgreSQL would refuse, because one bad row fails its whole batch; return the metadata as JSON text.
+    """Check a message and return its metadata as JSON text.
 
-    Raises ValidationFailed.
+    This covers all that PostgreSQL would refuse, because one bad row fails its whole batch. Raises ValidationFailed.
     """
     if message_type not in TYPES:
         raise ValidationFailed.of("type", field_messages.one_of(TYPES))

@@ -1,4 +1,4 @@
-"""Stores chat messages and marks, a batch in one round trip; fills the columns of single messages in bulk."""
+"""Store chat messages and read markers, one round trip per batch, and sync the statuses of messages in bulk."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -11,21 +11,22 @@ from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many
 
-# The arrays travel as text, which PostgreSQL reads faster than Python writes its binary form.
+# Arrays are sent as text, which PostgreSQL parses faster than Python encodes the binary form.
 COMMIT = """SELECT * FROM chat_commit($1::text::uuid[], $2::text::int[], $3::text::int[], $4::text::int[], $5::text::int[],
   $6::text::int[], $7::text::uuid[], $8::text::uuid[], $9::text::uuid[], $10::text::text[], $11::text::text[], $12::text::text[],
   $13, $14)"""
-FILL = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"  # brings single messages up to their sessions' marks; safe to repeat
-FILL_MOST = 5_000  # of a session in a statement: a tenth of what one has time for
+# Syncs the statuses of messages with their session's read markers; safe to repeat.
+FILL = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"
+FILL_MOST = 5_000  # messages of a session per statement: a tenth of what a statement has time for
 
 
 def _plain(values: Iterable[str]) -> str:
-    """Write an array of what needs no quotes: ids, numbers, names of types."""
+    """Return an array literal of values that need no quotes: ids, numbers, names of types."""
     return "{" + ",".join(values) + "}"
 
 
 def _texts(values: Iterable[str | None]) -> str:
-    """Write an array of texts (PostgreSQL, 8.15.2: in quotes a backslash stands before each quote and backslash)."""
+    """Return an array literal of texts, with quotes and backslashes escaped by a backslash (PostgreSQL, 8.15.2)."""
     return _plain(
         "NULL" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in values
     )
@@ -40,10 +41,10 @@ async def commit(
     scale: float,
     timeout: float,
 ) -> tuple[dt.datetime | None, list[Placed | bool]]:
-    """Store drafts and marks in one transaction.
+    """Store drafts and read markers (session id -> Mark) in one transaction.
 
-    Returns the service time of the batch and an answer for each draft, in order: Placed, True when the session was not
-    active, False for a stranger.
+    Return (service time of the batch, results of the drafts in their order). A result is Placed, True if the session
+    was not active, or False if the sender is not a party of it. `timeout` is in real seconds.
     """
     touched = sorted({d.session_id for d in drafts} | marks.keys())
     slots = {session_id: str(number) for number, session_id in enumerate(touched, start=1)}
@@ -74,9 +75,10 @@ async def commit(
 
 @attrs.frozen(kw_only=True)
 class Filled:
-    """A part of a session's messages is up to its marks; `goes_on`: there is a part behind it.
+    """The result of syncing a part of a session's messages. `goes_on`: another part follows.
 
-    `final`: up to where nothing is left to be filled in, once all parts are; None where one side has not gone on.
+    `final` is the seq up to which all messages have their final status once all parts are synced; None if a side's
+    delivered marker has not passed the start of this part.
     """
 
     id: str
@@ -85,11 +87,11 @@ class Filled:
 
 
 async def fill(reader: Reader, after: dict[str, int]) -> list[Filled]:
-    """Bring the next FILL_MOST messages behind `after` (session -> seq) up to their session's marks. Safe to repeat."""
+    """Sync the statuses of the next FILL_MOST messages after `after` (session id -> seq). Safe to repeat."""
     return many(Filled, await reader.fetch(FILL, list(after), list(after.values()), FILL_MOST))
 
 
 async def fill_in(tx: Tx, session_ids: list[str]) -> None:
-    """Bring all messages of sessions up to their marks, with the transaction that completes them."""
+    """Sync the statuses of all messages of sessions, in the transaction that completes the sessions."""
     if session_ids:
         await tx.execute(FILL, session_ids, [0] * len(session_ids), None)

@@ -1,4 +1,4 @@
-"""Chat messages (specification, Resources: chat_messages)."""
+"""The table of chat messages."""
 
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
@@ -7,10 +7,12 @@ from core.storage import columns
 
 
 class ChatMessage(Table, tablename="chat_messages"):
-    """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the session's marks in bulk."""
+    """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the read markers in bulk."""
 
     id = columns.identifier()
-    session_id = columns.plain_id(null=False)  # triggers hold the reference (piccolo_migrations/sql/chat_reference.sql)
+    session_id = columns.plain_id(
+        null=False
+    )  # triggers enforce the reference (piccolo_migrations/sql/chat_reference.sql)
     seq = columns.number()
     sender_type = columns.string(10)
     sender_id = columns.plain_id(null=False)

@@ -1,5 +1,7 @@
-"""When a mitra may take requests. The predicate itself is the database function `free_mitras`: one for the availability
-count, the blast, the targeted check and the accept."""
+"""When a mitra is available for a session (docs/product.md#eligible-mitras).
+
+The database function `free_mitras` applies the same rule to all mitras, for the availability count and the blast.
+"""
 
 import datetime as dt
 import enum
@@ -12,7 +14,7 @@ from core.base.languages import Text
 
 
 class Channel(enum.StrEnum):
-    """How a mitra's last heartbeat came: `any` until the first one since the mitra went online."""
+    """The channel of a mitra's last heartbeat; `any` until the first one after the mitra went online."""
 
     ANY = "any"
     SOCKET = "socket"
@@ -22,8 +24,8 @@ class Channel(enum.StrEnum):
 class StatusReason(enum.StrEnum):
     """Why a mitra went online or offline."""
 
-    SELF = "self"  # the mitra wished it
-    STALE = "stale"  # no heartbeat came for too long
+    SELF = "self"  # the mitra chose to
+    STALE = "stale"  # no heartbeat arrived for too long
     OPERATOR = "operator"
     DEACTIVATED = "deactivated"  # an operator has deactivated the mitra, whose auth sessions end
 
@@ -47,18 +49,19 @@ class MitraAtCapacity(DomainError):
 
 @attrs.frozen(kw_only=True)
 class Presence:
-    """What is known of one mitra at this moment."""
+    """A mitra's state at one moment, as far as it decides about availability."""
 
     is_active: bool
     is_online: bool
-    silent_since: dt.datetime | None  # None while offline; not before the service could take heartbeats again
+    silent_since: dt.datetime | None  # None while offline; not before the end of the last outage
     active_session_count: int
 
 
 def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -> None:
-    """Say why a mitra can't take a session; the same conditions as `free_mitras`, in the order a person would ask.
+    """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
-    Raises MitraOffline or MitraAtCapacity.
+    Raises MitraOffline if the mitra is missing, inactive, offline or silent for too long, else MitraAtCapacity if they
+    have as many sessions as allowed.
     """
     if presence is None or not (presence.is_active and presence.is_online):
         raise MitraOffline

@@ -1,4 +1,4 @@
-"""Writes and locking reads of mitras, their presence and its log."""
+"""Read, lock and write mitras, their presence and its log."""
 
 import datetime as dt
 
@@ -36,7 +36,7 @@ async def by_phone(reader: Reader, phone: str) -> Mitra | None:
 
 
 async def create(tx: Tx, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
-    """Insert a mitra with her presence; None when the phone number is taken."""
+    """Insert a mitra and their presence; return None if the phone number is taken."""
     row = await tx.fetchrow(
         f"""INSERT INTO mitras (id, phone, display_name, is_active, created_at) VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT (phone) DO NOTHING RETURNING {COLUMNS}""",
@@ -52,20 +52,20 @@ async def create(tx: Tx, *, phone: str, display_name: str, is_active: bool) -> M
 
 
 async def hold_phone(tx: Tx, phone: str) -> None:
-    """Let changes to one phone number happen one after the other, so that the second one sees the first."""
+    """Lock a phone number until the commit, so that of two changes to it the second sees the first."""
     await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", phone)
 
 
 async def hold_logins(tx: Tx, mitra_id: str) -> None:
-    """Let a mitra's sign-ins and the end of them all happen one after the other: no device slips in between.
+    """Lock a mitra's sign-ins until the commit, so that no device signs in while all of them are signed out.
 
-    Held before her auth sessions and her row are locked.
+    Take this lock before those of the mitra's auth sessions and row.
     """
     await tx.execute("SELECT pg_advisory_xact_lock(6, hashtext($1))", mitra_id)
 
 
 async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:
-    """Change a mitra. None when the phone number is another's."""
+    """Update a mitra; return None if the phone number belongs to another one."""
     return one(
         Mitra,
         await tx.fetchrow(
@@ -77,20 +77,21 @@ async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_act
 
 
 async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
-    """Lock a mitra: whatever adds to her load waits here, one after the other.
+    """Lock a mitra and read the row. Every transaction that adds to the mitra's sessions takes this lock.
 
-    NO KEY: who holds a search and asks her (a foreign key to this row) must not wait for us, who may wait for that search.
+    FOR NO KEY UPDATE: inserting an invitation takes a key-share lock on this row through its foreign key; with FOR
+    UPDATE the two transactions could deadlock.
     """
     return one(Mitra, await tx.fetchrow(f"SELECT {COLUMNS} FROM mitras WHERE id = $1 FOR NO KEY UPDATE", mitra_id))
 
 
 async def is_active(reader: Reader, mitra_id: str) -> bool:
-    """Return whether a mitra may work at all."""
+    """Return whether a mitra exists and is not deactivated."""
     return bool(await reader.fetchval("SELECT is_active FROM mitras WHERE id = $1", mitra_id))
 
 
 async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presence | None:
-    """Read what decides whether a mitra is free."""
+    """Read the state that decides whether a mitra is available."""
     row = await reader.fetchrow(
         """SELECT m.is_active, o.is_online, (SELECT silent_since FROM mitra_silences($2) s WHERE s.mitra_id = m.id) AS silent_since,
              (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired'))
@@ -103,7 +104,7 @@ async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presen
 
 
 async def count_free(reader: Reader, freedom: Freedom, *, now: dt.datetime) -> int:
-    """Count the mitras who could take a request now."""
+    """Count the mitras who could take a session now."""
     return await reader.fetchval(
         "SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)",
         now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity,
@@ -111,7 +112,10 @@ async def count_free(reader: Reader, freedom: Freedom, *, now: dt.datetime) -> i
 
 
 async def go_online(tx: Tx, mitra_id: str) -> bool:
-    """offline -> online, with its log row. False when the mitra was online: then only the heartbeat moves."""
+    """Set a mitra online and add the log row.
+
+    Return False if the mitra was online; then this counts as a heartbeat only.
+    """
     changed = await tx.execute(
         """UPDATE mitra_online_status SET is_online = true, last_online_at = $2, last_heartbeat_at = $2, heartbeat_channel = 'any',
              updated_at = $2 WHERE mitra_id = $1 AND NOT is_online""",
@@ -125,7 +129,7 @@ async def go_online(tx: Tx, mitra_id: str) -> bool:
 
 
 async def go_offline(tx: Tx, mitra_id: str) -> bool:
-    """online -> offline, with its log row. False when she was offline."""
+    """Set a mitra offline and add the log row; return False if the mitra was offline."""
     changed = await tx.execute(
         "UPDATE mitra_online_status SET is_online = false, last_offline_at = $2, updated_at = $2 WHERE mitra_id = $1 AND is_online",
         mitra_id, tx.now,
@@ -136,7 +140,10 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
 
 
 async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, bool]:
-    """Store a heartbeat for each of these mitras who is online; return whether each is online, without locked rows."""
+    """Store a heartbeat for each of these mitras who is online; return mitra id -> whether they are online.
+
+    A mitra missing from the result has a locked row, or does not exist; call `heartbeat`, which waits for the lock.
+    """
     rows = await tx.fetch(
         """WITH found AS MATERIALIZED (SELECT mitra_id, is_online FROM mitra_online_status WHERE mitra_id = ANY($1::uuid[])
              FOR NO KEY UPDATE SKIP LOCKED),
@@ -151,7 +158,7 @@ async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str
 
 
 async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> bool:
-    """Store a heartbeat of an online mitra. False when the mitra is offline."""
+    """Store a heartbeat of an online mitra; return False if the mitra is offline."""
     return bool(
         await tx.execute(
             """UPDATE mitra_online_status SET last_heartbeat_at = greatest(last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
@@ -164,7 +171,10 @@ async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> bool:
 
 
 async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime) -> list[str]:
-    """Return online mitras who were silent for too long; the index on the last heartbeat finds the candidates."""
+    """Return the ids of up to 500 online mitras who were silent for too long.
+
+    The index on the last heartbeat finds the candidates.
+    """
     rows = await reader.fetch(
         """SELECT mitra_id FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) o
            WHERE last_heartbeat_at <= o.oldest AND silent_since <= o.oldest LIMIT 500""",
@@ -174,7 +184,10 @@ async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime)
 
 
 async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: float) -> bool:
-    """Lock a mitra who is still silent. False after a heartbeat, or when another transaction holds a lock on the mitra."""
+    """Lock a mitra who is still silent.
+
+    Return False after a heartbeat, or if another transaction has locked the mitra.
+    """
     free = await tx.fetchval("SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED", mitra_id)
     if not free:
         return False

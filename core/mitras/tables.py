@@ -1,4 +1,4 @@
-"""Mitras and their presence (specification, Resources: mitras, mitra_online_status, mitra_online_logs)."""
+"""Tables of mitras, their presence and its log."""
 
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -7,7 +7,7 @@ from core.storage import columns
 
 
 class Mitra(Table, tablename="mitras"):
-    """A supporter who chats. Locked by everything that adds to her load."""
+    """A supporter who chats. Every transaction that adds to a mitra's sessions locks the row."""
 
     id = columns.identifier()
     legacy_uid = columns.string(255, null=True, unique=True)
@@ -19,7 +19,7 @@ class Mitra(Table, tablename="mitras"):
 
 
 class MitraOnlineStatus(Table, tablename="mitra_online_status"):
-    """Whether a mitra takes requests, and when she was last heard of."""
+    """Whether a mitra is online, and when their last heartbeat arrived."""
 
     id = columns.identifier()
     mitra_id = columns.reference("Mitra", unique=True)
@@ -37,7 +37,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status"):
 
 
 class MitraOnlineLog(Table, tablename="mitra_online_logs"):
-    """One row a change between online and offline."""
+    """One change of a mitra between online and offline."""
 
     id = columns.identifier()
     mitra_id = columns.reference("Mitra")

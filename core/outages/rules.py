@@ -1,16 +1,17 @@
 """What counts as an outage, how outages are added up, and how long they excuse a mitra's silence.
 
-A mitra's silence counts only while the service could take the heartbeats:
+A mitra's silence counts only while the service could receive heartbeats (docs/product.md#heartbeat):
 
-- While no process of the channel's kind has a lease, no silence counts. After such an outage each silence begins again, so
-  that the phones have time to come back. The length of an outage has no bound.
-- While single processes are disturbed (starting, late, overloaded, cut off or just dead), the phones connected to them may
-  not be received. So a silence begins again then, too. But the other processes serve, a phone notices a dead socket within
-  75 s and connects again within 30 s: whatever happens to single processes, it excuses a silence for EXCUSE_S at most.
-  Otherwise one process that restarts all the time would keep silent mitras online without end.
-- An outage of up to BREAK_S counts as a disturbance: a phone has time to come back between two of them.
+- While no process of the channel's kind has a lease, silence does not count. After such an outage each silence starts
+  from zero, so that the phones have time to reconnect. The length of an outage has no bound.
+- While single processes are disturbed (starting, late, overloaded, cut off or just dead), heartbeats of the phones
+  connected to them may be lost. So silence starts from zero then, too. But the other processes serve, and a phone
+  notices a dead socket within 75 s and reconnects within 30 s. So single processes excuse a silence for EXCUSE_S at
+  most; otherwise one process that restarts all the time would keep silent mitras online without end.
+- An outage of up to BREAK_S counts as a disturbance: a phone has time to reconnect between two of them.
 
-The functions in `piccolo_migrations/sql/silence_excuses.sql` apply the rule; they read the two durations from the leases.
+The functions in `piccolo_migrations/sql/silence_excuses.sql` apply the rule; they read the two durations from the
+leases.
 """
 
 import datetime as dt
@@ -19,8 +20,9 @@ from collections.abc import Iterable
 
 import attrs
 
-# Real seconds. A renewal that takes longer than a second counts as failed; two may fail before the lease ends. A process
-# whose lease has ended may only be cut off from the database, and its phones with it: for a minute it is not given up.
+# Real seconds. A renewal that takes longer than ATTEMPT_S counts as failed; two may fail before the lease ends. A
+# process whose lease has ended may only be cut off from the database, and its phones with it, so it is given up after
+# GIVE_UP_S.
 RENEW_EVERY_S = 1.0
 ATTEMPT_S = 1.0
 LEASE_S = 3.0
@@ -38,17 +40,17 @@ class ProcessKind(enum.StrEnum):
 
 
 class OutageKind(enum.StrEnum):
-    """What was missing: a writable database, every realtime process, or every API process."""
+    """The part that was missing: a writable database, every realtime process, or every API process."""
 
     DATABASE = "database"
     REALTIME = "realtime"
     API = "api"
 
 
-# The outage that there is while no process of a kind lives.
+# The kind of outage while no process of a kind has a lease.
 OUTAGE_OF = {ProcessKind.API: OutageKind.API, ProcessKind.REALTIME: OutageKind.REALTIME}
 
-Interval = tuple[dt.datetime, dt.datetime]  # half-open: the first moment is in it, the second one is not
+Interval = tuple[dt.datetime, dt.datetime]  # half-open: includes the first moment, excludes the second
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +64,7 @@ class Outage:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union of intervals as disjoint ones, in order."""
+    """Return the union of intervals as disjoint intervals in order."""
     found: list[Interval] = []
     for began, ended in sorted(intervals):
         if found and began <= found[-1][1]:
@@ -73,7 +75,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def gaps(whole: Interval, covers: Iterable[Interval], *, longer_than: dt.timedelta) -> list[Interval]:
-    """Return the parts of `whole` that no cover contains and that are longer than a duration, in order."""
+    """Return the parts of `whole` outside all `covers` that are longer than `longer_than`, in order."""
     found: list[Interval] = []
     at, end = whole
     for began, ended in [*merged(covers), (end, end)]:

@@ -1,4 +1,4 @@
-"""Writes and reads of process leases and outages. Moments are service time, by the database's clock."""
+"""Read and write process leases and outages. All times are service time by the database's clock."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -11,9 +11,10 @@ from core.outages.rules import OUTAGE_OF, Interval, Outage, OutageKind, ProcessK
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
 
-# The service time of this moment; $1 is the scale.
+# The present service time; $1 is the scale.
 NOW = "(SELECT anchor + (clock_timestamp() - anchor) * $1::float8 FROM service_clock)"
-# A renewal that was sent before a long standstill of the database and arrives after it finds its lease ended: no effect.
+# A renewal that was sent before a long stall of the database and runs after it has no effect, because its lease has
+# ended.
 RENEW = f"""WITH moment AS MATERIALIZED (SELECT {NOW} AS now),
     renewed AS (UPDATE service_processes p SET alive_at = m.now, lost_at = m.now + $3, given_up_at = m.now + $4,
         since_at = CASE WHEN $5 THEN p.since_at ELSE m.now END
@@ -26,45 +27,45 @@ END = f"""WITH moment AS MATERIALIZED (SELECT {NOW} AS now)
   UPDATE service_processes p SET alive_at = m.now, lost_at = m.now, given_up_at = m.now FROM moment m WHERE p.place = $2 AND p.lost_at > m.now"""
 PROCESSES = "SELECT place, kind, since_at, alive_at, lost_at FROM service_processes"
 RECORDED = "SELECT began_at, ended_at FROM outages WHERE kind = ANY($1) AND ended_at > $2 AND began_at < $3"
-# The newest row of a kind stays: the next process of that kind finds in it since when there was none.
+# The newest row of each kind stays: from it the next process of that kind knows since when no process has run.
 PURGE_PROCESSES = """DELETE FROM service_processes p WHERE p.given_up_at < $1
   AND EXISTS (SELECT 1 FROM service_processes q WHERE q.kind = p.kind AND q.alive_at > p.alive_at)"""
 
 
 @attrs.frozen(kw_only=True)
 class Renewal:
-    """What became of a renewal."""
+    """The result of a renewal."""
 
-    renewed: bool  # False: the lease has ended, or there was none
+    renewed: bool  # False: the lease has ended or never began
     now: dt.datetime
-    alive: frozenset[str]  # kinds of which a process holds a lease, this one's only when it was renewed
+    alive: frozenset[str]  # kinds of processes with a lease; this process's lease counts only if it was renewed
 
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """Where a process runs, and at which scale its durations pass."""
+    """A process's place (kind, host and port) and the scale of its service time."""
 
     name: str
     kind: ProcessKind
     scale: float
 
     def duration(self, real_seconds: float) -> dt.timedelta:
-        """Return the service time that passes in so many real seconds."""
+        """Return the service time that passes in a number of real seconds."""
         return dt.timedelta(seconds=real_seconds * self.scale)
 
 
 async def renew(db: Database, place: Place, *, steady: bool) -> Renewal:
-    """Renew the lease of the process at a place, in one statement. `steady` False begins a new series of renewals."""
+    """Renew a process's lease in one statement. If `steady` is False, a new series of renewals begins."""
     lease, give_up = place.duration(rules.LEASE_S), place.duration(rules.GIVE_UP_S)
     row = await db.fetchrow(RENEW, place.scale, place.name, lease, give_up, steady)
     return Renewal(renewed=row["renewed"], now=row["now"], alive=frozenset(row["alive"]))
 
 
 async def begin(tx: Tx, place: Place, *, renewed_at: dt.datetime | None) -> tuple[dt.datetime, list[Outage]]:
-    """Begin a series of renewals; return its begin and the outages that it ended, which are recorded here.
+    """Begin a series of renewals and record the outages that it ends; return (start of the series, those outages).
 
-    `renewed_at` is the last success of a process that has tried without a break since then; None for one that has just
-    started or stood still. All processes take one lock here, so an outage is recorded once.
+    `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
+    process has just started or stood still. All processes take the same lock here, so an outage is recorded once.
     """
     await tx.execute("SELECT pg_advisory_xact_lock(9, 0)")
     now = await tx.fetchval(f"SELECT {NOW}", place.scale)
@@ -96,8 +97,8 @@ async def _record(
     *,
     apart: tuple[OutageKind, ...],
 ) -> list[Outage]:
-    """Record what of an interval is an outage: not covered, and not recorded yet under one of the kinds in `apart`."""
-    # The last renewal was on average half a pause before the begin.
+    """Record and return the outages in `whole`: its parts outside `covers` and not recorded as a kind in `apart`."""
+    # On average the outage began half an interval after the last renewal.
     began, now = whole[0] + place.duration(rules.RENEW_EVERY_S / 2), whole[1]
     recorded = [(row["began_at"], row["ended_at"]) for row in await tx.fetch(RECORDED, list(apart), began, now)]
     found = rules.gaps((began, now), [*covers, *recorded], longer_than=place.duration(rules.LEASE_S))
@@ -116,13 +117,13 @@ async def end(db: Database, place: Place) -> None:
 
 
 async def overlaps(reader: Reader, kinds: Iterable[OutageKind], interval: Interval) -> list[Interval]:
-    """Return when in an interval there was an outage of one of these kinds, as disjoint intervals in order."""
+    """Return the parts of an interval with an outage of one of these kinds, as disjoint intervals in order."""
     rows = await reader.fetch(RECORDED, list(kinds), *interval)
     since, until = interval
     return rules.merged((max(since, row["began_at"]), min(until, row["ended_at"])) for row in rows)
 
 
 async def purge(tx: Tx, *, processes_before: dt.datetime, outages_before: dt.datetime) -> int:
-    """Delete rows of processes that ended and outages that ended before a moment; return how many."""
+    """Delete processes given up before one moment and outages ended before another; return how many rows."""
     gone = await tx.execute(PURGE_PROCESSES, processes_before)
     return gone + await tx.execute("DELETE FROM outages WHERE ended_at < $1", outages_before)
