@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand."""
+"""A clock that a test advances by hand."""
 
 import datetime as dt
 
@@ -6,7 +6,7 @@ from core.base.clock import UTC, Clock
 
 
 class HandClock(Clock):
-    """Time passes only when the test says so."""
+    """A clock on which time passes only when the test calls `advance`."""
 
     def __init__(self, start: dt.datetime) -> None:
         super().__init__(anchor=start, scale=1)
@@ -14,17 +14,17 @@ class HandClock(Clock):
 
     @classmethod
     def at(cls, *day: int) -> "HandClock":
-        """A clock that stands at the beginning of a day (year, month, day)."""
+        """Return a clock set to the start of a day (year, month, day)."""
         return cls(dt.datetime(*day, tzinfo=UTC))
 
     def real_now(self) -> dt.datetime:
-        """Return the moment that the test has set."""
+        """Return the time that the test has set."""
         return self._now
 
     def now(self) -> dt.datetime:
-        """Return the moment that the test has set."""
+        """Return the time that the test has set."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._now += dt.timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""Real servers, real processes: one service at real speed, one where a minute passes each second."""
+"""Shared fixtures: a service at real speed, and one on which a minute passes each second. Both are real processes."""
 
 import fcntl
 from collections.abc import AsyncIterator, Iterator
@@ -13,10 +13,10 @@ from tools.phone import Reconnection
 
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
-Reconnection.pace = 1 / 6  # no test of an outage waits for the 30 s of an app
-# Many tests send messages as fast as they can; the tests of that limit start processes with the default.
+Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
+# Many tests send messages without pauses. The tests of this limit start processes with the default.
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
-# Folders whose files take longest come first, so that no worker is left with one when the others are done.
+# Folders with the slowest files come first, so that at the end no worker is left alone with a slow file.
 LONG = (
     "control_center",
     "push",
@@ -34,21 +34,21 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what takes long first."""
+    """Run the slow folders first."""
     items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Tests run on asyncio."""
+    """Run async tests on asyncio."""
     return "asyncio"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def database_template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The database that all services begin with, made once for all workers."""
+    """Create the database template that all services are copied from, once for all workers."""
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a folder in one
+    shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a subfolder
     with (shared / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = shared / "template"
@@ -59,7 +59,7 @@ def database_template(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def every_frame_is_declared() -> Iterator[None]:
-    """Fail a test that was sent a frame which the interface document does not have, or has otherwise."""
+    """Fail a test that received a frame which the AsyncAPI document does not declare, or declares differently."""
     UNDECLARED.clear()
     yield
     assert UNDECLARED == []
@@ -67,7 +67,7 @@ def every_frame_is_declared() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    """A service at real speed."""
+    """Run a service at real speed, shared by the tests of one worker."""
     made = Stack(**FAST_TALKERS)
     yield made
     made.close()
@@ -75,8 +75,8 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def fast_stack() -> Iterator[Stack]:
-    """A service at sixty times the speed."""
-    # At this speed an operator's sign-in would end after 12 minutes of the tests.
+    """Run a service at sixty times real speed, shared by the tests of one worker."""
+    # At this speed an operator's sign-in would expire after 12 minutes of test time.
     made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720", **FAST_TALKERS)
     yield made
     made.close()
@@ -84,7 +84,7 @@ def fast_stack() -> Iterator[Stack]:
 
 @pytest.fixture
 async def world(stack: Stack) -> AsyncIterator[World]:
-    """The people of a test, at real speed."""
+    """Return a World on the service at real speed."""
     made = World(stack)
     yield made
     await made.leave_searches()
@@ -93,7 +93,7 @@ async def world(stack: Stack) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def fast_world(fast_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test, at sixty times the speed."""
+    """Return a World on the service at sixty times real speed."""
     made = World(fast_stack)
     await made.scale_silence()
     yield made

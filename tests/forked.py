@@ -1,8 +1,7 @@
-"""Processes of the service that are forked from one that has imported it: that is half of what a start costs, and the
-tests start some 240.
+"""Service processes forked from a parent that has already imported the service.
 
-What runs is the same `sesi` command, with an environment, a log and a life of its own. Commands are started as anybody
-starts them, and so is what is no test: the bench, `make chaos`.
+That halves the cost of a start, and the tests start about 240 processes. A child runs the same `sesi` command with its
+own environment, log and process id. One-off commands, the benchmark and `make chaos` start processes the ordinary way.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from multiprocessing import connection
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["api.server", "realtime.server", "jobs.server", "tools.cli"])
-LOOK = threading.Lock()  # an exit code is read off a pipe, once
+LOOK = threading.Lock()  # an exit code can be read from the pipe only once
 
 
 def _run(name: str, env: dict[str, str], log: str) -> None:
@@ -32,7 +31,7 @@ def _run(name: str, env: dict[str, str], log: str) -> None:
 
 
 class Forked:
-    """A running process, with what `subprocess.Popen` offers of it."""
+    """A running process, with the interface of `subprocess.Popen` that the tests need."""
 
     def __init__(self, name: str, env: dict[str, str], log: pathlib.Path) -> None:
         self._name = name
@@ -42,17 +41,17 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         assert self._process.pid is not None
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal, or None while the process runs."""
         with LOOK:
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it ends; return its exit code. Raises subprocess.TimeoutExpired."""
+        """Wait until the process ends; return its exit code. Raises subprocess.TimeoutExpired."""
         connection.wait([self._process.sentinel], timeout)
         code = self.poll()
         if code is None:
@@ -60,15 +59,15 @@ class Forked:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal, if it runs."""
+        """Send a signal if the process runs."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it has ended since
                 os.kill(self.pid, sig)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""HTTP/1.1 by hand, for clients that break its rules."""
+"""HTTP/1.1 by hand, for clients that violate the protocol."""
 
 import asyncio
 import json
 
 START = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-# Requests whose headers pass a bound of every listener that faces clients, by what is wrong.
+# Requests whose headers exceed a bound of the listeners that face clients, by what exceeds it.
 TOO_LARGE = {
     "70 KB": START + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
     "300 KB, unfinished": START + b"X-Long: " + b"a" * 300_000,
@@ -15,7 +15,10 @@ TOO_LARGE = {
 
 
 async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) -> bytes:
-    """Send parts over one connection and return everything that came back before the service closed it."""
+    """Send parts over one connection; return all bytes received until the service closed it.
+
+    `pause` and `timeout` are in seconds.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def send() -> None:
@@ -42,7 +45,7 @@ async def sent(port: int, *parts: bytes, pause: float = 0, timeout: float = 30) 
 
 
 def code_of(raw: bytes) -> tuple[int, str]:
-    """Status and code of an answer."""
+    """Return the status and the error code of a raw answer."""
     head, _, body = raw.partition(b"\r\n\r\n")
     assert b"x-request-id: " in head.lower()
     assert b"x-server-time: " in head.lower()

@@ -1,4 +1,4 @@
-"""A whole service for the tests: embedded servers and real processes, which can be killed and started one by one."""
+"""A whole service for the tests: embedded servers and real processes, which tests can kill and start one by one."""
 
 import asyncio
 import contextlib
@@ -24,16 +24,16 @@ from tools.service import Service
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
-CADENCE_S = 30  # of heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
+CADENCE_S = 30  # seconds between heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
 STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
-QUIET_S = 0.06  # for the yardstick, with nobody else on the machine
-# Paid requests of these customers that still look for a mitra.
+QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
+# Confirmed requests of these customers whose search for a mitra is still running.
 SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
   WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
 
 
 def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The body of the gateway's PAID call about a payment; None leaves a field out."""
+    """Return the body of the gateway's PAID webhook about a payment; the value None removes a field."""
     body = {
         "id": f"inv-{payment['payment_request_id']}",
         "external_id": payment["payment_request_id"],
@@ -47,14 +47,14 @@ def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def open_failure(cause_tag: str) -> dict[str, Any]:
-    """A payment request's `failure` that no operator has acted on."""
+    """Return the `failure` field of a payment request that no operator has acted on."""
     return {"cause_tag": cause_tag, "operator_action": None, "actioned_at": None}
 
 
 def within(seconds: float) -> float:
-    """How long what the contract gives so many seconds may take on this machine as it is now.
+    """Return how long, in seconds, a promise of `seconds` may take on this machine under its present load.
 
-    Half a second more, as many times as a fixed piece of work takes longer than on a quiet machine.
+    The margin is half a second, multiplied by the slowdown of a fixed piece of work compared with an idle machine.
     """
     began = time.monotonic()
     yardstick()
@@ -62,7 +62,7 @@ def within(seconds: float) -> float:
 
 
 async def refused(call: Any, status: int, code: str) -> Any:
-    """The call is refused with this status and code; returns the error."""
+    """Check that the call is refused with this status and code; return the error."""
     with pytest.raises(Refused) as caught:
         await call
     assert (caught.value.status, caught.value.code) == (status, code)
@@ -70,7 +70,7 @@ async def refused(call: Any, status: int, code: str) -> Any:
 
 
 async def outcome(call: Awaitable[Any]) -> str:
-    """Return "ok" or the refusal's code. Anything else (a 5xx, a time-out) is the test's failure."""
+    """Return "ok" or the refusal's code. Any other outcome (a 5xx, a timeout) raises and fails the test."""
     try:
         await call
     except Refused as refused:
@@ -81,14 +81,14 @@ async def outcome(call: Awaitable[Any]) -> str:
 
 
 async def at_once(*calls: Awaitable[Any]) -> list[str]:
-    """Let all calls go together; return their outcomes in order."""
+    """Run all calls concurrently; return their outcomes in order."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(outcome(call)) for call in calls]
     return [task.result() for task in tasks]
 
 
 def make_template(folder: pathlib.Path) -> None:
-    """Put a migrated and seeded cluster with its administrator into a folder: stacks begin as copies of it."""
+    """Create a migrated and seeded database cluster with its administrator in a folder, from which stacks are copied."""
     made = Stack(only_database=True)
     made.servers.stop()
     assert made.servers.postgres_dir is not None
@@ -97,13 +97,13 @@ def make_template(folder: pathlib.Path) -> None:
 
 
 class Stack(Service):
-    """One service. `scale` is SESI_TIME_SCALE; more settings come as `env`."""
+    """One service. `scale` is SESI_TIME_SCALE; `env` adds further settings."""
 
     template: pathlib.Path | None = None
 
     def __init__(self, *, scale: float = 1, only_database: bool = False, **env: str) -> None:
         self.inbox = CodeInbox()
-        # Hashing a password costs more than most tests: the administrator's signing in is passed on from test to test.
+        # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None
         super().__init__(
             durable=False, scale=scale, template=self.template, prefix="sesi-test-",
@@ -114,7 +114,7 @@ class Stack(Service):
                 self._fill_database()
             if not only_database:
                 self.start_all()
-        except BaseException:  # nobody else could stop what runs already
+        except BaseException:  # stop what runs already: the caller has no object to close
             self._stop_all()
             raise
 
@@ -127,7 +127,7 @@ class Stack(Service):
         )  # fmt: skip
 
     async def sql(self, statement: str, *args: Any) -> list[Any]:
-        """Look into the database."""
+        """Run a statement on the service's database and return its rows."""
         connection = await asyncpg.connect(self.database_url)
         try:
             return await connection.fetch(statement, *args)
@@ -136,7 +136,7 @@ class Stack(Service):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction beside those of the service: what its statements lock is held until it ends."""
+        """Open a transaction of the test's own; it holds the locks of its statements until it ends."""
         connection = await asyncpg.connect(self.database_url)
         try:
             async with connection.transaction():
@@ -145,7 +145,9 @@ class Stack(Service):
             await connection.close()
 
     def undocumented_answers(self) -> list[str]:
-        """What the api process has answered that its interface documents do not know; nothing when it is gone."""
+        """Return the answers of the api process that its OpenAPI documents do not declare.
+
+        Empty if the process is gone."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports['INTERNAL']}/metrics", timeout=5) as answer:
                 figures = answer.read().decode()
@@ -154,7 +156,7 @@ class Stack(Service):
         return [line for line in figures.splitlines() if line.startswith("sesi_undocumented_answers_total{")]
 
     def close(self) -> None:
-        """Stop everything; the documents must have known every answer of this service's life."""
+        """Stop all processes, and check that the OpenAPI documents declare every answer that was given."""
         try:
             undocumented = self.undocumented_answers()
         finally:
@@ -167,10 +169,10 @@ class Stack(Service):
 
 
 class World:
-    """The people of one test. Its mitras go offline when it ends, so that no other test's blast finds them."""
+    """The users of one test. Its mitras go offline when it ends, so that no other test's blast finds them."""
 
     def __init__(self, stack: Stack, *, heartbeats: bool = True) -> None:
-        """Make a world; with `heartbeats` the phone of each mitra sends them over REST until the test ends."""
+        """Create a world. With `heartbeats`, each mitra's phone sends heartbeats over REST until the test ends."""
         self.stack = stack
         self._has_heartbeats = heartbeats
         self._cadence_s = CADENCE_S / stack.scale  # real seconds
@@ -180,19 +182,19 @@ class World:
         self._operator: Client | None = None
 
     def client(self) -> Client:
-        """A device without a user."""
+        """Return a device without a user."""
         made = Client(self.stack.addresses)
         self.clients.append(made)
         return made
 
     async def customer(self, name: str = "Dewi") -> Client:
-        """A customer with a name."""
+        """Create a customer with a name."""
         made = self.client()
         await made.sign_in_anonymously(name)
         return made
 
     async def operator(self) -> Client:
-        """The administrator, signed in once for all tests of the service, unless one ended that."""
+        """Return the administrator, signed in once for all tests of the service unless a test ended the sign-in."""
         if self._operator is None:
             self._operator = self.client()
             if not await self._operator.go_on_as_operator(self.stack.signed_in):
@@ -200,12 +202,12 @@ class World:
         return self._operator
 
     async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
-        """A new mitra, signed in by code, online unless told otherwise."""
+        """Create a mitra who signs in by code and goes online unless `online` is false."""
         operator = await self.operator()
         phone = f"+62812{secrets.randbelow(10**8):08d}"
         await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
         made = self.client()
-        # A mitra's phone has an address of its own, so that no test meets the limit of codes for an address.
+        # A separate address for each mitra's phone, so that no test reaches the limit of codes for an address.
         made._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.7"
         await made.sign_in_as_mitra(phone, self.stack.inbox.code_of)
         self.mitras.append(made)
@@ -216,7 +218,7 @@ class World:
         return made
 
     async def _send_heartbeats(self, mitra: Client) -> None:
-        """Send a heartbeat at the app's cadence, whether the mitra is online or not: the service refuses those offline."""
+        """Send a heartbeat at the app's cadence, online or not: the service refuses it while the mitra is offline."""
         while True:
             await asyncio.sleep(self._cadence_s)
             if mitra._http.closed:
@@ -225,26 +227,26 @@ class World:
                 await mitra.post("/api/mitra/status/heartbeat")
 
     def stop_heartbeats(self, mitra: Client) -> None:
-        """Let a mitra's phone send no heartbeats from now on."""
+        """Stop the heartbeats of a mitra's phone."""
         self._heartbeats.pop(mitra.user["id"]).cancel()
 
     async def scale_silence(self) -> None:
         """Let mitras of a fast service be silent for as many real seconds as in production.
 
-        Heartbeats, restarts and the leases of processes take real time, so at sixty times the speed a phone would count as
-        silent after one late heartbeat.
+        Heartbeats, restarts and the leases of processes take real time, so at sixty times the speed a phone would count
+        as silent after one late heartbeat.
         """
         self._cadence_s = CADENCE_S
         await self.config("mitra_stale_after_seconds", int(STALE_AFTER_S * self.stack.scale))
 
     async def config(self, key: str, value: Any) -> None:
-        """Set a configuration row."""
+        """Set a configuration value."""
         operator = await self.operator()
         await operator.call("PUT", f"/internal/config/{key}", {"value": value})
 
     @contextlib.asynccontextmanager
     async def setting(self, **values: Any) -> AsyncIterator[None]:
-        """Configure something for a while."""
+        """Set configuration values inside the `async with` block and restore them afterwards."""
         for key, value in values.items():
             await self.config(key, value)
         try:
@@ -254,24 +256,28 @@ class World:
                 await self.config(key, KEYS[key].default)
 
     async def promotion(self, *, enabled: bool) -> None:
-        """Switch the first-session discount, as an operator does."""
+        """Switch the first-session discount on or off, as an operator does."""
         path = "/internal/pricing/promotions/first-session"
         operator = await self.operator()
         seen = await operator.get(path)
         await operator.call("PATCH", path, {"updated_at": seen["updated_at"], "enabled": enabled})
 
     async def request(self, customer: Client, **wish: Any) -> dict[str, Any]:
-        """A pending payment request."""
+        """Create a pending payment request and return it."""
         return await customer.post("/api/client/payment/requests", {"duration_minutes": 12, **wish})
 
     async def webhook(self, payment: dict[str, Any], *, token: str = CALLBACK_TOKEN, **more: Any) -> tuple[int, Any]:
-        """The gateway calls about a payment; returns its status and answer."""
+        """Send the gateway's PAID webhook about a payment; return status and body."""
         return await self.raw_webhook(payment_call(payment, **more), token=token)
 
     async def raw_webhook(
         self, body: Any, *, token: str | None = CALLBACK_TOKEN, address: str | None = None
     ) -> tuple[int, Any]:
-        """Any call to the webhook: bytes as they are, everything else as JSON. `address`: as a trusted proxy names it."""
+        """Send any call to the webhook; return status and body.
+
+        Bytes are sent unchanged, everything else as JSON. `address` is the client's address as a trusted proxy reports
+        it.
+        """
         client = self.client()
         headers = {} if token is None else {"X-Callback-Token": token}
         if address is not None:
@@ -282,7 +288,7 @@ class World:
             return answer.status, await answer.json(content_type=None)
 
     async def paid(self, customer: Client, **wish: Any) -> dict[str, Any]:
-        """A paid request whose search has begun; carries `session_id`."""
+        """Create a confirmed payment whose search has begun; the returned request has a `session_id`."""
         payment = await self.request(customer, **wish)
         status, answer = await self.webhook(payment)
         assert (status, answer["processing_result"]) == (200, "confirmed")
@@ -292,7 +298,7 @@ class World:
         )
 
     async def session(self, customer: Client, mitra: Client, **wish: Any) -> str:
-        """An active session's id."""
+        """Create an active session between the two and return its id."""
         payment = await self.paid(customer, **wish)
         await self.until(
             lambda: mitra.get("/api/mitra/chat-requests"),
@@ -302,13 +308,13 @@ class World:
         return view["id"]
 
     async def leave_searches(self) -> None:
-        """Cancel what these customers still search for: other tests' mitras would find it."""
+        """Cancel the searches of this world's customers, which other tests' mitras would find."""
         customers = {client.user["id"]: client for client in self.clients if "is_anonymous" in client.user}
         for request_id, customer_id in await self.stack.sql(SEARCHING, list(customers)):
             await customers[customer_id].post("/api/client/chat/cancel", {"payment_request_id": request_id})
 
     async def until(self, look: Any, good: Any, *, timeout: float = 20) -> Any:
-        """Look again and again until what is seen is good."""
+        """Call `look` until `good(result)` holds and return the result. Fails after `timeout` seconds."""
         seen = None
         try:
             async with asyncio.timeout(timeout):
@@ -321,11 +327,11 @@ class World:
             raise AssertionError(f"never seen; last: {seen}") from None
 
     async def audit(self) -> dict[str, Any]:
-        """The books."""
+        """Return the report of the ledger audit."""
         return await (await self.operator()).get("/internal/ledger/audit")
 
     async def close(self) -> None:
-        """Send everybody home; the books must be right."""
+        """Take all mitras offline and close all clients; the ledger audit must find nothing."""
         try:
             for task in self._heartbeats.values():
                 task.cancel()

@@ -1,7 +1,7 @@
-"""The table of ASVS 5.0 requirements, levels 1 and 2; `python -m tests.access.asvs` writes it into docs/security.md.
+"""Read the table of ASVS 5.0 requirements, levels 1 and 2, and write it into docs/security.md.
 
-`asvs.txt` beside this file holds the rows: ids, the requirement in the project's own words, a status, and the evidence,
-which is a test of this repository or a sentence.
+Run it with `python -m tests.access.asvs`. `asvs.txt` in this folder holds the rows: ids, the requirement in our own
+words, a status, and the evidence, which is the name of a test or a sentence.
 """
 
 import ast
@@ -27,7 +27,7 @@ TEST = re.compile(r"\w+/\w+\.py(::\w+)?")
 
 @attrs.frozen
 class Row:
-    """Some requirements that one answer covers."""
+    """One row: requirements that share one answer."""
 
     chapter: str
     ids: tuple[str, ...]
@@ -37,7 +37,7 @@ class Row:
 
     @property
     def tests(self) -> list[str]:
-        """The evidence that is a test."""
+        """Return those items of the evidence that name a test."""
         return [item for item in self.evidence if TEST.fullmatch(item)]
 
 
@@ -58,7 +58,7 @@ def rows() -> list[Row]:
 
 
 def missing() -> list[str]:
-    """Return the tests that rows name and that do not exist."""
+    """Return the tests that rows name but that do not exist."""
     return [test for row in rows() for test in row.tests if not _exists(test)]
 
 
@@ -72,7 +72,7 @@ def _exists(test: str) -> bool:
 
 
 def section() -> str:
-    """Return the section of the page."""
+    """Return the Markdown of the section for docs/security.md."""
     lines, chapter = [], ""
     for row in rows():
         if row.chapter != chapter:
@@ -84,7 +84,7 @@ def section() -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the section put in. Raises ValueError when the page has no place for it."""
+    """Return `text` with the section replaced. Raises ValueError if the page has no section to replace."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

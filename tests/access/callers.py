@@ -1,4 +1,4 @@
-"""Everybody who may knock: good users of each kind, operators of any permissions, and tokens that are bad in every way."""
+"""Callers for the access tests: valid users of each kind, operators with any permissions, and invalid tokens."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from core.base import ids
 from tests.stack import EMAIL, PASSWORD, Stack, World
 from tools.client import Client
 
-# An operator with the administrator's password hash, and a role of her own.
+# An operator with the administrator's password hash and a separate role.
 ADD_ROLE = "INSERT INTO roles (id, name, permissions) VALUES ($1::uuid, $2, $3::text::jsonb)"
 ADD_OPERATOR = """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash)
   SELECT $1::uuid, $2, 'Sari', $3::uuid, password_hash FROM control_center_users WHERE email = $4"""
@@ -28,14 +28,14 @@ def _stranger() -> Any:
 
 
 def _sealed(header: dict[str, Any], claims: dict[str, Any], key: bytes) -> str:
-    """A token with any header, signed with HMAC-SHA256 whatever the header says."""
+    """Return a JWT with this header, signed with HMAC-SHA256 whatever algorithm the header names."""
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (header, claims)]
     seal = hmac.new(key, ".".join(parts).encode(), hashlib.sha256).digest()
     return ".".join([*parts, base64.urlsafe_b64encode(seal).decode().rstrip("=")])
 
 
 def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
-    """Every way in which a token that looks like a good one can be none."""
+    """Return invalid variants of the valid token `good`, by what is wrong with them."""
     kid, secret = stack.env["JWT_SECRETS"].split(":")
     claims = jwt.decode(good, options={"verify_signature": False})
     head, payload, seal = good.split(".")
@@ -72,7 +72,7 @@ def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
 
 
 async def somebody_who_left(client: Client, logout: str) -> str:
-    """Sign out; return the token, which has long to live still."""
+    """Sign the client out and return its access token, which has not expired yet."""
     token = client.access_token
     assert token is not None
     await client.post(logout)
@@ -80,7 +80,7 @@ async def somebody_who_left(client: Client, logout: str) -> str:
 
 
 class Desk:
-    """Operators whose permissions a test sets."""
+    """An operator account whose permissions a test sets."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -89,7 +89,7 @@ class Desk:
         self.client = world.client()
 
     async def open(self) -> "Desk":
-        """Make the operator, and sign her in."""
+        """Create the operator, sign in, and return self."""
         email = f"{self.operator_id}@example.test"
         await self._world.stack.sql(ADD_ROLE, self._role_id, f"role {self._role_id}", "{}")
         await self._world.stack.sql(ADD_OPERATOR, self.operator_id, email, self._role_id, EMAIL)
@@ -97,13 +97,13 @@ class Desk:
         return self
 
     async def may(self, permissions: dict[str, str]) -> str:
-        """Let her do this and no more; return her token."""
+        """Give the operator exactly these permissions (area -> level) and return their access token."""
         sql = "UPDATE roles SET permissions = $2::text::jsonb WHERE id = $1::uuid"
         await self._world.stack.sql(sql, self._role_id, json.dumps(permissions))
         assert self.client.access_token is not None
         return self.client.access_token
 
     async def disable(self, disabled: bool) -> None:
-        """Shut her out, or let her in again, behind the service's back."""
+        """Disable or enable the operator directly in the database."""
         sql = "UPDATE control_center_users SET disabled = $2 WHERE id = $1::uuid"
         await self._world.stack.sql(sql, self.operator_id, disabled)

@@ -1,6 +1,6 @@
-"""What fills an address or a body, so that a call is refused for its caller and for nothing else.
+"""Valid values for every path parameter and body, so that only the caller can be the reason of a refusal.
 
-A route with a name or a body that is not here fails its tests, and says what to add.
+A route with a parameter or a body class that is missing here fails its tests; the failure says what to add.
 """
 
 import random
@@ -17,7 +17,7 @@ from tests.access.routes import Route
 
 HERE = "tests/access/fillers.py"
 
-# A name in an address -> a value that fits its form; of ids one that nobody has.
+# Path parameter -> a function that returns a well-formed value; ids are new, so they name no object.
 PATH: dict[str, Callable[[], str]] = {
     "request_id": ids.new_id,
     "session_id": ids.new_id,
@@ -34,12 +34,14 @@ PATH: dict[str, Callable[[], str]] = {
     "name": lambda: "swagger-ui.css",
     "file": lambda: "app.js",
 }
-# Names whose objects belong to a customer or a mitra: somebody else's is 404 (tests/access/test_foreign_objects.py has them).
-# An extension is found in its session only, so it is the session that is asked for its owner.
+# Path parameters that name an object of a customer or a mitra: another user's object is 404, which
+# tests/access/test_foreign_objects.py checks. An extension is looked up within its session, so the session decides
+# about ownership.
 OWNED = {"request_id", "session_id", "auth_session_id"}
-# Id fields of bodies whose objects belong to somebody, and those that name no object of a caller's, with the reason.
+# Body fields that name an object with an owner -> the path parameter of the same kind; then the fields that name no
+# owned object, with the reason.
 OWNED_FIELDS = {"payment_request_id": "request_id", "session_id": "session_id"}
-# What a body needs besides, so that such a field is looked at.
+# Further fields that a body needs before the service looks at the field.
 BESIDE: dict[str, dict[str, Any]] = {"session_id": {"is_extension": True}}
 FREE_FIELDS = {
     "otp_request_id": "whoever has the code is the owner",
@@ -50,11 +52,11 @@ FREE_FIELDS = {
 
 
 def a_phone() -> str:
-    """A number that nobody has."""
+    """Return a new phone number."""
     return f"+62811{random.SystemRandom().randrange(10**8):08d}"
 
 
-# A body's class -> a body of valid shape.
+# Body class -> a function that returns a body of valid shape.
 BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
     logins.PhoneBody: lambda: {"phone": a_phone()},
@@ -75,9 +77,9 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     chat.TopicBody: lambda: {"topic_sensitivity": "sensitive"},
     operator_logins.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
     operator_logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
-    # Refused for its shape, so that these calls never count as wrong passwords.
+    # Refused for its shape, so these calls never count as wrong passwords.
     operator_logins.PasswordBody: lambda: {"current_password": "x", "new_password": "too short"},
-    # Refused for their shape, or because there is no second factor, so that none counts as a wrong password or code.
+    # Refused for its shape, or for the missing second factor, so no call counts as a wrong password or code.
     second_factor.BeginBody: lambda: {"password": "", "code": "000000"},
     second_factor.CodeBody: lambda: {"code": "000000"},
     second_factor.RemoveBody: lambda: {"password": "", "code": "000000"},
@@ -95,7 +97,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     operators.OperatorPatch: lambda: {"display_name": "Sari"},
     operators.RoleBody: lambda: {"name": f"role {ids.new_id()}", "permissions": {}},
     operators.RolePatch: lambda: {"permissions": {}},
-    # No answer of theirs changes a price: the mode is none, the tokens are nobody's.
+    # No call changes a price: the mode "none" does not exist and the tokens are unknown.
     pricing.TierBody: lambda: {"mode": "none", "minutes": 7, "price_idr": 1},
     pricing.TierPatch: lambda: {"updated_at": "nobody's", "price_idr": 1},
     pricing.TokenBody: lambda: {"updated_at": "nobody's"},
@@ -111,7 +113,7 @@ def _missing(route: Route, what: str, table: str) -> Any:
 
 
 def filled(route: Route, **given: str) -> str:
-    """The route's address with ids that nobody has, except those given."""
+    """Return the route's address with new ids for all parameters that are not in `given`."""
     for name in route.parameters:
         if name not in PATH:
             _missing(route, f"the name {name!r} in the address", "PATH (and to OWNED, when it is a user's own)")
@@ -119,7 +121,7 @@ def filled(route: Route, **given: str) -> str:
 
 
 def body_of(route: Route) -> dict[str, Any] | None:
-    """A body of valid shape; None where none is taken."""
+    """Return a body of valid shape, or None if the route takes no body."""
     kind = route.signature.body
     if kind is None:
         return None
@@ -129,12 +131,12 @@ def body_of(route: Route) -> dict[str, Any] | None:
 
 
 def owned_fields(route: Route) -> list[str]:
-    """The fields of the route's body that name somebody's object."""
+    """Return the fields of the route's body that name an object with an owner."""
     body = body_of(route) or {}
     kinds = getattr(route.signature.body, "__attrs_attrs__", ())
     names = {field.name for field in kinds if field.name.endswith("_id")} | {n for n in body if n.endswith("_id")}
     if route.path == "/api/shared/payment/webhooks/gateway":
-        return []  # what the gateway names is its own
+        return []  # the ids in a webhook are the gateway's
     for name in sorted(names):
         if name not in OWNED_FIELDS and name not in FREE_FIELDS:
             _missing(route, f"the body's field {name!r}", "OWNED_FIELDS or FREE_FIELDS")

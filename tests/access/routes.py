@@ -1,4 +1,4 @@
-"""The routes of both listeners, read off the two applications: a new route is in these tests by being there."""
+"""All routes of both listeners, read from the two applications, so that a new route is tested without being listed."""
 
 import types
 import warnings
@@ -14,11 +14,11 @@ from core.base.settings import read
 
 @attrs.frozen(kw_only=True)
 class Route:
-    """One method at one address."""
+    """One method at one address of one listener."""
 
     listener: str
     method: str
-    path: str  # with {names}
+    path: str  # with {names} in braces
     handler: Any = attrs.field(eq=False, repr=False)
 
     def __str__(self) -> str:
@@ -26,35 +26,35 @@ class Route:
 
     @property
     def access(self) -> Access:
-        """What it declares."""
+        """Return the access that the route declares (api/access.py)."""
         return self.handler.opt["access"]
 
     @property
     def signature(self) -> Signature:
-        """What it takes."""
+        """Return the signature of its handler."""
         return signature_of(self.handler)
 
     @property
     def parameters(self) -> list[str]:
-        """The names in its address."""
+        """Return the names of its path parameters."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     def at(self, **values: str) -> str:
-        """Its address with these values."""
+        """Return its path with these values filled in."""
         return self.path.format(**values)
 
 
 def _routes_of(listener: str) -> list[Route]:
-    # To write the route table down nothing has to run: the applications only look at the settings.
+    # Building the applications connects to nothing: only the settings are read.
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
     make = {"public": apps.public_app, "internal": apps.internal_app}[listener]
-    with warnings.catch_warnings(action="ignore"):  # the framework's, of what its next version will want
+    with warnings.catch_warnings(action="ignore"):  # Litestar's deprecation warnings
         app: Any = make(types.SimpleNamespace(settings=settings, note_overload=None))._app  # type: ignore[arg-type]
     found = []
     for route in app.routes:
         for method, (handler, _) in route.route_handler_map.items():
             if str(method) == "OPTIONS" and "access" not in handler.opt:
-                continue  # the framework's own answer to a question about methods
+                continue  # the framework's own OPTIONS handler
             found.append(Route(listener=listener, method=str(method), path=route.path_format, handler=handler))
     return sorted(found, key=str)
 
@@ -65,5 +65,5 @@ CLOSED = [route for route in ROUTES if route.access.kinds]
 
 
 def named(routes: list[Route]) -> dict[str, Any]:
-    """Arguments for `parametrize`: each route is one case, by its name."""
+    """Return the arguments for `parametrize` that make each route one case with a readable id."""
     return {"argnames": "route", "argvalues": routes, "ids": [f"{route.listener} {route}" for route in routes]}

@@ -1,4 +1,4 @@
-"""What the routes' own declarations must be: without one there is no route, and none is more open than it looks."""
+"""The access declarations of the routes themselves: no route exists without one, and none is wider than intended."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from core.base.settings import read
 from core.operators.rules import AREAS
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 
-# Whoever opens a route to everybody writes it down here, too.
+# A route that is open to all callers must be listed here too.
 OPEN_TO_ALL = {
     "public GET /healthz",
     "public GET /openapi.json",
@@ -45,48 +45,48 @@ OPEN_TO_ALL = {
     "internal POST /internal/auth/refresh",
     "internal POST /internal/auth/totp/verify",
 }
-# Routes of an operator's own account: no permission is asked for.
+# Routes of the operator's own account, which need no permission.
 OWN_ACCOUNT = "/internal/auth/"
 
 
 @get("/undeclared")
 async def undeclared() -> None:
-    """Nobody said who may call it."""
+    """Declare no access."""
 
 
 @get("/declared-by-hand", opt={"access": "everybody"})
 async def by_hand() -> None:
-    """Says so, but not in the one way."""
+    """Declare access by hand instead of by the decorator."""
 
 
 @get("/of-customers", **customers())
 async def of_customers() -> None:
-    """A customer's."""
+    """Declare a route for customers."""
 
 
 @post("/of-mitras", **mitras())
 async def of_mitras() -> None:
-    """A mitra's."""
+    """Declare a route for mitras."""
 
 
 @get("/of-both", **parties())
 async def of_both() -> None:
-    """A party's."""
+    """Declare a route for customers and mitras."""
 
 
 @delete("/of-operators", status_code=200, **operators("config", "write"))
 async def of_operators() -> None:
-    """An operator's."""
+    """Declare a route for operators."""
 
 
 @get("/open", **anyone())
 async def of_anyone() -> None:
-    """Everybody's, on the public listener."""
+    """Declare a route that is open to all callers of the public listener."""
 
 
 @pytest.mark.parametrize("listener", ["public", "internal"])
 @pytest.mark.parametrize("handler", [undeclared, by_hand])
-def test_a_route_that_does_not_declare_its_callers_is_refused(handler: Any, listener: str) -> None:
+def test_route_without_declared_access_is_refused(handler: Any, listener: str) -> None:
     with pytest.raises(RuntimeError, match=r"/(undeclared|declared-by-hand).*does not declare its access"):
         check_declared([of_anyone if listener == "public" else of_operators, handler], listener=listener)
 
@@ -101,14 +101,14 @@ def test_a_route_that_does_not_declare_its_callers_is_refused(handler: Any, list
         (of_operators, "public"),
     ],
 )
-def test_a_route_on_the_listener_that_it_was_not_declared_for_is_refused(handler: Any, listener: str) -> None:
+def test_route_on_wrong_listener_is_refused(handler: Any, listener: str) -> None:
     (path,) = handler.paths
     with pytest.raises(RuntimeError, match=f"{path}.*on the {listener} listener"):
         check_declared([handler], listener=listener)
     check_declared([handler], listener="public" if listener == "internal" else "internal")
 
 
-def test_the_applications_refuse_to_start_with_such_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_applications_with_undeclared_or_misplaced_route_refuse_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     class Runtime:
         settings = read({})
 
@@ -119,25 +119,25 @@ def test_the_applications_refuse_to_start_with_such_a_route(monkeypatch: pytest.
                 make(Runtime())  # type: ignore[arg-type]
 
 
-def test_in_production_the_development_routes_are_not_there() -> None:
+def test_development_routes_are_absent_in_production() -> None:
     assert not [handler for handler in PUBLIC if any(path.startswith("/dev") for path in handler.paths)]
     assert not [handler for handler in INTERNAL if any("/_test" in path for path in handler.paths)]
 
 
-def test_only_these_routes_are_open_to_everybody() -> None:
+def test_only_listed_routes_are_open_to_all_callers() -> None:
     found = {f"{route.listener} {route}" for route in OPEN}
     assert found == OPEN_TO_ALL, "open a route to everybody only on purpose, and write it down in OPEN_TO_ALL"
 
 
 @pytest.mark.parametrize(**named(ROUTES))
-def test_what_is_declared_is_what_is_guarded(route: Route) -> None:
+def test_every_route_is_guarded_as_declared(route: Route) -> None:
     assert isinstance(route.access, Access)
     assert route.listener in route.access.listeners
-    assert route.handler.before_request is None  # nothing of its own stands in the place of `admit`
+    assert route.handler.before_request is None  # nothing replaces `admit`
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-def test_each_closed_route_is_on_one_listener_and_for_its_own_users(route: Route) -> None:
+def test_closed_route_is_on_one_listener_and_for_its_kinds_of_users(route: Route) -> None:
     kinds = route.access.kinds
     assert route.access.listeners == {route.listener}
     assert not route.access.optional
@@ -157,7 +157,7 @@ def test_each_closed_route_is_on_one_listener_and_for_its_own_users(route: Route
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
-def test_each_internal_route_names_its_permission_or_is_of_ones_own_account(route: Route) -> None:
+def test_internal_route_requires_a_permission_unless_for_own_account(route: Route) -> None:
     area, level = route.access.area, route.access.level
     if area is None:
         assert route.path.startswith(OWN_ACCOUNT)

@@ -1,4 +1,4 @@
-"""Every route against every caller, as the routes themselves declare it (contract 2): nobody comes in by a side door."""
+"""Every route against every kind of caller, as the routes declare their access (docs/security.md)."""
 
 from collections.abc import AsyncIterator
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 LOGOUT = {"public": "/api/shared/auth/logout", "internal": "/internal/auth/logout"}
 UNAUTHENTICATED, FORBIDDEN = (401, "UNAUTHENTICATED"), (403, "FORBIDDEN")
-# Of the bad tokens; signing operators in takes its time.
+# The invalid tokens that are tried at open routes: fewer than all of them, because signing operators in is slow.
 AT_OPEN_ROUTES = {
     "three words", "expired", "forged", "alg none", "RS256", "another audience", "an operator's", "a customer's", "signed out",
 }  # fmt: skip
@@ -27,7 +27,7 @@ OPERATOR_ROUTES = [route for route in CLOSED if route.access.area is not None]
 
 @attrs.define(kw_only=True)
 class Cast:
-    """Who knocks in these tests."""
+    """The callers of these tests."""
 
     stack: Stack
     http: aiohttp.ClientSession
@@ -38,7 +38,7 @@ class Cast:
     async def call(
         self, route: Route, token: str | None, *, headers: dict[str, str] | None = None, data: bytes | None = None
     ) -> Answer:
-        """Call a route with a body of valid shape (or `data`)."""
+        """Call a route with a body of valid shape, or with `data`, and return the answer."""
         addresses = self.stack.addresses
         url = (addresses.internal if route.listener == "internal" else addresses.public) + filled(route)
         if data is not None:
@@ -50,7 +50,7 @@ class Cast:
 
 @pytest.fixture(scope="module")
 async def cast(stack: Stack) -> AsyncIterator[Cast]:
-    """Everybody, signed in once."""
+    """Sign one user of each kind in, once for all tests of this module."""
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     customer, mitra, root = await world.customer(), await world.mitra(online=False), await world.operator()
@@ -71,7 +71,7 @@ async def cast(stack: Stack) -> AsyncIterator[Cast]:
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_without_a_good_token_nobody_comes_in(cast: Cast, route: Route) -> None:
+async def test_closed_route_without_valid_token_is_401(cast: Cast, route: Route) -> None:
     seen = {name: (await cast.call(route, token)).said for name, token in cast.bad[route.listener].items()}
     good = cast.people["operator" if route.listener == "internal" else "customer"].access_token
     for header in ("", "Bearer", "Bearer ", f"Basic {good}", f"{good}", f"Bearer x {good}", f"Bearer {good}x"):
@@ -82,7 +82,7 @@ async def test_without_a_good_token_nobody_comes_in(cast: Cast, route: Route) ->
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_a_token_in_the_query_is_none(cast: Cast, route: Route) -> None:
+async def test_token_in_query_string_is_ignored(cast: Cast, route: Route) -> None:
     token = cast.people["operator" if route.listener == "internal" else "customer"].access_token
     base = cast.stack.addresses.internal if route.listener == "internal" else cast.stack.addresses.public
     url = f"{base}{filled(route)}?access_token={token}&token={token}"
@@ -90,7 +90,7 @@ async def test_a_token_in_the_query_is_none(cast: Cast, route: Route) -> None:
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.method != "GET"]))
-async def test_a_body_is_not_looked_at_before_its_sender_is(cast: Cast, route: Route) -> None:
+async def test_caller_is_checked_before_the_body(cast: Cast, route: Route) -> None:
     for data in (b"{", b"[]", b'{"no such field": 1}', b"\xff\0", b"[" * 5_000):
         assert (await cast.call(route, None, data=data)).said == UNAUTHENTICATED
     answer = await cast.call(route, None, headers={"Content-Type": "text/plain"})
@@ -103,7 +103,7 @@ async def test_a_body_is_not_looked_at_before_its_sender_is(cast: Cast, route: R
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_another_kind_of_user_is_refused(cast: Cast, route: Route) -> None:
+async def test_wrong_kind_of_user_is_refused(cast: Cast, route: Route) -> None:
     kinds = {kind.value for kind in route.access.kinds}
     for kind, person in cast.people.items():
         if kind in kinds:
@@ -114,7 +114,7 @@ async def test_another_kind_of_user_is_refused(cast: Cast, route: Route) -> None
 
 
 @pytest.mark.parametrize(**named(OPERATOR_ROUTES))
-async def test_an_operator_without_the_permission_is_refused(cast: Cast, route: Route) -> None:
+async def test_operator_without_permission_is_403(cast: Cast, route: Route) -> None:
     area, level = route.access.area, route.access.level
     assert area is not None
     others = {name: "write" for name in AREAS if name != area}
@@ -130,7 +130,7 @@ async def test_an_operator_without_the_permission_is_refused(cast: Cast, route: 
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
-async def test_a_disabled_operator_is_shut_out_at_once(cast: Cast, route: Route) -> None:
+async def test_disabled_operator_is_401_at_once(cast: Cast, route: Route) -> None:
     token = await cast.desk.may({"*": "write"})
     await cast.desk.disable(True)
     try:
@@ -140,7 +140,7 @@ async def test_a_disabled_operator_is_shut_out_at_once(cast: Cast, route: Route)
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
-async def test_the_declared_caller_comes_in(cast: Cast, route: Route) -> None:
+async def test_declared_caller_is_admitted(cast: Cast, route: Route) -> None:
     for kind in route.access.kinds:
         answer = await cast.call(route, cast.people[kind.value].access_token)
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, answer
@@ -150,19 +150,19 @@ async def test_the_declared_caller_comes_in(cast: Cast, route: Route) -> None:
 
 
 @pytest.mark.parametrize(**named(OPEN))
-async def test_at_an_open_route_a_token_changes_nothing(cast: Cast, route: Route) -> None:
+async def test_token_at_open_route_changes_nothing(cast: Cast, route: Route) -> None:
     plain = await cast.call(route, None)
     assert plain.code not in {"UNAUTHENTICATED", "FORBIDDEN"}, plain
     assert plain.status < 500, plain
     tokens = {name: token for name, token in cast.bad[route.listener].items() if name in AT_OPEN_ROUTES}
     assert len(tokens) >= 8
-    if not route.access.optional:  # there a customer's good one counts
+    if not route.access.optional:  # on those routes a customer's valid token counts
         tokens |= {kind: person.access_token or "" for kind, person in cast.people.items()}
     seen = {name: (await cast.call(route, token)).said for name, token in tokens.items()}
     assert seen == dict.fromkeys(seen, plain.said)
 
 
-async def test_every_route_has_been_here() -> None:
+async def test_access_matrix_covers_every_route() -> None:
     assert len(OPEN) + len(CLOSED) == len(ROUTES) > 70
     assert WEBHOOK in {route.path for route in OPEN}
     assert {route.listener for route in CLOSED} == {"public", "internal"}

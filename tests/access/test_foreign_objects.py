@@ -1,4 +1,4 @@
-"""What belongs to somebody else is not there: 404, in the very words of what never was (contract 2)."""
+"""Another user's object is answered like an object that does not exist: the same 404 (docs/product.md#the-callers-ids)."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -22,33 +22,36 @@ NOT_FOUND, FORBIDDEN = (404, "NOT_FOUND"), (403, "FORBIDDEN")
 PUBLIC = [route for route in CLOSED if route.listener == "public"]
 IN_PATH = [route for route in PUBLIC if OWNED & set(route.parameters)]
 IN_BODY = [route for route in PUBLIC if owned_fields(route)]
-# A route that ends what the next one needs comes last, with its objects as they are then.
+# Routes that end an object come last, because the other routes need the object in its present state.
 ENDING = ("DELETE", "/cancel", "/abandon", "/end", "/closure")
 
 
 @attrs.define(kw_only=True)
 class Place:
-    """Two owners with something of each kind, and two strangers of the same kinds."""
+    """Two owners with objects of each kind, and two strangers of the same kinds as the owners."""
 
     stack: Stack
     http: aiohttp.ClientSession
     owners: dict[str, list[Client]]
     strangers: dict[str, Client]
-    objects: dict[str, list[str]]  # a name in an address -> ids of that kind, in several states
-    within: dict[str, str]  # what belongs to the first session: a name in an address or a body -> its id
+    objects: dict[str, list[str]]  # path parameter -> ids of that kind, in several states
+    within: dict[str, str]  # path parameter or body field -> id of the object in the first session
 
     async def call(self, route: Route, client: Client, *, body: dict[str, Any] | None, **given: str) -> Answer:
-        """Call a route about some object."""
+        """Call a route as `client` and return the answer."""
         inside = {name: self.within[name] for name in route.parameters if name in self.within}
         url = self.stack.addresses.public + filled(route, **inside, **given)
         return await ask(self.http, url, route.method, token=client.access_token, body=body)
 
     async def about(self, route: Route, client: Client, name: str, value: str) -> Answer:
-        """Call a route about the object with this id, which is in the address."""
+        """Call a route with this id in its address and return the answer."""
         return await self.call(route, client, body=self.body(route), **{name: value})
 
     def body(self, route: Route, **given: str) -> dict[str, Any] | None:
-        """A body about some object; where the address names the session, what the body names is of the first session."""
+        """Return a body of valid shape.
+
+        If the address names the session, the ids in the body belong to the first session.
+        """
         body = body_of(route)
         if "session_id" in route.parameters:
             body = body and {name: self.within.get(name, value) for name, value in body.items()}
@@ -59,7 +62,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 async def place(stack: Stack) -> AsyncIterator[Place]:
-    """A pending request, an active chat, one that is over, an open invitation, two devices; and two strangers."""
+    """Create a pending request, an active chat, one that is over, an open invitation, two devices, and two strangers."""
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     mitra, stranger = await world.mitra(), await world.mitra("Sari", online=False)
@@ -81,7 +84,7 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
     [asked] = [one["extension"] for one in desk.frames[0]["sessions"] if one["id"] == active]
     if asked is None:
         asked = (await desk.wait("extension_requested"))["extension"]
-    second_device = await world.stack.sql(  # so that the first one stays when it is revoked
+    second_device = await world.stack.sql(  # so that the first one stays when this one is revoked
         """INSERT INTO auth_sessions SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::text,
              'refresh_token_hash', $2::text))).* FROM auth_sessions a WHERE user_id = $1::uuid RETURNING id::text""",
         paying.user["id"], ids.new_id(),
@@ -99,20 +102,20 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
             },
             within={"extension_id": asked["id"], "payment_request_id": longer["payment_request_id"]},
         )
-        with contextlib.suppress(Refused):  # it may have been accepted
+        with contextlib.suppress(Refused):  # already accepted in an earlier test
             await searching.post("/api/client/chat/cancel", {"payment_request_id": waiting["payment_request_id"]})
     await world.close()
 
 
 def objects_of(place: Place, route: Route, name: str) -> list[str]:
-    """The ids that a name in an address may have."""
+    """Return the ids that a path parameter may have on this route."""
     if name not in place.objects:
         pytest.fail(f"{route}: give `place` in {__file__} an object for {name!r}", pytrace=False)
     return place.objects[name]
 
 
 @pytest.mark.parametrize(**named(IN_PATH))
-async def test_an_object_of_somebody_else_is_not_there(place: Place, route: Route) -> None:
+async def test_foreign_object_in_address_is_404(place: Place, route: Route) -> None:
     [name] = OWNED & set(route.parameters)
     for kind in route.access.kinds:
         stranger = place.strangers[kind.value]
@@ -125,7 +128,7 @@ async def test_an_object_of_somebody_else_is_not_there(place: Place, route: Rout
 
 
 @pytest.mark.parametrize(**named(IN_PATH))
-async def test_another_kind_of_user_does_not_learn_what_is_there(place: Place, route: Route) -> None:
+async def test_wrong_kind_of_user_gets_403_for_known_and_unknown_ids(place: Place, route: Route) -> None:
     [name] = OWNED & set(route.parameters)
     for kind in place.strangers.keys() - {kind.value for kind in route.access.kinds}:
         for value in (ids.new_id(), "no-id", *objects_of(place, route, name)):
@@ -133,7 +136,7 @@ async def test_another_kind_of_user_does_not_learn_what_is_there(place: Place, r
 
 
 @pytest.mark.parametrize(**named(IN_BODY))
-async def test_an_object_of_somebody_else_in_a_body_is_not_there(place: Place, route: Route) -> None:
+async def test_foreign_object_in_body_is_404(place: Place, route: Route) -> None:
     for kind in route.access.kinds:
         stranger = place.strangers[kind.value]
         for field in owned_fields(route):
@@ -144,7 +147,7 @@ async def test_an_object_of_somebody_else_in_a_body_is_not_there(place: Place, r
                 assert (answer.said, answer.raw) == (NOT_FOUND, unknown.raw)
 
 
-async def test_a_list_shows_nothing_of_somebody_else(place: Place) -> None:
+async def test_lists_contain_no_foreign_objects(place: Place) -> None:
     foreign = [value for values in place.objects.values() for value in values]
     for route in PUBLIC:
         if route.method != "GET" or route.parameters:
@@ -155,8 +158,8 @@ async def test_a_list_shows_nothing_of_somebody_else(place: Place) -> None:
             assert not [value for value in foreign if value in answer.raw.decode()], route
 
 
-async def test_before_a_stranger_came_nothing_has_changed_and_for_its_owner_everything_is_there(place: Place) -> None:
-    """The control: the same calls by the owners are answered, so the refusals above were for the caller alone."""
+async def test_owner_still_sees_unchanged_objects_after_foreign_calls(place: Place) -> None:
+    """Check that the owners' same calls succeed, so that the refusals in this module were for the caller alone."""
     session, *_ = place.objects["session_id"]
     chat = place.owners["customer"][0]
     assert (await chat.get(f"/api/shared/chat/sessions/{session}"))["status"] == "active"

@@ -1,4 +1,4 @@
-"""Who may hold a socket and what for: every bad token is 4401, and what a frame asks for is asked of its sender (contract 7)."""
+"""Access to sockets: an invalid token closes with 4401, and each frame's sender is checked (docs/security.md)."""
 
 import pytest
 
@@ -14,20 +14,20 @@ PATHS = ("chat", "pairing")
 
 @pytest.fixture
 async def idle(world: World) -> Client:
-    """A mitra who takes no requests."""
+    """Create a mitra who takes no requests."""
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     return await world.mitra(online=False)
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_no_bad_token_opens_a_socket(world: World, idle: Client, path: str) -> None:
+async def test_socket_with_invalid_token_is_closed_with_4401(world: World, idle: Client, path: str) -> None:
     customer, operator = await world.customer(), await world.operator()
     bad = bad_tokens(world.stack, customer.access_token or "")
     bad |= {f"mitra's, {name}": token for name, token in bad_tokens(world.stack, idle.access_token or "").items()}
     bad |= {
         f"operator's, {name}": token for name, token in bad_tokens(world.stack, operator.access_token or "").items()
     }
-    # An operator's token whose audience is the public one is signed by nobody.
+    # This token is not invalid here: the operator's token with the audience of the public listener.
     del bad["operator's, another audience"]
     bad |= {"an operator's": operator.access_token or "", "with its scheme": f"Bearer {customer.access_token}"}
     seen = {}
@@ -39,7 +39,7 @@ async def test_no_bad_token_opens_a_socket(world: World, idle: Client, path: str
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_token_of_a_login_that_has_ended_opens_no_socket(world: World, path: str) -> None:
+async def test_socket_with_token_of_ended_auth_session_is_closed(world: World, path: str) -> None:
     token = await somebody_who_left(await world.customer(), "/api/shared/auth/logout")
     socket = await bare(world.client(), path)
     await socket.say({"type": "auth", "token": token})
@@ -47,7 +47,7 @@ async def test_a_token_of_a_login_that_has_ended_opens_no_socket(world: World, p
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_token_in_the_address_or_a_header_does_not_open_a_socket(world: World, path: str) -> None:
+async def test_token_in_query_string_or_header_does_not_authenticate_a_socket(world: World, path: str) -> None:
     customer = await world.customer()
     url = f"{world.stack.addresses.realtime}/ws/{path}?token={customer.access_token}"
     headers = {"Authorization": f"Bearer {customer.access_token}"}
@@ -58,7 +58,7 @@ async def test_a_token_in_the_address_or_a_header_does_not_open_a_socket(world: 
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_bad_token_ends_an_open_socket(world: World, path: str) -> None:
+async def test_invalid_token_on_open_socket_closes_it(world: World, path: str) -> None:
     customer = await world.customer()
     for name, token in bad_tokens(world.stack, customer.access_token or "").items():
         if name in {"three words", "forged", "expired", "alg none", "RS256", "another audience"}:
@@ -67,7 +67,7 @@ async def test_a_bad_token_ends_an_open_socket(world: World, path: str) -> None:
             assert await socket.code() == 4401, name
 
 
-async def test_what_only_a_mitra_may_say_is_forbidden_to_a_customer(world: World, idle: Client) -> None:
+async def test_mitra_commands_from_customer_are_forbidden(world: World, idle: Client) -> None:
     customer, other = await world.customer(), await world.customer()
     payment = await world.paid(other)
     socket, _ = await bare_and_known(customer, "pairing")
@@ -77,7 +77,7 @@ async def test_what_only_a_mitra_may_say_is_forbidden_to_a_customer(world: World
             answer = await socket.hear()
             assert (answer["type"], answer["code"], answer["ref"]) == ("error", "FORBIDDEN", f"{command} {session_id}")
     desk, _ = await bare_and_known(idle, "pairing")
-    for command in ("accept", "reject"):  # never invited: for her there is no such request
+    for command in ("accept", "reject"):  # never invited, so the request does not exist for this mitra
         for session_id in (payment["session_id"], new_id()):
             await desk.say({"type": command, "session_id": session_id, "ref": session_id})
             answer = await desk.hear()
@@ -85,11 +85,11 @@ async def test_what_only_a_mitra_may_say_is_forbidden_to_a_customer(world: World
     await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def test_a_chat_of_others_is_not_there_for_any_frame(world: World, idle: Client) -> None:
+async def test_frames_about_foreign_chat_answer_not_found(world: World, idle: Client) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     tries = ((idle, session_id), (await world.customer(), session_id), (await world.customer(), session_id.upper()))
-    for stranger, place in (*tries, (await world.customer(), new_id())):  # a user can pay for ten such frames
+    for stranger, place in (*tries, (await world.customer(), new_id())):  # ten frames are within one user's limit
         socket, _ = await bare_and_known(stranger)
         for frame in (
             {"type": "send_message", "client_message_id": new_id(), "content": "halo"},

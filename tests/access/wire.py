@@ -1,4 +1,4 @@
-"""One call over the wire and what every answer must be: the headers, and the one error body (contract 2)."""
+"""Send one HTTP request and check what every answer must have: the headers and the error body (docs/errors.md)."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ WEBHOOK = "/api/shared/payment/webhooks/gateway"
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What came back. `seconds`: how long it took."""
+    """One HTTP answer. `seconds` is the time until it was complete."""
 
     status: int
     headers: Any
@@ -29,12 +29,12 @@ class Answer:
 
     @property
     def body(self) -> Any:
-        """The body, read as JSON."""
+        """Return the body parsed as JSON."""
         return json.loads(self.raw)
 
     @property
     def code(self) -> str | None:
-        """The error's code; None for what is no error of ours."""
+        """Return the error code, or None if the body is not one of our errors."""
         try:
             return self.body["error"]["code"]
         except (ValueError, KeyError, TypeError):
@@ -42,12 +42,12 @@ class Answer:
 
     @property
     def said(self) -> tuple[int, str | None]:
-        """Status and code."""
+        """Return the status and the error code."""
         return self.status, self.code
 
 
 def check_headers(answer: Answer) -> None:
-    """What every answer carries."""
+    """Check the headers that every answer carries."""
     assert REQUEST_ID.fullmatch(answer.headers.get("X-Request-Id", "")), answer
     assert answer.headers.get("X-Server-Time", "").endswith("Z"), answer
     for name, value in SECURITY.items():
@@ -57,7 +57,7 @@ def check_headers(answer: Answer) -> None:
 
 
 def check_error(answer: Answer) -> None:
-    """The one error body, and nothing beside it."""
+    """Check that the body is an error body and has no further fields."""
     assert answer.status >= 400, answer
     assert len(answer.raw) <= 8_192, answer
     assert answer.headers["Content-Type"].split(";")[0] == "application/json", answer
@@ -92,7 +92,10 @@ async def ask(
     body: Any = None,
     data: Any = None,
 ) -> Answer:
-    """Send one request, look at its answer, and return it. `body` is JSON; `data` goes as it is, its type is its own."""
+    """Send one request, check its answer and return it.
+
+    `body` is sent as JSON. `data` is sent unchanged, with the Content-Type in `headers`.
+    """
     sent = {} if token is None else {"Authorization": f"Bearer {token}"}
     if body is not None:
         data = json.dumps(body).encode()

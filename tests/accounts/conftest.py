@@ -1,4 +1,4 @@
-"""One service with both identity providers, for all tests of accounts."""
+"""One service with both identity providers, shared by all tests of accounts."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -13,7 +13,7 @@ B_AUDIENCES, B_ISSUERS = "app-b", "https://b.example.test"
 
 @pytest.fixture(scope="session")
 def provider_a() -> Iterator[IdentityServer]:
-    """Identity provider A."""
+    """Run identity provider A."""
     made = IdentityServer(issuer="https://a.example.test", audience="app-a")
     yield made
     made.close()
@@ -21,7 +21,7 @@ def provider_a() -> Iterator[IdentityServer]:
 
 @pytest.fixture(scope="session")
 def provider_b() -> Iterator[IdentityServer]:
-    """Identity provider B."""
+    """Run identity provider B."""
     made = IdentityServer(issuer="https://b.example.test", audience="app-b")
     yield made
     made.close()
@@ -29,7 +29,7 @@ def provider_b() -> Iterator[IdentityServer]:
 
 @pytest.fixture(scope="session")
 def account_stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Iterator[Stack]:
-    """The service."""
+    """Run the service."""
     made = Stack(
         IDENTITY_A_AUDIENCES=A_AUDIENCES, IDENTITY_A_ISSUERS=A_ISSUERS, IDENTITY_A_JWKS_URL=provider_a.url + "/keys",
         IDENTITY_B_AUDIENCES=B_AUDIENCES, IDENTITY_B_ISSUERS=B_ISSUERS, IDENTITY_B_JWKS_URL=provider_b.url + "/keys",
@@ -40,7 +40,7 @@ def account_stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Ite
 
 @pytest.fixture
 async def world(account_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Return a World on the service of the accounts tests."""
     made = World(account_stack)
     yield made
     await made.close()

@@ -1,4 +1,4 @@
-"""Plays the world outside: an identity provider's key server, and Twilio Verify (providers.md, P3 and P4)."""
+"""Simulated external services: the key server of an identity provider, and Twilio Verify."""
 
 import base64
 import contextlib
@@ -29,11 +29,11 @@ GARBAGE = (
 
 
 class Server:
-    """A small HTTP server; `answer` says what it says."""
+    """A small HTTP server; subclasses override `answer`."""
 
     def __init__(self) -> None:
         outer = self
-        self.released = threading.Event()  # lets go of whoever is kept waiting
+        self.released = threading.Event()  # releases the requests that are kept waiting
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -56,7 +56,7 @@ class Server:
                     self.wfile.write(content)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-                """Say nothing."""
+                """Discard the log line."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -64,11 +64,11 @@ class Server:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, dict[str, str]] | None:
-        """Return status, content and headers; None: hang up without a word."""
+        """Return status, content and headers, or None to close the connection without an answer."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server and release waiting requests."""
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
@@ -79,7 +79,7 @@ class Server:
 
 @attrs.frozen
 class Key:
-    """A signing key."""
+    """A signing key of an identity provider."""
 
     kid: str
     private: PrivateKeyTypes
@@ -87,36 +87,36 @@ class Key:
 
     @classmethod
     def make(cls, kid: str, algorithm: str = "RS256") -> "Key":
-        """A new one."""
+        """Create a key."""
         if algorithm == "ES256":
             return cls(kid, ec.generate_private_key(ec.SECP256R1()), algorithm)
         return cls(kid, rsa.generate_private_key(public_exponent=65537, key_size=2048), algorithm)
 
     def published(self) -> dict[str, Any]:
-        """As a JWK."""
+        """Return the public key as a JWK."""
         kind = jwt.get_algorithm_by_name(self.algorithm)
         made = json.loads(kind.to_jwk(self.private.public_key()))  # type: ignore[attr-defined]
         return {**made, "kid": self.kid, "alg": self.algorithm, "use": "sig"}
 
 
-# Making an RSA key takes a while, so the tests share these.
+# Generating an RSA key is slow, so the tests share these.
 RSA_KEYS = [Key.make(f"rsa-{n}") for n in range(3)]
 EC_KEY = Key.make("ec-1", "ES256")
 
 
 class IdentityServer(Server):
-    """Publishes keys, and signs tokens with them."""
+    """An identity provider: it publishes keys and signs tokens with them."""
 
     def __init__(self, *, issuer: str, audience: str) -> None:
         super().__init__()
         self.issuer, self.audience = issuer, audience
         self.keys: dict[str, Key] = {RSA_KEYS[0].kid: RSA_KEYS[0], EC_KEY.kid: EC_KEY}
         self.headers: dict[str, str] = {}
-        self.fault: bytes | int | None = None  # garbage, a status, or 0: hang up
+        self.fault: bytes | int | None = None  # garbage as the content, a status, or 0 to close the connection
         self.hits = 0
 
     def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, dict[str, str]] | None:
-        """Give the key set."""
+        """Answer with the key set (JWKS)."""
         self.hits += 1
         if self.fault == 0:
             return None
@@ -128,14 +128,14 @@ class IdentityServer(Server):
         return 200, content, {"Content-Type": "application/json", **self.headers}
 
     def claims(self, subject: str, **more: Any) -> dict[str, Any]:
-        """What a good token says; None leaves a claim out."""
+        """Return the claims of a valid token, changed by `more`; the value None removes a claim."""
         now = int(time.time())
         made = {"iss": self.issuer, "aud": self.audience, "sub": subject, "iat": now, "exp": now + 600}
-        made |= {"jti": secrets.token_hex(8), **more}  # no two tokens are the same
+        made |= {"jti": secrets.token_hex(8), **more}  # every token differs from the others
         return {name: value for name, value in made.items() if value is not None}
 
     def token(self, subject: str, *, key: Key = RSA_KEYS[0], headers: dict[str, Any] | None = None, **more: Any) -> str:
-        """A signed token; what PyJWT would mend or refuse goes through as it is."""
+        """Return a signed token. Claims and headers are not corrected: PyJWT's checks are bypassed."""
         raw = json.dumps(self.claims(subject, **more)).encode()
         return jwt.api_jws.encode(
             raw, key.private, algorithm=key.algorithm, headers={"kid": key.kid, **(headers or {})}
@@ -147,7 +147,7 @@ class IdentityServer(Server):
 
 @attrs.define
 class Verification:
-    """One verification there."""
+    """One verification at Twilio."""
 
     sid: str
     to: str
@@ -158,7 +158,7 @@ class Verification:
 
 
 class TwilioServer(Server):
-    """Twilio Verify v2, with its facts: one SID while pending; gone after approval, expiry or five checks."""
+    """Twilio Verify v2: one SID while a verification is pending, which is gone after approval, expiry or five checks."""
 
     SERVICE, KEY, SECRET = "VA00000000000000000000000000000001", "SK01", "a-secret-of-twilio"
     MAX_CHECKS = 5
@@ -167,15 +167,15 @@ class TwilioServer(Server):
         super().__init__()
         self.by_sid: dict[str, Verification] = {}
         self.calls: list[tuple[str, dict[str, str], dict[str, str]]] = []
-        # phone -> what goes wrong, call after call; the last one stays: a status, bytes of garbage, 0: hangs up, "late",
-        # "sent": starts the verification and does not answer
+        # Phone -> faults, one a call, of which the last repeats: a status, bytes of garbage, 0 closes the connection,
+        # "late" answers late, "sent" starts the verification and does not answer.
         self.send_faults: dict[str, list[Any]] = {}
         self.check_faults: dict[str, list[Any]] = {}
         self._lock = threading.Lock()
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that make a service use this."""
+        """Return the settings that make a service use this server."""
         return {
             "OTP_SENDER": "twilio_verify",
             "TWILIO_VERIFY_BASE_URL": self.url,
@@ -185,11 +185,11 @@ class TwilioServer(Server):
         }
 
     def of(self, phone: str) -> Verification:
-        """The newest verification of a phone."""
+        """Return the newest verification of a phone."""
         return [made for made in self.by_sid.values() if made.to == phone][-1]
 
     def asked(self, kind: str, **form: str) -> list[dict[str, str]]:
-        """The calls of a kind whose form has these values."""
+        """Return the calls of a kind whose form has these values."""
         return [found for what, found, _ in self.calls if what == kind and form.items() <= found.items()]
 
     def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, dict[str, str]] | None:
@@ -211,7 +211,7 @@ class TwilioServer(Server):
         return answer
 
     def _named(self, form: dict[str, str]) -> Verification | None:
-        """The verification that a check names by its SID, or by a phone with a pending one."""
+        """Return the verification that a check names: by its SID, or by a phone with a pending verification."""
         if "To" in form:
             return next(
                 (made for made in self.by_sid.values() if (made.to, made.status) == (form["To"], "pending")), None

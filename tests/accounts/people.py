@@ -1,4 +1,4 @@
-"""Customers' devices, each behind an address of its own, and what they do to sign in."""
+"""Devices of customers, each with a separate address, and the steps by which they sign in."""
 
 import asyncio
 import base64
@@ -25,22 +25,25 @@ ME = "/api/client/auth/me"
 
 
 def new_number() -> str:
-    """A phone number that nobody has."""
+    """Return a new phone number."""
     return f"+62811{secrets.randbelow(10**8):08d}"
 
 
 def new_subject() -> str:
-    """A subject that no provider knows."""
+    """Return a subject that no provider has used yet."""
     return secrets.token_hex(12)
 
 
 def new_address() -> str:
-    """A client's address that no other test has."""
+    """Return a client address that no other test uses."""
     return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{secrets.randbelow(256)}"
 
 
 def device(world: World, *, like: Client | None = None, base: str | None = None) -> Client:
-    """A device at an address of its own; with `like`, it has the same tokens; `base`: another api process."""
+    """Return a device with a new address.
+
+    With `like` it has that device's tokens. `base` is the address of another api process.
+    """
     made = world.client()
     made._http.headers["X-Forwarded-For"] = new_address()
     if like is not None:
@@ -51,7 +54,7 @@ def device(world: World, *, like: Client | None = None, base: str | None = None)
 
 
 async def anonymous(world: World, name: str | None = "Dewi") -> Client:
-    """A new anonymous customer's device."""
+    """Create an anonymous customer and return their device."""
     made = device(world)
     made._keep(await made.post("/api/shared/auth/anonymous"))
     if name is not None:
@@ -60,13 +63,13 @@ async def anonymous(world: World, name: str | None = "Dewi") -> Client:
 
 
 def keep(client: Client, answer: dict[str, Any]) -> Client:
-    """Let a device go on with the tokens of an answer."""
+    """Store the tokens and the user of a sign-in answer in a device; return the device."""
     client._keep(answer)
     return client
 
 
 async def raw(client: Client, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
-    """One call as it is; returns status, answer and headers."""
+    """Send one call; return status, body and headers."""
     if client.access_token is not None:
         headers.setdefault("Authorization", f"Bearer {client.access_token}")
     timeout = aiohttp.ClientTimeout(total=40)
@@ -76,7 +79,7 @@ async def raw(client: Client, method: str, path: str, body: Any = None, **header
 
 
 async def refusal(client: Client, method: str, path: str, body: Any = None) -> tuple[int, str, dict[str, Any]]:
-    """One call that is refused; returns status, code and error."""
+    """Send one call that must be refused; return status, code and error."""
     status, answer, headers = await raw(client, method, path, body)
     assert status >= 400, answer
     error = answer["error"]
@@ -85,7 +88,7 @@ async def refusal(client: Client, method: str, path: str, body: Any = None) -> t
 
 
 async def all_at_once(calls: list[Any]) -> list[Any]:
-    """Run all calls at once; return each one's answer, or what it was refused with."""
+    """Run all calls concurrently; return each one's answer, or its exception if it was refused."""
 
     async def one(call: Any) -> Any:
         try:
@@ -102,36 +105,36 @@ async def all_at_once(calls: list[Any]) -> list[Any]:
 
 
 async def forget_codes(world: World, number: str) -> None:
-    """Let earlier requests for a phone be long ago."""
+    """Move earlier code requests of a phone into the past, outside all limits."""
     await world.stack.sql(
         "UPDATE otp_requests SET created_at = created_at - interval '2 hours' WHERE phone = $1", number
     )
 
 
 async def ask(client: Client, number: str, *, path: str = ASK) -> dict[str, Any]:
-    """Ask for a code."""
+    """Request a code and return the answer."""
     return await client.call("POST", path, {"phone": number})
 
 
 async def verify(client: Client, asked: dict[str, Any], code: str, *, path: str = VERIFY) -> dict[str, Any]:
-    """Try a code."""
+    """Verify a code and return the answer."""
     return await client.call("POST", path, {"otp_request_id": asked["otp_request_id"], "code": code})
 
 
 async def proof(world: World, number: str) -> dict[str, Any]:
-    """The body that proves a phone: a code that was asked for and sent."""
+    """Request a code and return the body that verifies it."""
     await forget_codes(world, number)
     asked = await ask(device(world), number)
     return {"otp_request_id": asked["otp_request_id"], "code": await world.stack.inbox.code_of(asked["otp_request_id"])}
 
 
 async def by_phone(world: World, client: Client, number: str) -> dict[str, Any]:
-    """Sign in by code, with the device's Bearer if it has one; the device keeps its tokens."""
+    """Sign in by phone code, with the device's bearer token if there is one, and store the new tokens in the device."""
     return await client.call("POST", VERIFY, await proof(world, number))
 
 
 def wrong(code: str) -> str:
-    """A code that is not this one."""
+    """Return a code that differs from `code`."""
     return f"{(int(code) + 1) % 10**6:06d}"
 
 
@@ -141,23 +144,23 @@ def wrong(code: str) -> str:
 async def by_identity(
     client: Client, server: IdentityServer, subject: str, letter: str = "a", **claims: Any
 ) -> dict[str, Any]:
-    """Sign in by identity, with the device's Bearer if it has one; the device keeps its tokens."""
+    """Sign in by identity token, with the device's bearer token if there is one; store the new tokens in the device."""
     status, answer, _ = await raw(client, "POST", IDENTITY[letter], {"identity_token": server.token(subject, **claims)})
     if status != 200:
         raise Refused(status, answer)
     return answer
 
 
-# -- looking
+# -- inspection
 
 
 def claims_of(token: str | None) -> dict[str, Any]:
-    """A JWT's claims, unchecked."""
+    """Return a JWT's claims, unverified."""
     return json.loads(base64.urlsafe_b64decode((token or "").split(".")[1] + "=="))
 
 
 async def row_of(world: World, customer_id: str) -> dict[str, Any]:
-    """A customer's row."""
+    """Return a customer's row."""
     (row,) = await world.stack.sql(
         "SELECT to_jsonb(c)::text AS row FROM customers c WHERE id = $1::text::uuid", customer_id
     )
@@ -165,18 +168,18 @@ async def row_of(world: World, customer_id: str) -> dict[str, Any]:
 
 
 async def count(world: World, where: str, *args: Any) -> int:
-    """How many customers there are."""
+    """Return how many customers match the condition."""
     (row,) = await world.stack.sql(f"SELECT count(*)::int AS n FROM customers WHERE {where}", *args)
     return row["n"]
 
 
 async def me_status(client: Client) -> int:
-    """Whether a device's token is taken."""
+    """Return the status of a call with the device's token."""
     return (await raw(client, "GET", ME))[0]
 
 
 def another_api(stack: Stack, key: str, **env: str) -> str:
-    """Start one more api process with other settings; return its public address."""
+    """Start a further api process with other settings; return its public address."""
     public, internal = free_port(), free_port()
     stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), **env)
     stack.wait_ready("api", port=internal)
@@ -184,6 +187,6 @@ def another_api(stack: Stack, key: str, **env: str) -> str:
 
 
 def end_api(stack: Stack, key: str) -> None:
-    """Stop such a process."""
+    """Stop an api process that `another_api` started."""
     assert stack.stop(key) == 0
     del stack.processes[key]

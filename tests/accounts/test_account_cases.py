@@ -1,4 +1,4 @@
-"""Who a customer is after signing in: upgraded, joined, created, known (specification, Authentication-related, rules 1 to 5)."""
+"""The customer that a sign-in leads to: upgraded, merged, created or known (docs/product.md#merging-accounts)."""
 
 import random
 import time
@@ -43,24 +43,24 @@ COLUMN = {"phone": "phone", "a": "identity_a_sub", "b": "identity_b_sub"}
 
 @attrs.frozen
 class Way:
-    """One way of signing in."""
+    """One way to sign in."""
 
     kind: str
     world: World
     servers: dict[str, IdentityServer]
 
     def fresh(self) -> str:
-        """An identity that nobody has."""
+        """Return an identity that belongs to no customer."""
         return new_number() if self.kind == "phone" else new_subject()
 
     async def proof(self, value: str) -> tuple[str, dict[str, Any]]:
-        """The call that proves an identity."""
+        """Return the path and the body that prove an identity."""
         if self.kind == "phone":
             return VERIFY, await proof(self.world, value)
         return IDENTITY[self.kind], {"identity_token": self.servers[self.kind].token(value)}
 
     async def sign_in(self, client: Client, value: str) -> dict[str, Any]:
-        """Sign in, with the device's Bearer if it has one."""
+        """Sign in, with the device's bearer token if there is one."""
         path, body = await self.proof(value)
         status, answer, _ = await raw(client, "POST", path, body)
         if status != 200:
@@ -69,19 +69,19 @@ class Way:
         return answer
 
     async def owners(self, value: str) -> int:
-        """How many customers have an identity."""
+        """Return how many customers own an identity."""
         return await count(self.world, f"{COLUMN[self.kind]} = $1", value)
 
 
 @pytest.fixture(params=["phone", "a", "b"])
 def way(request: Any, world: World, provider_a: IdentityServer, provider_b: IdentityServer) -> Way:
-    """Each way of signing in."""
+    """Return each way to sign in, one a case."""
     return Way(request.param, world, {"a": provider_a, "b": provider_b})
 
 
 @pytest.fixture
 def ways(world: World, provider_a: IdentityServer, provider_b: IdentityServer) -> dict[str, Way]:
-    """All ways of signing in."""
+    """Return all ways to sign in."""
     servers = {"a": provider_a, "b": provider_b}
     return {kind: Way(kind, world, servers) for kind in COLUMN}
 
@@ -89,7 +89,7 @@ def ways(world: World, provider_a: IdentityServer, provider_b: IdentityServer) -
 # -- the four cases
 
 
-async def test_a_new_identity_with_an_anonymous_bearer_upgrades_in_place(world: World, way: Way) -> None:
+async def test_new_identity_with_anonymous_bearer_upgrades_in_place(world: World, way: Way) -> None:
     client, value = await anonymous(world, "Dewi"), way.fresh()
     payment = await world.request(client)
     before, was = await row_of(world, client.user["id"]), (client.access_token, client.refresh_token)
@@ -102,7 +102,7 @@ async def test_a_new_identity_with_an_anonymous_bearer_upgrades_in_place(world: 
     customer = answer["customer"]
     assert (customer["id"], customer["display_name"], customer["is_anonymous"]) == (before["id"], "Dewi", False)
     assert customer["account_belongs_to"] is None
-    # The tokens from before keep working, its sockets too, and what was paid for is still there.
+    # The earlier tokens and sockets keep working, and the payment is still there.
     assert (client.access_token, client.refresh_token) == was
     assert (await client.get(ME))["is_anonymous"] is False
     await client.refresh()
@@ -114,7 +114,7 @@ async def test_a_new_identity_with_an_anonymous_bearer_upgrades_in_place(world: 
     assert claims_of(new.access_token)["sid"] != claims_of(client.access_token)["sid"]
 
 
-async def test_a_known_identity_with_an_anonymous_bearer_joins(world: World, way: Way) -> None:
+async def test_known_identity_with_anonymous_bearer_merges_into_the_account(world: World, way: Way) -> None:
     value = way.fresh()
     known = keep(device(world), await way.sign_in(device(world), value))
     known.user = await known.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
@@ -132,7 +132,7 @@ async def test_a_known_identity_with_an_anonymous_bearer_joins(world: World, way
     assert time.monotonic() - joined_at < within(1)
     error = await refusal(device(world), "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
     assert error[:2] == (401, "REFRESH_INVALID")
-    # The anonymous row is intact, and nothing was moved.
+    # The anonymous row is unchanged, and no object was moved to another row.
     after = await row_of(world, client.user["id"])
     assert {name for name in before if before[name] != after[name]} == {"account_belongs_to", "joined_real_at"}
     assert after["account_belongs_to"] == known.user["id"]
@@ -146,7 +146,7 @@ async def test_a_known_identity_with_an_anonymous_bearer_joins(world: World, way
     assert (await operator.get(f"/internal/customers/{client.user['id']}"))["account_belongs_to"] == known.user["id"]
 
 
-async def test_nobody_and_a_new_identity_make_a_customer_without_a_name(world: World, way: Way) -> None:
+async def test_new_identity_without_bearer_creates_a_customer_without_name(world: World, way: Way) -> None:
     value = way.fresh()
     customer = (await way.sign_in(device(world), value))["customer"]
     assert {name: customer[name] for name in ("display_name", "is_anonymous", "account_belongs_to", "usp_seen", "email")} == {
@@ -156,7 +156,7 @@ async def test_nobody_and_a_new_identity_make_a_customer_without_a_name(world: W
     assert customer["push_enabled"] is False
 
 
-async def test_a_known_customer_comes_back(world: World, way: Way) -> None:
+async def test_known_identity_without_bearer_signs_the_same_customer_in(world: World, way: Way) -> None:
     value = way.fresh()
     first = keep(device(world), await way.sign_in(device(world), value))
     await first.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
@@ -166,11 +166,11 @@ async def test_a_known_customer_comes_back(world: World, way: Way) -> None:
     assert await way.owners(value) == 1
 
 
-# -- the Bearer
+# -- the bearer token
 
 
 async def odd_bearers(world: World, ways: dict[str, Way]) -> dict[str, str]:
-    """Bearers that count as none."""
+    """Return bearer tokens that must be ignored, by what is wrong with them."""
     secret = world.stack.env["JWT_SECRETS"].partition(":")[2]
     living, revoked = await anonymous(world), await anonymous(world)
     await revoked.post("/api/shared/auth/logout")
@@ -202,9 +202,7 @@ async def odd_bearers(world: World, ways: dict[str, Way]) -> dict[str, str]:
     }
 
 
-async def test_a_bearer_that_is_no_living_anonymous_customers_counts_as_none(
-    world: World, ways: dict[str, Way]
-) -> None:
+async def test_bearer_of_no_live_anonymous_customer_is_ignored(world: World, ways: dict[str, Way]) -> None:
     bearers = await odd_bearers(world, ways)
     for n, (what, bearer) in enumerate(bearers.items()):
         way = list(ways.values())[n % 3]
@@ -217,14 +215,16 @@ async def test_a_bearer_that_is_no_living_anonymous_customers_counts_as_none(
 
 
 @pytest.mark.parametrize("scheme", ["Basic eDp5", "Bearer", "Bearer ", "bearer\t", "Token x"])
-async def test_another_scheme_counts_as_none(world: World, provider_a: IdentityServer, scheme: str) -> None:
+async def test_authorization_header_of_another_scheme_is_ignored(
+    world: World, provider_a: IdentityServer, scheme: str
+) -> None:
     status, answer, _ = await raw(
         device(world), "POST", IDENTITY["a"], {"identity_token": provider_a.token(new_subject())}, Authorization=scheme
     )
     assert (status, answer["customer"]["is_anonymous"]) == (200, False)
 
 
-async def test_the_anonymous_id_is_never_taken_from_the_body(world: World, way: Way) -> None:
+async def test_anonymous_customer_id_in_body_is_422(world: World, way: Way) -> None:
     victim, value = await anonymous(world), way.fresh()
     path, body = await way.proof(value)
     status, code, error = await refusal(
@@ -236,7 +236,7 @@ async def test_the_anonymous_id_is_never_taken_from_the_body(world: World, way: 
     assert await way.owners(value) == 0
 
 
-async def test_a_customer_keeps_the_newest_verified_email(world: World, provider_a: IdentityServer) -> None:
+async def test_newest_verified_email_is_kept(world: World, provider_a: IdentityServer) -> None:
     subject, client = new_subject(), device(world)
     for claims, kept in (
         ({"email": "a@example.test"}, None),
@@ -249,13 +249,13 @@ async def test_a_customer_keeps_the_newest_verified_email(world: World, provider
         assert answer["customer"]["email"] == kept
 
 
-async def test_an_upgrade_takes_the_verified_email(world: World, provider_b: IdentityServer) -> None:
+async def test_upgrade_stores_the_verified_email(world: World, provider_b: IdentityServer) -> None:
     client = await anonymous(world)
     answer = await by_identity(client, provider_b, new_subject(), "b", email="x@example.test", email_verified="true")
     assert (answer["customer"]["id"], answer["customer"]["email"]) == (client.user["id"], "x@example.test")
 
 
-async def test_one_subject_at_two_providers_is_two_people(
+async def test_same_subject_at_two_providers_is_two_customers(
     world: World, provider_a: IdentityServer, provider_b: IdentityServer
 ) -> None:
     subject = new_subject()
@@ -264,10 +264,10 @@ async def test_one_subject_at_two_providers_is_two_people(
     assert a["customer"]["id"] != b["customer"]["id"]
 
 
-# -- at once
+# -- concurrency
 
 
-async def test_twenty_first_sign_ins_at_once_make_one_customer(world: World, way: Way) -> None:
+async def test_concurrent_first_sign_ins_create_one_customer(world: World, way: Way) -> None:
     value = way.fresh()
     if way.kind == "phone":
         await world.config("otp_max_per_phone_per_hour", 100)
@@ -280,7 +280,7 @@ async def test_twenty_first_sign_ins_at_once_make_one_customer(world: World, way
     assert await way.owners(value) == 1
 
 
-async def test_many_anonymous_customers_who_sign_in_as_one_at_once_are_one_upgrade_and_joins(
+async def test_concurrent_sign_ins_with_one_identity_are_one_upgrade_and_merges(
     world: World, provider_a: IdentityServer
 ) -> None:
     subject = new_subject()
@@ -293,7 +293,7 @@ async def test_many_anonymous_customers_who_sign_in_as_one_at_once_are_one_upgra
 
 
 @pytest.mark.parametrize("known", [(False, False), (True, False), (True, True)])
-async def test_one_anonymous_customer_in_two_places_at_once_is_merged_once(
+async def test_concurrent_sign_ins_with_two_identities_merge_once(
     world: World, ways: dict[str, Way], known: tuple[bool, bool]
 ) -> None:
     for _ in range(4):
@@ -318,9 +318,7 @@ async def test_one_anonymous_customer_in_two_places_at_once_is_merged_once(
             assert row["account_belongs_to"] in accounts.values()
 
 
-async def test_one_anonymous_customer_with_one_new_identity_twice_at_once_is_upgraded_once(
-    world: World, way: Way
-) -> None:
+async def test_concurrent_sign_ins_with_one_new_identity_upgrade_once(world: World, way: Way) -> None:
     client, value = await anonymous(world), way.fresh()
     path, body = await way.proof(value)
     if way.kind == "phone":
@@ -333,19 +331,19 @@ async def test_one_anonymous_customer_with_one_new_identity_twice_at_once_is_upg
     assert (await row_of(world, client.user["id"]))["account_belongs_to"] is None
 
 
-# -- a walk
+# -- random walk
 
 
 @attrs.define
 class Model:
-    """What must be true: who owns which identity, who is anonymous, who belongs to whom."""
+    """The expected state: the owner of each identity, the anonymous customers, and the account that each belongs to."""
 
     owner: dict[tuple[str, str], str] = attrs.field(factory=dict)
     anonymous: set[str] = attrs.field(factory=set)
     belongs: dict[str, str] = attrs.field(factory=dict)
 
     def sign_in(self, identity: tuple[str, str], caller: str | None) -> str | None:
-        """The customer that a sign-in comes to; None: a new one."""
+        """Return the customer that a sign-in must lead to, or None for a new customer."""
         asks = caller if caller in self.anonymous else None
         known = self.owner.get(identity)
         if asks is not None:
@@ -358,7 +356,7 @@ class Model:
 
 
 @pytest.mark.parametrize("walk", range(4))
-async def test_any_walk_ends_as_the_four_rules_say(world: World, ways: dict[str, Way], walk: int) -> None:
+async def test_random_sign_ins_end_in_the_state_of_the_model(world: World, ways: dict[str, Way], walk: int) -> None:
     seed = random.randrange(10**9)
     print(f"walk {walk}: seed {seed}")  # noqa: T201 - shown when the test fails
     dice, model = random.Random(seed), Model()
@@ -402,7 +400,7 @@ async def test_any_walk_ends_as_the_four_rules_say(world: World, ways: dict[str,
         assert (row["is_anonymous"], row["account_belongs_to"]) == (True, None)
 
 
-async def test_no_conflict_is_ever_answered_for_a_linked_identity(world: World, ways: dict[str, Way]) -> None:
+async def test_linked_identity_never_answers_a_conflict(world: World, ways: dict[str, Way]) -> None:
     number = new_number()
     first = await by_phone(world, device(world), number)
     for client in (await anonymous(world), keep(device(world), first), device(world)):

@@ -1,4 +1,4 @@
-"""The hourly budget of codes, and addresses whose numbers the provider refuses."""
+"""The hourly budget of codes, and the limit of refused numbers for one address (docs/product.md#phone-codes)."""
 
 import pytest
 
@@ -23,19 +23,19 @@ FORGET_ALL = "UPDATE otp_requests SET created_at = created_at - interval '2 hour
 
 
 def outcomes(answers: list[object]) -> list[str | None]:
-    """The refusals' codes, None for what was sent; in order of the calls."""
+    """Return each call's refusal code, in the order of the calls; None means that a code was sent."""
     return [answer.code if isinstance(answer, Refused) else None for answer in answers]
 
 
 async def limited(world: World, name: str) -> float:
-    """How much a limit has refused."""
+    """Return how often a limit has refused, from the metrics."""
     async with world.client()._http.get(f"http://127.0.0.1:{world.stack.ports['INTERNAL']}/metrics") as answer:
         lines = (await answer.text()).splitlines()
     found = [float(line.split()[1]) for line in lines if line.startswith(f'sesi_limited_total{{limit="{name}"}}')]
     return sum(found)
 
 
-async def test_the_budget_is_exact_and_half_is_kept_for_phones_with_an_account(world: World) -> None:
+async def test_budget_reserves_half_for_phones_with_an_account(world: World) -> None:
     known = [new_number() for _ in range(12)]
     for number in known:
         await by_phone(world, device(world), number)
@@ -54,7 +54,7 @@ async def test_the_budget_is_exact_and_half_is_kept_for_phones_with_an_account(w
         assert (status, code) == (429, "OTP_BUDGET_EXCEEDED")
         assert 3500 < error["retry_after_seconds"] <= 3600
         assert await limited(world, "otp_budget") == before + 22
-        # A code that was not sent leaves its place to another one, and so does one that is an hour old.
+        # A code that was not sent is taken out of the budget, and so is one that is an hour old.
         await world.stack.sql(
             "UPDATE otp_requests SET created_at = created_at - interval '1 hour' WHERE phone = $1",
             known[owners.index(None)],
@@ -71,7 +71,7 @@ async def test_the_budget_is_exact_and_half_is_kept_for_phones_with_an_account(w
         assert (await ask(device(world), new_number()))["otp_request_id"]
 
 
-async def test_the_phones_of_accounts_may_use_the_whole_budget(world: World) -> None:
+async def test_phones_with_an_account_may_use_the_whole_budget(world: World) -> None:
     known = [new_number() for _ in range(6)]
     for number in known:
         await by_phone(world, device(world), number)
@@ -81,7 +81,7 @@ async def test_the_phones_of_accounts_may_use_the_whole_budget(world: World) -> 
         await refused(ask(device(world), new_number()), 429, "OTP_BUDGET_EXCEEDED")
 
 
-async def test_thirty_numbers_that_the_provider_refuses_end_the_address(world: World) -> None:
+async def test_address_is_limited_after_thirty_refused_numbers(world: World) -> None:
     address, inbox = new_address(), world.stack.inbox
 
     def at_the_address() -> Client:
@@ -92,7 +92,7 @@ async def test_thirty_numbers_that_the_provider_refuses_end_the_address(world: W
     numbers = [new_number() for _ in range(REFUSED_NUMBERS + 20)]
     inbox.refused_numbers.update(numbers)
     async with world.setting(otp_max_per_ip_per_hour=1_000):
-        # However many come at once: the ones that are under way count until the provider has answered.
+        # Concurrent requests count as refused until the provider has answered.
         found = outcomes(await all_at_once([ask(at_the_address(), number) for number in numbers]))
         while found.count("OTP_DELIVERY_FAILED") < REFUSED_NUMBERS:
             number = new_number()
@@ -109,7 +109,7 @@ async def test_thirty_numbers_that_the_provider_refuses_end_the_address(world: W
     await forget_codes(world, good)
 
 
-async def test_codes_that_killed_processes_left_count_as_refused_numbers_for_30_seconds(world: World) -> None:
+async def test_codes_of_killed_processes_count_as_refused_for_30_seconds(world: World) -> None:
     at_the_address = device(world)
     address = at_the_address._http.headers["X-Forwarded-For"]
     left = """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, created_at, expires_at)

@@ -1,4 +1,4 @@
-"""A provider that makes and judges the codes itself: Twilio Verify (providers.md, P4; contract 3 and 7)."""
+"""A provider that creates and checks the codes itself: Twilio Verify (docs/product.md#phone-codes)."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ class Provided:
 
 @pytest.fixture(scope="module")
 def provided(account_stack: Stack) -> Iterator[Provided]:
-    """The process and its provider."""
+    """Start the process and its provider."""
     twilio = TwilioServer()
     base = another_api(account_stack, "api-twilio", **twilio.environment)
     yield Provided(base, twilio)
@@ -56,7 +56,7 @@ def provided(account_stack: Stack) -> Iterator[Provided]:
 
 @attrs.frozen
 class Phone:
-    """A phone at that process."""
+    """A phone that signs in at that process."""
 
     world: World
     provided: Provided
@@ -65,21 +65,21 @@ class Phone:
     verify_path: str = VERIFY
 
     def device(self) -> Client:
-        """A device at an address of its own."""
+        """Return a device with a new address."""
         return device(self.world, base=self.provided.base)
 
     async def ask(self) -> dict[str, Any]:
-        """Ask for a code, successfully."""
+        """Request a code, which must succeed."""
         status, answer, _ = await raw(self.device(), "POST", self.ask_path, {"phone": self.number})
         assert status == 201, answer
         return answer
 
     async def refused(self) -> tuple[int, str, dict[str, Any]]:
-        """Ask for a code, in vain."""
+        """Request a code, which must be refused; return status, code and error."""
         return await refusal(self.device(), "POST", self.ask_path, {"phone": self.number})
 
     async def type(self, asked: dict[str, Any], code: str, like: Client | None = None) -> Any:
-        """Try a code. Raises Refused."""
+        """Verify a code. Raises Refused."""
         client = device(self.world, like=like, base=self.provided.base)
         status, answer, headers = await raw(
             client, "POST", self.verify_path, {"otp_request_id": asked["otp_request_id"], "code": code}
@@ -90,36 +90,36 @@ class Phone:
         return answer
 
     async def no(self, asked: dict[str, Any], code: str) -> tuple[int, str, Any]:
-        """Try a code, in vain."""
+        """Verify a code, which must be refused; return status, code and details."""
         with pytest.raises(Refused) as caught:
             await self.type(asked, code)
         return caught.value.status, caught.value.code, caught.value.body["error"].get("details")
 
     @property
     def code(self) -> str:
-        """What the provider has sent."""
+        """Return the code that the provider has sent."""
         return self.provided.twilio.of(self.number).code
 
     @property
     def checks(self) -> int:
-        """How often the provider was asked about the newest verification."""
+        """Return how often the provider was asked to check the newest verification."""
         sid = self.provided.twilio.of(self.number).sid
         return len(self.provided.twilio.asked("VerificationCheck", VerificationSid=sid))
 
     @property
     def sends(self) -> int:
-        """How often the provider was asked to send."""
+        """Return how often the provider was asked to send."""
         return len(self.provided.twilio.asked("Verifications", To=self.number))
 
     async def reference(self, asked: dict[str, Any]) -> str | None:
-        """The provider's reference, once the code was sent."""
+        """Return the provider's reference once the code was sent, None before."""
         (row,) = await self.world.stack.sql(
             "SELECT provider_reference FROM otp_requests WHERE id = $1::text::uuid", asked["otp_request_id"]
         )
         return row["provider_reference"]
 
     async def attempts(self, asked: dict[str, Any]) -> int:
-        """The tries that were counted."""
+        """Return how many attempts were counted."""
         (row,) = await self.world.stack.sql(
             "SELECT attempts FROM otp_requests WHERE id = $1::text::uuid", asked["otp_request_id"]
         )
@@ -128,11 +128,11 @@ class Phone:
 
 @pytest.fixture
 def phone(world: World, provided: Provided) -> Phone:
-    """A new phone."""
+    """Return a new phone."""
     return Phone(world, provided)
 
 
-async def test_a_customer_signs_in_with_the_providers_code(phone: Phone) -> None:
+async def test_customer_signs_in_with_provider_code(phone: Phone) -> None:
     asked = await phone.ask()
     assert (set(asked), asked["resend_after_seconds"]) == ({"otp_request_id", "expires_at", "resend_after_seconds"}, 60)
     answer = await phone.type(asked, phone.code)
@@ -143,7 +143,7 @@ async def test_a_customer_signs_in_with_the_providers_code(phone: Phone) -> None
     )
     verification = phone.provided.twilio.of(phone.number)
     assert tuple(row) == (verification.sid, None, "sms")
-    # What went over the wire.
+    # The requests that the provider received.
     twilio = phone.provided.twilio
     assert twilio.asked("Verifications", To=phone.number) == [{"To": phone.number, "Channel": "sms"}]
     assert twilio.asked("VerificationCheck", VerificationSid=verification.sid) == [
@@ -152,18 +152,18 @@ async def test_a_customer_signs_in_with_the_providers_code(phone: Phone) -> None
     for _, _, headers in twilio.calls:
         assert headers["Authorization"].startswith("Basic ")
         assert headers["Content-Type"].startswith("application/x-www-form-urlencoded")
-    # Once.
+    # The code works only once.
     assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
     assert phone.checks == 1
 
 
-async def test_an_anonymous_customer_is_upgraded_by_the_providers_code(phone: Phone) -> None:
+async def test_provider_code_upgrades_anonymous_customer(phone: Phone) -> None:
     client = await anonymous(phone.world)
     answer = await phone.type(await phone.ask(), phone.code, like=client)
     assert (answer["customer"]["id"], answer["customer"]["phone"]) == (client.user["id"], phone.number)
 
 
-async def test_a_known_mitra_signs_in_and_nobody_else_is_ever_sent_anything(world: World, provided: Provided) -> None:
+async def test_only_active_mitras_are_sent_a_provider_code(world: World, provided: Provided) -> None:
     operator = await world.operator()
     known, unknown, inactive = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(3))
     for phone, active in ((known, True), (inactive, False)):
@@ -180,9 +180,7 @@ async def test_a_known_mitra_signs_in_and_nobody_else_is_ever_sent_anything(worl
         assert phone.sends == 0
 
 
-async def test_a_wrong_mitra_code_asks_the_provider_whether_the_number_is_known_or_not(
-    world: World, provided: Provided
-) -> None:
+async def test_wrong_mitra_code_is_checked_by_provider_for_any_number(world: World, provided: Provided) -> None:
     operator, twilio = await world.operator(), provided.twilio
     known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
     await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
@@ -199,7 +197,7 @@ async def test_a_wrong_mitra_code_asks_the_provider_whether_the_number_is_known_
         assert await phone.attempts(asked) == 1
 
 
-async def test_wrong_codes_are_counted(phone: Phone) -> None:
+async def test_wrong_provider_codes_are_counted(phone: Phone) -> None:
     asked = await phone.ask()
     for left in (4, 3, 2, 1):
         assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": left})
@@ -207,14 +205,14 @@ async def test_wrong_codes_are_counted(phone: Phone) -> None:
     assert phone.checks == 5
 
 
-async def test_what_is_no_number_is_wrong_without_the_providers_word(phone: Phone) -> None:
+async def test_code_that_is_not_six_digits_is_wrong_without_asking_provider(phone: Phone) -> None:
     asked = await phone.ask()
     assert await phone.no(asked, "abc-éf") == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert await phone.no(asked, "١٢٣٤٥٦") == (400, "OTP_INVALID", {"attempts_remaining": 3})
     assert (phone.checks, await phone.attempts(asked)) == (0, 2)
 
 
-async def test_fifty_wrong_codes_at_once_ask_the_provider_five_times(phone: Phone) -> None:
+async def test_fifty_concurrent_wrong_codes_ask_provider_five_times(phone: Phone) -> None:
     asked = await phone.ask()
     answers = await all_at_once([phone.type(asked, wrong(phone.code)) for _ in range(50)])
     codes = sorted((answer.status, answer.code) for answer in answers)
@@ -225,7 +223,7 @@ async def test_fifty_wrong_codes_at_once_ask_the_provider_five_times(phone: Phon
     assert phone.checks == 5
 
 
-async def test_the_right_code_many_times_at_once_signs_in_once(phone: Phone) -> None:
+async def test_concurrent_right_codes_sign_in_once(phone: Phone) -> None:
     asked = await phone.ask()
     answers = await all_at_once([phone.type(asked, phone.code) for _ in range(20)])
     assert sum(not isinstance(answer, Refused) for answer in answers) == 1
@@ -237,14 +235,14 @@ async def test_the_right_code_many_times_at_once_signs_in_once(phone: Phone) -> 
     assert await count(phone.world, "phone = $1", phone.number) == 1
 
 
-async def test_what_is_gone_there_is_expired_here(phone: Phone) -> None:
+async def test_verification_gone_at_provider_returns_otp_expired(phone: Phone) -> None:
     asked = await phone.ask()
     for status in ("expired", "canceled", "deleted"):
         phone.provided.twilio.of(phone.number).status = status
         assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
 
 
-async def test_our_own_five_minutes_count_too(phone: Phone) -> None:
+async def test_code_expires_after_five_minutes_even_if_provider_accepts_it(phone: Phone) -> None:
     asked = await phone.ask()
     await phone.world.stack.sql(
         "UPDATE otp_requests SET expires_at = expires_at - interval '5 minutes' WHERE id = $1::text::uuid",
@@ -254,13 +252,13 @@ async def test_our_own_five_minutes_count_too(phone: Phone) -> None:
     assert phone.checks == 0
 
 
-async def test_a_verification_without_tries_there_has_none_here(phone: Phone) -> None:
+async def test_verification_without_attempts_at_provider_has_none_here(phone: Phone) -> None:
     asked = await phone.ask()
     phone.provided.twilio.of(phone.number).checks = 5
     assert (await phone.no(asked, phone.code))[:2] == (429, "OTP_ATTEMPTS_EXCEEDED")
 
 
-async def test_asking_again_while_it_is_pending_repeats_the_verification(phone: Phone) -> None:
+async def test_second_request_repeats_the_pending_verification(phone: Phone) -> None:
     first = await phone.ask()
     await forget_codes(phone.world, phone.number)
     second = await phone.ask()
@@ -311,7 +309,7 @@ async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
             twilio.check_faults[known.number if phone is known else ""] = [fault]
         before, answers = len(twilio.asked("VerificationCheck")), []
         for _ in range(6):
-            if fault == "replaced":  # a service whose sender is another one now
+            if fault == "replaced":  # a service whose provider was replaced
                 body = {"otp_request_id": asked["otp_request_id"], "code": code}
                 status, answer, _ = await raw(device(world), "POST", MITRA_VERIFY, body)
                 answers.append((status, answer["error"]["code"], answer["error"].get("details")))
@@ -327,12 +325,12 @@ async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
 
 @attrs.define
 class Dying:
-    """A second api process with the same provider, which is killed while the provider has a code and has not answered."""
+    """A second api process with the same provider, killed after the provider took a code and before it answered."""
 
     phone: Phone
 
     async def ask(self) -> dict[str, Any]:
-        """Ask for a code and kill the process; return the request's row as an answer to go on with."""
+        """Request a code and kill the process; return the request's row in the shape of an answer."""
         world, twilio, number = self.phone.world, self.phone.provided.twilio, self.phone.number
         base = another_api(world.stack, "api-dying", **twilio.environment)
         twilio.send_faults[number] = ["sent"]
@@ -363,7 +361,7 @@ async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_t
     operator = await world.operator()
     await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": True})
     asked = await Dying(phone).ask()
-    # A wrong code is wrong as ever: an answer of its own would tell that the number is a mitra's.
+    # The answer stays "wrong code": a different one would reveal that the number belongs to a mitra.
     assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert (await phone.type(asked, phone.code))["mitra"]["phone"] == phone.number
     (row,) = await world.stack.sql(
@@ -381,7 +379,7 @@ async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: Phone)
 
 async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: Phone) -> None:
     await Dying(phone).ask()
-    phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if it had never got there
+    phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if the request had never arrived
     await phone.world.stack.sql(
         "UPDATE otp_requests SET created_at = created_at - interval '61 s' WHERE phone = $1", phone.number
     )
@@ -389,14 +387,14 @@ async def test_customer_asks_again_after_a_process_was_killed_before_sending(pho
 
 
 @pytest.mark.parametrize("fault", [500, 503, (429, 20429), 0, b"<html>", b"[]", b"{}", b'{"status": 5}', b"\xff"])
-async def test_a_check_that_nobody_judged_is_503_and_gives_the_try_back(phone: Phone, fault: Any) -> None:
+async def test_failed_check_is_503_and_returns_the_attempt(phone: Phone, fault: Any) -> None:
     asked = await phone.ask()
     phone.provided.twilio.check_faults[phone.number] = [fault] * 6 + [None]
     for _ in range(6):
         status, code, _ = await phone.no(asked, phone.code)
         assert (status, code) == (503, "UNAVAILABLE")
     assert await phone.attempts(asked) == 0
-    assert phone.checks == 6  # a second question could be a second try, so there is none
+    assert phone.checks == 6  # no retry: a second check could count as a second attempt
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
@@ -405,9 +403,7 @@ async def test_a_check_that_nobody_judged_is_503_and_gives_the_try_back(phone: P
     [(500, 2), (503, 2), ((429, 60203), 1), ((400, 60200), 1), ((401, 20003), 1), (0, 2), (b"<html>", 1), (b"[]", 1),
      (b'{"sid": 5}', 1), (b'{"sid": ""}', 1), (302, 1)],
 )  # fmt: skip
-async def test_a_code_that_the_provider_did_not_send_is_502_and_does_not_count(
-    phone: Phone, fault: Any, calls: int
-) -> None:
+async def test_code_not_sent_by_provider_is_502_and_does_not_count(phone: Phone, fault: Any, calls: int) -> None:
     phone.provided.twilio.send_faults[phone.number] = [fault]
     for n in range(4):
         assert (await phone.refused())[:2] == (502, "OTP_DELIVERY_FAILED")
@@ -416,14 +412,14 @@ async def test_a_code_that_the_provider_did_not_send_is_502_and_does_not_count(
     assert (await phone.type(await phone.ask(), phone.code))["customer"]["phone"] == phone.number
 
 
-async def test_one_passing_failure_at_sending_is_not_seen(phone: Phone) -> None:
+async def test_single_failure_while_sending_is_retried(phone: Phone) -> None:
     phone.provided.twilio.send_faults[phone.number] = [500, None]
     asked = await phone.ask()
     assert phone.sends == 2
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
-async def test_a_provider_that_says_nothing_is_waited_for_five_seconds(world: World, provided: Provided) -> None:
+async def test_silent_provider_times_out_after_five_seconds(world: World, provided: Provided) -> None:
     sending, checking, other = (Phone(world, provided) for _ in range(3))
     asked = await checking.ask()
     provided.twilio.send_faults[sending.number] = ["late"]
@@ -437,7 +433,7 @@ async def test_a_provider_that_says_nothing_is_waited_for_five_seconds(world: Wo
     async with asyncio.TaskGroup() as group:
         send = group.create_task(took(sending.refused()))
         check = group.create_task(took(checking.no(asked, checking.code)))
-        # Nobody else waits with them: no transaction and no lock is held meanwhile.
+        # Other requests do not wait for these: no transaction and no lock is held during the call.
         assert (await other.type(await other.ask(), other.code))["customer"]["phone"] == other.number
         assert (await sending.refused())[:2] == (429, "OTP_COOLDOWN")
     assert send.result()[0] == (502, "OTP_DELIVERY_FAILED")
@@ -450,8 +446,8 @@ async def test_a_provider_that_says_nothing_is_waited_for_five_seconds(world: Wo
     assert (await sending.type(await sending.ask(), sending.code))["customer"]["phone"] == sending.number
 
 
-async def test_a_request_of_another_sender_is_still_judged(world: World, provided: Provided) -> None:
-    """The setting changed while codes were under way: ours are judged by us, the provider's can't be any more."""
+async def test_code_of_previous_provider_still_verifies(world: World, provided: Provided) -> None:
+    """Check that codes stay valid if the provider setting changes: each is checked by the provider that sent it."""
     phone = Phone(world, provided)
     ours = await raw(device(world), "POST", ASK, {"phone": phone.number})
     code = await world.stack.inbox.code_of(ours[1]["otp_request_id"])

@@ -1,4 +1,4 @@
-"""Customers ask for codes and type them (specification, Authentication 5, Limits; contract 3)."""
+"""Customers request and verify phone codes, within the limits (docs/product.md#phone-codes)."""
 
 import datetime as dt
 import re
@@ -37,13 +37,13 @@ pytestmark = pytest.mark.anyio
 
 
 async def a_code(world: World, number: str, client: Client | None = None) -> tuple[dict[str, Any], str]:
-    """A code that was asked for, and sent."""
+    """Request a code; return the answer and the code that was sent."""
     asked = await ask(client or device(world), number)
     return asked, await world.stack.inbox.code_of(asked["otp_request_id"])
 
 
 async def set_config(world: World, **values: int) -> None:
-    """Set configuration rows, and wait until the api process follows them."""
+    """Set configuration values, and wait until the api process uses them."""
     for key, value in values.items():
         await world.config(key, value)
     shown = {
@@ -57,16 +57,16 @@ async def set_config(world: World, **values: int) -> None:
 
 
 def refusals(answers: list[Any]) -> list[tuple[int, str]]:
-    """What was refused, in order of status and code."""
+    """Return status and code of the refusals, sorted."""
     return sorted((answer.status, answer.code) for answer in answers if isinstance(answer, Refused))
 
 
 def successes(answers: list[Any]) -> list[Any]:
-    """What was not refused."""
+    """Return the answers that were not refusals."""
     return [answer for answer in answers if not isinstance(answer, Refused)]
 
 
-async def test_asking_and_verifying_have_the_declared_shape(world: World) -> None:
+async def test_request_and_verification_answers_have_the_declared_shape(world: World) -> None:
     number, client = new_number(), device(world)
     status, asked, headers = await raw(client, "POST", ASK, {"phone": number})
     assert status == 201
@@ -90,7 +90,7 @@ async def test_asking_and_verifying_have_the_declared_shape(world: World) -> Non
     assert tuple(row) == (f"inbox-{asked['otp_request_id']}", "sms", "customer")
 
 
-async def test_every_spelling_of_a_number_is_one_customer(world: World) -> None:
+async def test_all_spellings_of_a_number_are_one_customer(world: World) -> None:
     number = new_number()
     spellings = (
         number, "0" + number[3:], f" {number[:3]} {number[3:6]} {number[6:]} ", f"{number[:3]}-{number[3:6]}-{number[6:]}",
@@ -115,14 +115,14 @@ async def by_phone_as(world: World, number: str, spelling: str) -> dict[str, Any
     ["12", "hello world", "+62", "+6281234567890123", "0812\u0000", "+1 555 0100 ext 5", "😀😀😀", "", " ", "+999123456789",
      "0" * 41, None, 81234567890, ["+6281234567890"], {"phone": "x"}, "+14155552671", "+628091234567", "+622152903000"],
 )  # fmt: skip
-async def test_what_is_no_number_is_422(world: World, phone: Any) -> None:
+async def test_invalid_phone_number_is_422(world: World, phone: Any) -> None:
     status, code, error = await refusal(device(world), "POST", ASK, {"phone": phone})
     assert (status, code) == (422, "VALIDATION_ERROR")
     assert [item["field"] for item in error["details"]["fields"]] == ["phone"]
 
 
 @pytest.mark.parametrize("more", [{"channel": "sms"}, {"anonymous_customer_id": new_id()}])
-async def test_unknown_fields_are_422_at_both_routes(world: World, more: dict[str, Any]) -> None:
+async def test_unknown_fields_are_422_at_both_code_routes(world: World, more: dict[str, Any]) -> None:
     for path, body in ((ASK, {"phone": new_number()}), (VERIFY, {"otp_request_id": new_id(), "code": "123456"})):
         status, code, error = await refusal(device(world), "POST", path, {**body, **more})
         assert (status, code) == (422, "VALIDATION_ERROR")
@@ -137,7 +137,7 @@ async def test_unknown_fields_are_422_at_both_routes(world: World, more: dict[st
         ("otp_request_id", {"code": "123456", "otp_request_id": None}),
     ],
 )  # fmt: skip
-async def test_a_code_has_six_characters_and_a_request(world: World, field: str, body: dict[str, Any]) -> None:
+async def test_code_of_wrong_length_or_without_request_is_422(world: World, field: str, body: dict[str, Any]) -> None:
     status, code, error = await refusal(device(world), "POST", VERIFY, {"otp_request_id": new_id(), **body})
     assert (status, code) == (422, "VALIDATION_ERROR")
     assert [item["field"] for item in error["details"]["fields"]] == [field]
@@ -146,7 +146,7 @@ async def test_a_code_has_six_characters_and_a_request(world: World, field: str,
 @pytest.mark.parametrize(
     "code", ["abcdef", "      ", "".join(map(chr, range(0xFF11, 0xFF17))), "😀😀😀😀😀😀", "-12345", "''; --"]
 )
-async def test_six_characters_that_are_no_digits_are_a_wrong_code(world: World, code: str) -> None:
+async def test_six_characters_other_than_digits_are_a_wrong_code(world: World, code: str) -> None:
     number, client = new_number(), device(world)
     asked, right = await a_code(world, number, client)
     error = await refused(verify(client, asked, code), 400, "OTP_INVALID")
@@ -157,7 +157,7 @@ async def test_six_characters_that_are_no_digits_are_a_wrong_code(world: World, 
 # -- limits
 
 
-async def test_the_cooldown_lets_one_of_twenty_at_once_through(world: World) -> None:
+async def test_cooldown_admits_one_of_twenty_concurrent_requests(world: World) -> None:
     number = new_number()
     answers = await all_at_once([ask(device(world), number) for _ in range(20)])
     assert len(successes(answers)) == 1
@@ -165,18 +165,18 @@ async def test_the_cooldown_lets_one_of_twenty_at_once_through(world: World) -> 
     status, code, error = await refusal(device(world), "POST", ASK, {"phone": number})
     assert (status, code) == (429, "OTP_COOLDOWN")
     assert 50 < error["retry_after_seconds"] <= 60
-    # Customers and mitras are counted apart: neither can use up the other's codes.
+    # Customers and mitras are counted separately: neither can use up the other's codes.
     assert (await ask(device(world), number, path=MITRA_ASK))["otp_request_id"]
     assert (await refusal(device(world), "POST", MITRA_ASK, {"phone": number}))[1] == "OTP_COOLDOWN"
 
 
-async def test_a_phone_has_three_codes_an_hour_whatever_comes_at_once(world: World) -> None:
+async def test_phone_gets_three_codes_an_hour_under_concurrency(world: World) -> None:
     number = new_number()
     await set_config(world, otp_resend_cooldown_seconds=1)
     try:
         for sent in range(3):
             answers: list[Any] = []
-            while not successes(answers):  # the cooldown's second passes
+            while not successes(answers):  # until the cooldown of one second has passed
                 answers = await all_at_once([ask(device(world), number) for _ in range(20)])
                 assert {code for _, code in refusals(answers)} <= {"OTP_COOLDOWN", "OTP_RATE_LIMIT_PHONE"}
             assert len(successes(answers)) == 1, sent
@@ -185,7 +185,7 @@ async def test_a_phone_has_three_codes_an_hour_whatever_comes_at_once(world: Wor
         _, code, error = await refusal(device(world), "POST", ASK, {"phone": number})
         assert code == "OTP_RATE_LIMIT_PHONE"
         assert 3500 < error["retry_after_seconds"] <= 3600
-        # An hour after the first one there is room for one.
+        # An hour after the first code, one more may be sent.
         await world.stack.sql(
             """UPDATE otp_requests SET created_at = created_at - interval '1 hour' WHERE id =
                (SELECT id FROM otp_requests WHERE phone = $1 AND NOT delivery_failed ORDER BY created_at LIMIT 1)""",
@@ -199,12 +199,12 @@ async def test_a_phone_has_three_codes_an_hour_whatever_comes_at_once(world: Wor
         await set_config(world, otp_resend_cooldown_seconds=60)
 
 
-async def test_an_address_has_ten_codes_an_hour_whatever_comes_at_once(world: World) -> None:
+async def test_address_gets_ten_codes_an_hour_under_concurrency(world: World) -> None:
     address = new_address()
 
     def at_the_address() -> Client:
         made = device(world)
-        made._http.headers["X-Forwarded-For"] = f"198.51.100.7, {address}"  # the last one is the proxy's word
+        made._http.headers["X-Forwarded-For"] = f"198.51.100.7, {address}"  # the proxy added the last one
         return made
 
     answers = await all_at_once([ask(at_the_address(), new_number()) for _ in range(30)])
@@ -218,7 +218,7 @@ async def test_an_address_has_ten_codes_an_hour_whatever_comes_at_once(world: Wo
     assert row["n"] == 10
 
 
-async def test_a_code_that_could_not_be_sent_does_not_count(world: World) -> None:
+async def test_unsent_code_does_not_count(world: World) -> None:
     number, client = new_number(), device(world)
     world.stack.inbox.fail = True
     try:
@@ -237,22 +237,22 @@ async def test_a_code_that_could_not_be_sent_does_not_count(world: World) -> Non
         *(b'{"reference": {"id": 7}}', b'{"reference": null}', b'{"reference": "\\u0000"}', b"[" * 100_000),
     ],
 )
-async def test_a_provider_that_names_no_reference_has_not_sent_it(body: bytes) -> None:
+async def test_provider_answer_without_reference_is_a_delivery_failure(body: bytes) -> None:
     code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
     async with odd_provider(said(200, body)) as (url, heard):
         with pytest.raises(OtpDeliveryFailed):
             await HttpOtpSender(url=url, token="t").send(code)
-        assert len(heard) == 1  # what was answered is not repeated: it may have been sent
+        assert len(heard) == 1  # no retry after an answer: the code may have been sent
     references = {b'"r-1"': "r-1", b"4711": "4711", b'"a\\u0000b"': "ab", b'"' + b"x" * 300 + b'"': "x" * 255}
     for written, kept in references.items():
         async with odd_provider(said(200, b'{"reference": ' + written + b"}")) as (url, _):
             assert await HttpOtpSender(url=url, token="t").send(code) == kept
 
 
-# -- tries
+# -- attempts
 
 
-async def test_fifty_wrong_codes_at_once_have_five_tries_and_the_right_one_comes_too_late(world: World) -> None:
+async def test_fifty_concurrent_wrong_codes_use_up_five_attempts(world: World) -> None:
     number = new_number()
     asked, code = await a_code(world, number)
     answers = await all_at_once([verify(device(world), asked, wrong(code)) for _ in range(50)])
@@ -267,7 +267,7 @@ async def test_fifty_wrong_codes_at_once_have_five_tries_and_the_right_one_comes
     assert row["attempts"] == 5
 
 
-async def test_a_right_code_among_many_wrong_ones_signs_in_at_most_once(world: World) -> None:
+async def test_right_code_among_concurrent_wrong_codes_signs_in_at_most_once(world: World) -> None:
     number = new_number()
     asked, code = await a_code(world, number)
     typed = [code] * 25 + [wrong(code)] * 25
@@ -280,7 +280,7 @@ async def test_a_right_code_among_many_wrong_ones_signs_in_at_most_once(world: W
     assert await count(world, "phone = $1", number) == len(successes(answers))
 
 
-async def test_tries_count_down_and_the_right_code_still_works_at_the_last(world: World) -> None:
+async def test_right_code_at_the_last_attempt_signs_in(world: World) -> None:
     number, client = new_number(), device(world)
     asked, code = await a_code(world, number, client)
     for left in (4, 3, 2, 1):
@@ -291,7 +291,7 @@ async def test_tries_count_down_and_the_right_code_still_works_at_the_last(world
     await refused(verify(client, asked, wrong(code)), 400, "OTP_EXPIRED")
 
 
-async def test_a_code_ends_after_five_minutes(world: World) -> None:
+async def test_code_expires_after_five_minutes(world: World) -> None:
     number, client = new_number(), device(world)
     asked, code = await a_code(world, number, client)
     await world.stack.sql(
@@ -302,7 +302,7 @@ async def test_a_code_ends_after_five_minutes(world: World) -> None:
     assert await count(world, "phone = $1", number) == 0
 
 
-async def test_a_newer_code_does_not_end_the_older_one_but_each_has_its_own(world: World) -> None:
+async def test_older_and_newer_request_each_accept_only_their_own_code(world: World) -> None:
     number, client = new_number(), device(world)
     first, code = await a_code(world, number, client)
     await forget_codes(world, number)
@@ -312,7 +312,7 @@ async def test_a_newer_code_does_not_end_the_older_one_but_each_has_its_own(worl
     assert (await verify(client, first, code))["customer"]["phone"] == number
 
 
-async def test_a_code_is_for_the_kind_of_user_that_asked(world: World) -> None:
+async def test_code_is_valid_only_for_the_kind_of_user_that_requested_it(world: World) -> None:
     operator = await world.operator()
     number = new_number()
     await operator.post("/internal/mitras", {"phone": number, "display_name": "Ayu", "is_active": True})
@@ -329,7 +329,7 @@ async def test_a_code_is_for_the_kind_of_user_that_asked(world: World) -> None:
     await refused(verify(device(world), {"otp_request_id": new_id()}, "123456"), 400, "OTP_INVALID")
 
 
-async def test_a_code_is_in_no_log_no_row_and_no_answer(world: World) -> None:
+async def test_code_appears_in_no_log_row_or_answer(world: World) -> None:
     number, client = new_number(), device(world)
     asked, code = await a_code(world, number, client)
     status, refused_body, _ = await raw(
@@ -347,7 +347,7 @@ async def test_a_code_is_in_no_log_no_row_and_no_answer(world: World) -> None:
     assert number not in world.stack.log("api")
 
 
-async def test_a_known_phone_comes_back_to_its_customer(world: World) -> None:
+async def test_known_phone_signs_the_same_customer_in(world: World) -> None:
     number = new_number()
     first = await by_phone(world, device(world), number)
     again = await by_phone(world, device(world), number)

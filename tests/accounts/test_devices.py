@@ -1,4 +1,4 @@
-"""A user's devices, and where their pushes go (contract 3: auth/sessions, push-token)."""
+"""A user's devices and their push tokens (docs/product.md#devices)."""
 
 import asyncio
 import secrets
@@ -34,23 +34,23 @@ SESSIONS, PUSH, REFRESH = "/api/shared/auth/sessions", "/api/shared/push-token",
 
 
 def sid(client: Client) -> str:
-    """A device's id."""
+    """Return a device's auth session id."""
     return claims_of(client.access_token)["sid"]
 
 
 def a_token() -> str:
-    """A push token that nobody has."""
+    """Return a new push token."""
     return "push-" + secrets.token_hex(20)
 
 
 async def devices(world: World, provider: IdentityServer, count: int = 3) -> list[Client]:
-    """Several devices of one customer, the oldest first."""
+    """Return several devices of one customer, the oldest first."""
     subject = new_subject()
     return [keep(device(world), await by_identity(device(world), provider, subject)) for _ in range(count)]
 
 
 async def mitra_devices(world: World, count: int = 2) -> list[Client]:
-    """Several devices of one mitra."""
+    """Return several devices of one mitra."""
     first = await world.mitra(online=False)
     found = [first]
     for _ in range(count - 1):
@@ -63,13 +63,13 @@ async def mitra_devices(world: World, count: int = 2) -> list[Client]:
 
 
 async def register(client: Client, push_token: str | None) -> None:
-    """Register a device for pushes."""
+    """Register a push token for a device; None removes it."""
     status, answer, _ = await raw(client, "PUT", PUSH, {"push_token": push_token})
     assert (status, answer) == (204, None)
 
 
 async def kept(world: World, *clients: Client) -> list[str | None]:
-    """The push tokens of devices."""
+    """Return the push tokens of the devices' auth sessions."""
     rows = await world.stack.sql(
         "SELECT id::text, push_token FROM auth_sessions WHERE id = ANY($1::text[]::uuid[])", [sid(c) for c in clients]
     )
@@ -78,7 +78,7 @@ async def kept(world: World, *clients: Client) -> list[str | None]:
 
 
 async def column(world: World, client: Client) -> str | None:
-    """The push token of a user's own row."""
+    """Return the push token in the user's row."""
     table = "customers" if "is_anonymous" in client.user else "mitras"
     (row,) = await world.stack.sql(f"SELECT push_token FROM {table} WHERE id = $1::text::uuid", client.user["id"])
     return row["push_token"]
@@ -87,7 +87,7 @@ async def column(world: World, client: Client) -> str | None:
 # -- devices
 
 
-async def test_a_user_lists_the_own_devices_newest_first(world: World, provider_a: IdentityServer) -> None:
+async def test_device_list_is_newest_first_and_only_the_users(world: World, provider_a: IdentityServer) -> None:
     subject, made = new_subject(), []
     for n in range(3):
         client = device(world)
@@ -96,7 +96,7 @@ async def test_a_user_lists_the_own_devices_newest_first(world: World, provider_
             {"User-Agent": f"Sesi/{n}", "X-Platform": "android", "X-App-Version": f"1.{n}"} if n else {"User-Agent": ""}
         )
         made.append(keep(client, (await raw(client, "POST", "/api/client/auth/identity-a", body, **headers))[1]))
-    await devices(world, provider_a, 1)  # somebody else's
+    await devices(world, provider_a, 1)  # another customer's device
     page = await made[1].get(SESSIONS)
     assert (set(page), page["next_cursor"]) == ({"items", "next_cursor"}, None)
     assert [item["id"] for item in page["items"]] == [sid(client) for client in reversed(made)]
@@ -109,7 +109,7 @@ async def test_a_user_lists_the_own_devices_newest_first(world: World, provider_
         {"user_agent": "Sesi/1", "platform": "android", "app_version": "1.1"},
         {"user_agent": None, "platform": None, "app_version": None},
     ]
-    # Page after page.
+    # All pages.
     seen, cursor = [], None
     while True:
         page = await made[0].get(SESSIONS, limit=1, **({"cursor": cursor} if cursor else {}))
@@ -120,7 +120,7 @@ async def test_a_user_lists_the_own_devices_newest_first(world: World, provider_
     assert seen == [sid(client) for client in reversed(made)]
 
 
-async def test_long_and_strange_headers_are_kept_as_far_as_they_fit(world: World) -> None:
+async def test_long_device_headers_are_truncated(world: World) -> None:
     client = device(world)
     headers = {"User-Agent": "u" * 5000, "X-Platform": "ü" * 500, "X-App-Version": "v" * 500}
     keep(client, (await raw(client, "POST", "/api/shared/auth/anonymous", None, **headers))[1])
@@ -130,7 +130,7 @@ async def test_long_and_strange_headers_are_kept_as_far_as_they_fit(world: World
     assert len(info["platform"]) == 40
 
 
-async def test_a_refresh_shows_when_the_device_was_used(world: World) -> None:
+async def test_refresh_updates_last_used_at(world: World) -> None:
     client = await anonymous(world)
     (before,) = (await client.get(SESSIONS))["items"]
     await client.refresh()
@@ -140,7 +140,7 @@ async def test_a_refresh_shows_when_the_device_was_used(world: World) -> None:
     assert after["expires_at"] > before["expires_at"]
 
 
-async def test_a_mitra_has_devices_too_and_an_operator_is_refused(world: World) -> None:
+async def test_device_routes_serve_mitras_and_refuse_operators(world: World) -> None:
     first, second = await mitra_devices(world)
     assert [item["id"] for item in (await first.get(SESSIONS))["items"]] == [sid(second), sid(first)]
     operator = await world.operator()
@@ -151,7 +151,7 @@ async def test_a_mitra_has_devices_too_and_an_operator_is_refused(world: World) 
         assert (await refusal(device(world), method, path, {"push_token": "x"} if method == "PUT" else None))[0] == 401
 
 
-async def test_another_device_is_ended_with_its_tokens_and_sockets(world: World, provider_a: IdentityServer) -> None:
+async def test_ending_another_device_ends_its_tokens_and_sockets(world: World, provider_a: IdentityServer) -> None:
     first, second, third = await devices(world, provider_a)
     sockets = [(await bare_and_known(second, path))[0] for path in ("chat", "pairing")]
     stays, _ = await bare_and_known(first)
@@ -168,7 +168,7 @@ async def test_another_device_is_ended_with_its_tokens_and_sockets(world: World,
     assert await me_status(third) == 200
 
 
-async def test_the_own_device_may_be_ended_too(world: World, provider_a: IdentityServer) -> None:
+async def test_ending_the_current_device_succeeds(world: World, provider_a: IdentityServer) -> None:
     first, second = await devices(world, provider_a, 2)
     status, answer, _ = await raw(first, "DELETE", f"{SESSIONS}/{sid(first)}")
     assert (status, answer["current"]) == (200, True)
@@ -176,7 +176,7 @@ async def test_the_own_device_may_be_ended_too(world: World, provider_a: Identit
     assert await me_status(second) == 200
 
 
-async def test_other_peoples_ended_and_unknown_devices_are_404(world: World, provider_a: IdentityServer) -> None:
+async def test_ending_foreign_ended_or_unknown_device_is_404(world: World, provider_a: IdentityServer) -> None:
     first, second = await devices(world, provider_a, 2)
     stranger, mitra = await anonymous(world), await world.mitra(online=False)
     operator = await world.operator()
@@ -198,7 +198,7 @@ async def test_other_peoples_ended_and_unknown_devices_are_404(world: World, pro
     assert (await operator.get("/internal/auth/me"))["id"] == operator.user["id"]
 
 
-async def test_a_device_ended_by_many_at_once_is_ended_once(world: World, provider_a: IdentityServer) -> None:
+async def test_concurrent_ends_of_one_device_succeed_once(world: World, provider_a: IdentityServer) -> None:
     made = await devices(world, provider_a, 4)
     target = made.pop()
     calls = [client.call("DELETE", f"{SESSIONS}/{sid(target)}") for client in made for _ in range(5)]
@@ -207,7 +207,7 @@ async def test_a_device_ended_by_many_at_once_is_ended_once(world: World, provid
     assert {answer.status for answer in answers if isinstance(answer, Refused)} == {404}
 
 
-async def test_devices_whose_time_is_over_are_not_listed(world: World, provider_a: IdentityServer) -> None:
+async def test_expired_devices_are_not_listed(world: World, provider_a: IdentityServer) -> None:
     first, second = await devices(world, provider_a, 2)
     await world.stack.sql(
         "UPDATE auth_sessions SET expires_at = now() - interval '1 second' WHERE id = $1::text::uuid", sid(second)
@@ -220,7 +220,7 @@ async def test_devices_whose_time_is_over_are_not_listed(world: World, provider_
 
 
 @pytest.mark.parametrize("many", [devices, mitra_devices])
-async def test_each_device_keeps_its_own_and_the_user_the_newest(
+async def test_push_token_is_kept_per_device_and_the_newest_for_the_user(
     world: World, provider_a: IdentityServer, many: Any
 ) -> None:
     first, second = await (devices(world, provider_a, 2) if many is devices else mitra_devices(world))
@@ -231,7 +231,7 @@ async def test_each_device_keeps_its_own_and_the_user_the_newest(
     assert (await kept(world, first, second), await column(world, first)) == ([one, two], two)
     await register(first, three)
     assert (await kept(world, first, second), await column(world, first)) == ([three, two], three)
-    await register(first, three)  # at every start of the app
+    await register(first, three)  # as the app does at every start
     await register(first, None)
     assert (await kept(world, first, second), await column(world, first)) == ([None, two], two)
     await register(second, None)
@@ -239,14 +239,14 @@ async def test_each_device_keeps_its_own_and_the_user_the_newest(
     assert (await kept(world, first, second), await column(world, first)) == ([None, None], None)
 
 
-async def test_push_enabled_says_whether_there_is_one(world: World) -> None:
+async def test_push_enabled_is_true_only_with_a_push_token(world: World) -> None:
     client = await anonymous(world)
     for push_token, enabled in ((a_token(), True), (None, False)):
         await register(client, push_token)
         assert (await client.get("/api/client/auth/me"))["push_enabled"] is enabled
 
 
-async def test_a_token_belongs_to_the_last_device_that_registered_it(world: World, provider_a: IdentityServer) -> None:
+async def test_push_token_belongs_to_the_device_that_registered_last(world: World, provider_a: IdentityServer) -> None:
     (first, second), stranger = await devices(world, provider_a, 2), await anonymous(world)
     mitra = await world.mitra(online=False)
     token, other = a_token(), a_token()
@@ -264,7 +264,7 @@ async def test_a_token_belongs_to_the_last_device_that_registered_it(world: Worl
 
 
 @pytest.mark.parametrize("end", ["logout", "removal", "own removal"])
-async def test_a_device_that_ends_forgets_its_token_and_the_user_falls_back(
+async def test_ended_device_loses_its_push_token_and_user_falls_back_to_another(
     world: World, provider_a: IdentityServer, end: str
 ) -> None:
     first, second, third = await devices(world, provider_a)
@@ -283,7 +283,7 @@ async def test_a_device_that_ends_forgets_its_token_and_the_user_falls_back(
     assert (await refusal(third, "PUT", PUSH, {"push_token": a_token()}))[0] == 401
 
 
-async def test_joining_forgets_the_anonymous_devices_token(world: World, provider_a: IdentityServer) -> None:
+async def test_merge_removes_the_anonymous_devices_push_token(world: World, provider_a: IdentityServer) -> None:
     subject, token = new_subject(), a_token()
     account = keep(device(world), await by_identity(device(world), provider_a, subject))
     client = await anonymous(world)
@@ -298,7 +298,7 @@ async def test_joining_forgets_the_anonymous_devices_token(world: World, provide
     assert await column(world, account) == token
 
 
-async def test_an_upgrade_keeps_the_devices_token(world: World, provider_a: IdentityServer) -> None:
+async def test_upgrade_keeps_the_push_token(world: World, provider_a: IdentityServer) -> None:
     client, token = await anonymous(world), a_token()
     await register(client, token)
     answer = await by_identity(client, provider_a, new_subject())
@@ -317,7 +317,7 @@ async def test_an_upgrade_keeps_the_devices_token(world: World, provider_a: Iden
         {"push_token": ["x"]},
     ],
 )
-async def test_a_push_token_is_1_to_255_characters_or_null(world: World, body: Any) -> None:
+async def test_push_token_that_is_not_1_to_255_characters_or_null_is_422(world: World, body: Any) -> None:
     client = await anonymous(world)
     status, code, error = await refusal(client, "PUT", PUSH, body)
     assert (status, code, [item["field"] for item in error["details"]["fields"]]) == (
@@ -328,7 +328,7 @@ async def test_a_push_token_is_1_to_255_characters_or_null(world: World, body: A
     await register(client, "x" * 200 + secrets.token_hex(27) + "y")
 
 
-async def test_one_token_registered_by_many_at_once_has_one_owner(world: World, provider_a: IdentityServer) -> None:
+async def test_push_token_registered_concurrently_has_one_owner(world: World, provider_a: IdentityServer) -> None:
     made = [*await devices(world, provider_a, 3), await anonymous(world), *await mitra_devices(world)]
     for _ in range(4):
         token = a_token()
@@ -339,7 +339,7 @@ async def test_one_token_registered_by_many_at_once_has_one_owner(world: World, 
         assert [user for user, one in columns.items() if one == token] == [owners[0].user["id"]]
 
 
-async def test_tokens_that_change_devices_in_all_directions_stay_one_to_one(
+async def test_concurrent_registrations_of_many_push_tokens_stay_one_to_one(
     world: World, provider_a: IdentityServer
 ) -> None:
     made = [*await devices(world, provider_a, 3), *await devices(world, provider_a, 2), await anonymous(world)]
@@ -360,7 +360,7 @@ async def test_tokens_that_change_devices_in_all_directions_stay_one_to_one(
 
 
 async def all_registered(clients: list[Client], tokens: list[str]) -> None:
-    """Every device registers every token, all at once; none of the calls fails."""
+    """Register every token for every device, concurrently; no call may fail."""
     dice = secrets.SystemRandom()
     calls = [client.call("PUT", PUSH, {"push_token": token}) for client in clients for token in tokens]
     dice.shuffle(calls)
@@ -368,7 +368,7 @@ async def all_registered(clients: list[Client], tokens: list[str]) -> None:
     assert [answer for answer in answers if answer is not None] == []
 
 
-async def test_devices_that_end_at_once_leave_no_token_behind(world: World, provider_a: IdentityServer) -> None:
+async def test_devices_ended_concurrently_leave_no_push_token(world: World, provider_a: IdentityServer) -> None:
     for _ in range(5):
         *leaving, stays = await devices(world, provider_a, 4)
         token = a_token()
@@ -381,7 +381,7 @@ async def test_devices_that_end_at_once_leave_no_token_behind(world: World, prov
         assert await column(world, stays) is None
 
 
-async def test_a_mitra_who_is_deactivated_while_she_signs_in_keeps_no_device(world: World) -> None:
+async def test_mitra_deactivated_during_sign_in_keeps_no_device(world: World) -> None:
     mitra = await world.mitra(online=False)
     await forget_codes(world, mitra.user["phone"])
     client = device(world)
@@ -389,7 +389,8 @@ async def test_a_mitra_who_is_deactivated_while_she_signs_in_keeps_no_device(wor
     code = await world.stack.inbox.code_of(asked["otp_request_id"])
     operator = await world.operator()
     async with world.stack.transaction() as holder:
-        await holder.execute("LOCK TABLE otp_requests IN SHARE MODE")  # stops her after her device was made
+        # Stops the sign-in after its device was created.
+        await holder.execute("LOCK TABLE otp_requests IN SHARE MODE")
         signing_in = asyncio.create_task(verify(client, asked, code, path=MITRA_VERIFY))
         await waiting(world, "otp_requests")
         change = operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
@@ -403,6 +404,6 @@ async def test_a_mitra_who_is_deactivated_while_she_signs_in_keeps_no_device(wor
 
 
 async def waiting(world: World, table: str) -> None:
-    """Wait until somebody waits for a table."""
+    """Wait until a transaction waits for a lock on this table."""
     sql = "SELECT 1 FROM pg_locks WHERE relation = $1::regclass AND NOT granted"
     await world.until(lambda: world.stack.sql(sql, table), bool, timeout=2)

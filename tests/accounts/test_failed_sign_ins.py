@@ -1,4 +1,7 @@
-"""A failed sign-in leaves one log line with the address and a keyed hash of the account; tokens of earlier versions work."""
+"""Each failed sign-in writes one log line with the address and a keyed hash of the account.
+
+Refresh tokens and code hashes of earlier versions still work.
+"""
 
 import json
 import re
@@ -32,26 +35,26 @@ REFRESH = "/api/shared/auth/refresh"
 
 
 def secret_of(world: World) -> bytes:
-    """The service's only secret."""
+    """Return the service's secret."""
     return world.stack.env["JWT_SECRETS"].partition(":")[2].encode()
 
 
 def failures(world: World, client: Client) -> list[dict[str, Any]]:
-    """The logged failures of a device, oldest first."""
+    """Return the failures that were logged for a device, oldest first."""
     address = client._http.headers["X-Forwarded-For"]
     lines = [json.loads(line) for line in world.stack.log("api").splitlines() if '"sign-in failed"' in line]
     return [line for line in lines if line["address"] == address]
 
 
 async def figure(world: World, way: str, code: str) -> float:
-    """How many sign-ins failed one way."""
+    """Return the metric of failed sign-ins for one way and one code."""
     async with world.client()._http.get(f"http://127.0.0.1:{world.stack.ports['INTERNAL']}/metrics") as answer:
         text = await answer.text()
     found = re.search(rf'^sesi_failed_sign_ins_total{{code="{code}",way="{way}"}} (\S+)$', text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
-async def test_wrong_codes_are_logged_with_address_and_account_hash(world: World) -> None:
+async def test_wrong_code_is_logged_with_address_and_account_hash(world: World) -> None:
     number, client = new_number(), device(world)
     before = await figure(world, "customer code", "OTP_INVALID")
     asked = await ask(client, number)
@@ -81,7 +84,7 @@ async def test_refused_identity_tokens_and_refreshes_are_logged(world: World, pr
         "UPDATE auth_sessions SET rotated_at = rotated_at - interval '1 minute' WHERE user_id = $1::text::uuid",
         client.user["id"],
     )
-    assert (await raw(client, "POST", REFRESH, {"refresh_token": first}))[0] == 401  # used before: revokes
+    assert (await raw(client, "POST", REFRESH, {"refresh_token": first}))[0] == 401  # a reuse, which revokes
     assert (await raw(client, "POST", REFRESH, {"refresh_token": "x" * 91}))[0] == 401
     identity, reuse, garbage = failures(world, client)
     assert (identity["way"], identity["code"]) == ("identity a", "IDENTITY_TOKEN_INVALID")
@@ -92,7 +95,7 @@ async def test_refused_identity_tokens_and_refreshes_are_logged(world: World, pr
     assert str(first) not in world.stack.log("api")
 
 
-async def test_a_refresh_token_sealed_by_an_earlier_version_still_works(world: World) -> None:
+async def test_refresh_token_of_earlier_version_still_works(world: World) -> None:
     client = await anonymous(world)
     (row,) = await world.stack.sql(
         "SELECT id::text FROM auth_sessions WHERE user_id = $1::text::uuid", client.user["id"]
@@ -105,12 +108,12 @@ async def test_a_refresh_token_sealed_by_an_earlier_version_still_works(world: W
     )
     status, answer, _ = await raw(client, "POST", REFRESH, {"refresh_token": old})
     assert status == 200
-    with pytest.raises(refresh.RefreshInvalid):  # the new one has the seal's own key
+    with pytest.raises(refresh.RefreshInvalid):  # the new token is sealed with its own derived key
         refresh.auth_session_of(answer["refresh_token"], keys=[secret_of(world)])
     assert (await raw(client, "POST", REFRESH, {"refresh_token": answer["refresh_token"]}))[0] == 200
 
 
-async def test_a_code_hashed_by_an_earlier_version_still_works(world: World) -> None:
+async def test_code_hash_of_earlier_version_still_works(world: World) -> None:
     number, client = new_number(), device(world)
     asked = await ask(client, number)
     old = otp.hash_code(key=secret_of(world), otp_request_id=asked["otp_request_id"], code="123456")

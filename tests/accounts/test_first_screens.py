@@ -1,4 +1,4 @@
-"""What the apps read before anybody pays: onboarding, contacts, switches (contract 3 and 4)."""
+"""What the apps read before a payment: onboarding state, support contacts and switches (docs/product.md#onboarding)."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ SWITCHES = {
 }  # fmt: skip
 
 
-async def test_each_flag_follows_what_happens(world: World) -> None:
+async def test_onboarding_flags_follow_the_customers_actions(world: World) -> None:
     client = await anonymous(world, None)
     expected = dict(NOBODY)
 
@@ -43,7 +43,7 @@ async def test_each_flag_follows_what_happens(world: World) -> None:
     payment = await world.paid(client)
     await now(has_live_session=True)
     await client.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    await now(has_live_session=False)  # a search alone was no consultation
+    await now(has_live_session=False)  # a search alone is not a consultation
     mitra = await world.mitra()
     session_id = await world.session(client, mitra)
     await now(has_live_session=True, has_consulted_before=True, first_session_discount_eligible=False)
@@ -56,7 +56,7 @@ async def test_each_flag_follows_what_happens(world: World) -> None:
     await now(is_anonymous=False)
 
 
-async def test_a_pending_discounted_request_can_be_replaced_and_a_confirmed_one_uses_the_right(world: World) -> None:
+async def test_discount_eligibility_ends_with_confirmation_not_with_request(world: World) -> None:
     client = await anonymous(world)
     payment = await world.request(client, first_session_discount=True)
     assert (await client.get(STATE))["first_session_discount_eligible"] is True
@@ -66,7 +66,7 @@ async def test_a_pending_discounted_request_can_be_replaced_and_a_confirmed_one_
     assert (await client.get(STATE))["first_session_discount_eligible"] is True
 
 
-async def test_nobody_is_eligible_while_the_promotion_is_off(world: World) -> None:
+async def test_discount_eligibility_is_false_while_promotion_is_off(world: World) -> None:
     client = await anonymous(world)
     await world.promotion(enabled=False)
     try:
@@ -76,7 +76,7 @@ async def test_nobody_is_eligible_while_the_promotion_is_off(world: World) -> No
     assert (await client.get(STATE))["first_session_discount_eligible"] is True
 
 
-async def test_the_flags_are_each_customers_own(world: World, provider_a: IdentityServer) -> None:
+async def test_onboarding_flags_are_separate_for_each_customer(world: World, provider_a: IdentityServer) -> None:
     one, other = await anonymous(world), await anonymous(world, None)
     await one.post(SEEN)
     assert await other.get(STATE) == NOBODY
@@ -85,13 +85,13 @@ async def test_the_flags_are_each_customers_own(world: World, provider_a: Identi
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", STATE), ("POST", SEEN), ("GET", HANDLES)])
-async def test_they_are_for_customers(world: World, method: str, path: str) -> None:
+async def test_onboarding_routes_refuse_other_callers(world: World, method: str, path: str) -> None:
     mitra = await world.mitra(online=False)
     assert (await refusal(mitra, method, path))[:2] == (403, "FORBIDDEN")
     assert (await refusal(device(world), method, path))[:2] == (401, "UNAUTHENTICATED")
 
 
-async def test_the_contacts_are_those_of_the_configuration(world: World) -> None:
+async def test_support_contacts_come_from_the_configuration(world: World) -> None:
     client, operator = await anonymous(world), await world.operator()
     before = (await operator.get("/internal/config/support_handles"))["value"]
     assert await client.get(HANDLES) == {"handles": [before["primary"], before["secondary"]]}
@@ -112,7 +112,7 @@ async def test_the_contacts_are_those_of_the_configuration(world: World) -> None
     )
 
 
-async def test_the_switches_follow_the_configuration_within_a_second(world: World) -> None:
+async def test_app_switches_follow_the_configuration_within_a_second(world: World) -> None:
     client = device(world)
     await world.until(lambda: client.get(APP), lambda seen: seen == SWITCHES, timeout=within(1))
     for name, value in SWITCHES.items():
@@ -126,7 +126,7 @@ async def test_the_switches_follow_the_configuration_within_a_second(world: Worl
         await world.until(lambda: client.get(APP), lambda seen: seen == SWITCHES, timeout=within(1))
 
 
-async def test_the_limits_of_codes_follow_the_configuration_within_a_second(world: World) -> None:
+async def test_code_limits_follow_the_configuration_within_a_second(world: World) -> None:
     client = device(world)
     shown = {"resend_cooldown_seconds": 60, "max_per_phone_per_hour": 3, "verify_max_attempts": 5, "code_length": 6}
     rows: dict[str, Any] = {
@@ -143,7 +143,7 @@ async def test_the_limits_of_codes_follow_the_configuration_within_a_second(worl
     await world.until(lambda: client.get(OTP), lambda seen: seen == shown, timeout=within(1))
 
 
-async def test_anybody_may_read_what_needs_no_account(world: World) -> None:
+async def test_open_app_routes_answer_any_caller(world: World) -> None:
     mitra = await world.mitra(online=False)
     for client in (device(world), mitra, await anonymous(world)):
         for path in (APP, OTP, "/api/shared/auth-providers"):

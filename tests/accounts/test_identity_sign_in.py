@@ -1,4 +1,4 @@
-"""Signing in by identity provider A or B over the wire (specification, Authentication 4; contract 3)."""
+"""Sign-in by identity provider A or B over HTTP (docs/product.md#identity-providers)."""
 
 import asyncio
 import base64
@@ -45,7 +45,7 @@ PROVIDERS = "/api/shared/auth-providers"
 
 
 async def sign_in(client: Client, token: Any, letter: str = "a", **more: Any) -> tuple[int, str | None]:
-    """Try a token; return the status, and the code of the refusal."""
+    """Sign in with a token; return the status and the refusal's code."""
     status, answer, headers = await raw(client, "POST", IDENTITY[letter], {"identity_token": token, **more})
     if status == 200:
         assert (set(answer), set(answer["customer"])) == (TOKENS, CUSTOMER)
@@ -58,7 +58,7 @@ async def sign_in(client: Client, token: Any, letter: str = "a", **more: Any) ->
 OK, INVALID = (200, None), (401, "IDENTITY_TOKEN_INVALID")
 
 
-async def test_the_providers_are_told_apart(
+async def test_token_of_one_provider_is_refused_at_the_other(
     world: World, provider_a: IdentityServer, provider_b: IdentityServer
 ) -> None:
     assert await world.client().get(PROVIDERS) == {"identity_a": {"enabled": True}, "identity_b": {"enabled": True}}
@@ -68,7 +68,7 @@ async def test_the_providers_are_told_apart(
         assert await sign_in(device(world), server.token(new_subject()), {"a": "b", "b": "a"}[letter]) == INVALID
 
 
-async def test_every_listed_audience_and_issuer_is_taken(world: World, provider_a: IdentityServer) -> None:
+async def test_all_configured_audiences_and_issuers_are_accepted(world: World, provider_a: IdentityServer) -> None:
     for audience in ("app-a", "web-a", ["other", "web-a"]):
         for issuer in ("https://a.example.test", "a.example.test"):
             assert await sign_in(device(world), provider_a.token(new_subject(), aud=audience, iss=issuer)) == OK
@@ -83,7 +83,7 @@ async def test_every_listed_audience_and_issuer_is_taken(world: World, provider_
         assert await sign_in(device(world), provider_a.token(new_subject(), **claims)) == INVALID
 
 
-async def test_the_nonce_when_one_is_sent(world: World, provider_b: IdentityServer) -> None:
+async def test_nonce_must_match_when_sent(world: World, provider_b: IdentityServer) -> None:
     hashed = hashlib.sha256(b"n-1").hexdigest()
     for claims, expected in (
         ({"nonce": "n-1"}, OK), ({"nonce": hashed}, OK), ({"nonce_supported": False}, OK), ({"nonce_supported": "false"}, OK),
@@ -92,7 +92,7 @@ async def test_the_nonce_when_one_is_sent(world: World, provider_b: IdentityServ
     ):  # fmt: skip
         token = provider_b.token(new_subject(), **claims)
         assert await sign_in(device(world), token, "b", nonce="n-1") == expected, claims
-    # A token that was asked for with a nonce is worth nothing without it.
+    # A token that was requested with a nonce is refused without it.
     token = provider_b.token(new_subject(), nonce="n-1")
     assert await sign_in(device(world), token, "b") == INVALID
     assert await sign_in(device(world), token, "b", nonce=None) == INVALID
@@ -108,7 +108,7 @@ async def test_the_nonce_when_one_is_sent(world: World, provider_b: IdentityServ
         ({"email_verified": "false"}, False), ({}, False), ({"email_verified": 1}, False),
     ],
 )  # fmt: skip
-async def test_an_email_is_stored_only_when_it_is_verified(
+async def test_email_is_stored_only_if_verified(
     world: World, provider_a: IdentityServer, claims: dict[str, Any], kept: bool
 ) -> None:
     subject = new_subject()
@@ -118,13 +118,13 @@ async def test_an_email_is_stored_only_when_it_is_verified(
     assert row["email"] == answer["customer"]["email"]
 
 
-async def test_an_email_that_does_not_fit_is_left_out(world: World, provider_a: IdentityServer) -> None:
+async def test_invalid_email_claim_is_not_stored(world: World, provider_a: IdentityServer) -> None:
     for email in ("x" * 300 + "@example.test", "\ud800@example.test", "a\0@example.test", 5):
         answer = await by_identity(device(world), provider_a, new_subject(), email=email, email_verified=True)
         assert answer["customer"]["email"] is None
 
 
-async def test_claims_that_are_wrong(world: World, provider_a: IdentityServer) -> None:
+async def test_wrong_claims_are_refused(world: World, provider_a: IdentityServer) -> None:
     now = int(time.time())
     for claims in (
         {"sub": None}, {"sub": ""}, {"sub": "x" * 256}, {"sub": 5}, {"sub": "\ud800"}, {"sub": "a\0b"}, {"exp": now - 1},
@@ -135,7 +135,7 @@ async def test_claims_that_are_wrong(world: World, provider_a: IdentityServer) -
     assert await sign_in(device(world), provider_a.token("é" * 255)) == OK
 
 
-async def test_tokens_that_the_provider_has_not_signed(world: World, provider_a: IdentityServer) -> None:
+async def test_tokens_not_signed_by_the_provider_are_refused(world: World, provider_a: IdentityServer) -> None:
     subject = new_subject()
     claims = provider_a.claims(subject)
     public = RSA_KEYS[0].private.public_key()  # type: ignore[union-attr]
@@ -176,7 +176,7 @@ async def test_tokens_that_the_provider_has_not_signed(world: World, provider_a:
 
 
 def with_hmac(claims: dict[str, Any], pem: bytes) -> str:
-    """What PyJWT itself refuses to make: HS256 with a public key as its secret."""
+    """Sign with HS256 and a public key as the secret, which PyJWT itself refuses."""
 
     def part(data: bytes) -> str:
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
@@ -185,7 +185,7 @@ def with_hmac(claims: dict[str, Any], pem: bytes) -> str:
     return said + "." + part(hmac.new(pem, said.encode(), "sha256").digest())
 
 
-async def test_neither_tokens_nor_emails_are_logged(world: World, provider_a: IdentityServer) -> None:
+async def test_identity_tokens_and_emails_are_not_logged(world: World, provider_a: IdentityServer) -> None:
     subject = new_subject()
     token = provider_a.token(subject, email=f"{subject}@example.test", email_verified=True)
     assert await sign_in(device(world), token) == OK
@@ -195,16 +195,16 @@ async def test_neither_tokens_nor_emails_are_logged(world: World, provider_a: Id
     assert subject not in log
 
 
-# -- once
+# -- single use
 
 
 async def again(client: Client, token: str) -> tuple[int, Any]:
-    """Try a token; return the status and the answer."""
+    """Sign in with a token; return the status and the body."""
     status, answer, _ = await raw(client, "POST", IDENTITY["a"], {"identity_token": token})
     return status, answer
 
 
-async def test_the_same_token_within_a_minute_gets_the_same_auth_session(
+async def test_identity_token_repeated_within_a_minute_returns_the_same_auth_session(
     world: World, provider_a: IdentityServer
 ) -> None:
     token = provider_a.token(new_subject())
@@ -218,13 +218,13 @@ async def test_the_same_token_within_a_minute_gets_the_same_auth_session(
         "SELECT count(*)::int AS n FROM auth_sessions WHERE user_id = $1::text::uuid", customer_id
     )
     assert row["n"] == 1
-    # The refresh token works like any other.
+    # The refresh token works as usual.
     client = keep(device(world), answers[3][1])
     status, _, _ = await raw(client, "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
     assert status == 200
 
 
-async def test_a_token_is_worth_nothing_a_minute_after_its_use(world: World, provider_a: IdentityServer) -> None:
+async def test_identity_token_is_refused_a_minute_after_use(world: World, provider_a: IdentityServer) -> None:
     token = provider_a.token(new_subject())
     assert (await again(device(world), token))[0] == 200
     await world.stack.sql(
@@ -234,7 +234,7 @@ async def test_a_token_is_worth_nothing_a_minute_after_its_use(world: World, pro
     assert await sign_in(device(world), token) == INVALID
 
 
-async def test_a_repeated_token_does_not_touch_a_device_that_has_gone_on(
+async def test_repeated_identity_token_is_refused_once_the_device_has_refreshed(
     world: World, provider_a: IdentityServer
 ) -> None:
     token = provider_a.token(new_subject())
@@ -247,15 +247,17 @@ async def test_a_repeated_token_does_not_touch_a_device_that_has_gone_on(
     assert await sign_in(device(world), token) == INVALID
 
 
-async def test_a_lost_answer_of_an_upgrade_can_be_asked_for_again(world: World, provider_a: IdentityServer) -> None:
+async def test_upgrade_repeated_after_lost_answer_returns_the_same_answer(
+    world: World, provider_a: IdentityServer
+) -> None:
     client, token = await anonymous(world), provider_a.token(new_subject())
     first = (await again(client, token))[1]
-    status, answer = await again(client, token)  # its Bearer has ended by now
+    status, answer = await again(client, token)  # the bearer token has ended by now
     assert (status, answer["refresh_token"], answer["customer"]) == (200, first["refresh_token"], first["customer"])
     assert answer["customer"]["id"] == client.user["id"]
 
 
-async def test_used_tokens_are_forgotten_once_they_have_expired(world: World, provider_a: IdentityServer) -> None:
+async def test_expired_used_identity_tokens_are_deleted(world: World, provider_a: IdentityServer) -> None:
     token, digest = provider_a.token(new_subject()), "e" * 64
     assert (await again(device(world), token))[0] == 200
     await world.stack.sql(
@@ -273,12 +275,12 @@ async def test_used_tokens_are_forgotten_once_they_have_expired(world: World, pr
     assert identity.digest_of(token) in {row["digest"] for row in rows}
 
 
-# -- a process of its own, with a provider of its own
+# -- a separate process with its own provider
 
 
 @pytest.fixture
 def server() -> Iterator[IdentityServer]:
-    """A provider."""
+    """Run a provider."""
     made = IdentityServer(issuer="https://a.example.test", audience="app-a")
     yield made
     made.close()
@@ -286,13 +288,13 @@ def server() -> Iterator[IdentityServer]:
 
 @pytest.fixture
 def base(account_stack: Stack, server: IdentityServer) -> Iterator[str]:
-    """An api process that asks this provider, and has no other."""
+    """Start an api process that has only this provider."""
     nothing = {f"IDENTITY_B_{name}": "" for name in ("AUDIENCES", "ISSUERS", "JWKS_URL")}
     yield another_api(account_stack, "api-identity", IDENTITY_A_JWKS_URL=server.url, **nothing)
     end_api(account_stack, "api-identity")
 
 
-async def test_a_provider_that_is_not_configured_is_disabled(world: World, base: str, server: IdentityServer) -> None:
+async def test_unconfigured_provider_is_disabled(world: World, base: str, server: IdentityServer) -> None:
     client = device(world, base=base)
     assert (await raw(client, "GET", PROVIDERS))[1] == {
         "identity_a": {"enabled": True},
@@ -303,7 +305,7 @@ async def test_a_provider_that_is_not_configured_is_disabled(world: World, base:
     assert server.hits == 0
 
 
-async def test_new_keys_work_at_once_and_the_provider_is_asked_once_a_minute(
+async def test_new_keys_work_at_once_and_keys_are_fetched_once_a_minute(
     world: World, base: str, server: IdentityServer
 ) -> None:
     def token(n: int) -> str:
@@ -316,7 +318,7 @@ async def test_new_keys_work_at_once_and_the_provider_is_asked_once_a_minute(
     calls = [sign_in(device(world, base=base), token(1)) for _ in range(10)]
     assert await all_at_once(calls) == [OK] * 10
     assert server.hits == 2
-    assert await sign_in(device(world, base=base), token(0)) == INVALID  # withdrawn
+    assert await sign_in(device(world, base=base), token(0)) == INVALID  # withdrawn by the provider
     server.keys["rsa-2"] = RSA_KEYS[2]
     unknown = [sign_in(device(world, base=base), server.token("s", headers={"kid": f"k-{n}"})) for n in range(10)]
     assert await all_at_once([*unknown, sign_in(device(world, base=base), token(2))]) == [INVALID] * 11
@@ -324,7 +326,7 @@ async def test_new_keys_work_at_once_and_the_provider_is_asked_once_a_minute(
     assert await sign_in(device(world, base=base), token(1)) == OK
 
 
-async def test_while_the_provider_is_down_only_known_keys_work(world: World, base: str, server: IdentityServer) -> None:
+async def test_only_known_keys_work_while_provider_is_down(world: World, base: str, server: IdentityServer) -> None:
     client = device(world, base=base)
     server.fault = 500
     for _ in range(3):
@@ -333,7 +335,7 @@ async def test_while_the_provider_is_down_only_known_keys_work(world: World, bas
         )
         assert (status, code, error["retry_after_seconds"]) == (503, "UNAVAILABLE", 5)
     assert server.hits == 2
-    assert await sign_in(client, "x") == INVALID  # that needs no key
+    assert await sign_in(client, "x") == INVALID  # needs no key
     server.fault = None
 
     async def again() -> tuple[int, str | None]:
@@ -348,7 +350,7 @@ async def test_while_the_provider_is_down_only_known_keys_work(world: World, bas
         assert await again() == OK
 
 
-async def test_a_provider_that_says_nothing_holds_nobody_who_has_a_key(
+async def test_silent_provider_does_not_delay_tokens_with_known_key(
     world: World, base: str, server: IdentityServer
 ) -> None:
     assert await sign_in(device(world, base=base), server.token(new_subject())) == OK
@@ -370,7 +372,7 @@ async def test_a_provider_that_says_nothing_holds_nobody_who_has_a_key(
     assert await unknown == INVALID
 
 
-async def test_a_provider_that_says_nothing_is_503_within_five_seconds(
+async def test_silent_provider_without_known_key_is_503_within_five_seconds(
     world: World, base: str, server: IdentityServer
 ) -> None:
     def silent(path: str, headers: dict[str, str], body: bytes) -> Any:

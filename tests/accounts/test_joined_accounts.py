@@ -1,4 +1,4 @@
-"""Whoever signs into an older account keeps what was paid for: the caller's ids (contract 3)."""
+"""A customer who signs into an older account keeps what they paid for (docs/product.md#the-callers-ids)."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ REQUESTS = "/api/client/payment/requests"
 
 @attrs.frozen
 class Second:
-    """Where a second process of each kind is."""
+    """The addresses of a second api process and a second realtime process."""
 
     api: str
     realtime: int
@@ -43,7 +43,7 @@ class Second:
 
 @pytest.fixture(scope="module")
 def second(account_stack: Stack) -> Iterator[Second]:
-    """A second api process and a second realtime process."""
+    """Start a second api process and a second realtime process."""
     port = free_port()
     account_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     api = another_api(account_stack, "api2")
@@ -55,15 +55,15 @@ def second(account_stack: Stack) -> Iterator[Second]:
 
 @attrs.frozen
 class Family:
-    """An account, its devices, and somebody anonymous who is about to sign into it."""
+    """An account, its devices, and an anonymous customer who is about to sign into it."""
 
     subject: str
     provider: IdentityServer
-    old: Client  # a device of the account that was there before
+    old: Client  # a device that the account had before
     anonymous: Client
 
     async def join(self) -> Client:
-        """The anonymous customer signs in; returns the device with its new tokens."""
+        """Sign the anonymous customer into the account; return the device with its new tokens."""
         answer = await by_identity(self.anonymous, self.provider, self.subject)
         assert answer["customer"]["id"] == self.old.user["id"]
         joined = Client(self.anonymous.addresses)
@@ -72,7 +72,7 @@ class Family:
 
 
 async def a_family(world: World, provider: IdentityServer) -> Family:
-    """An account with a device, and an anonymous customer."""
+    """Create an account with a device, and an anonymous customer."""
     subject = new_subject()
     old = keep(device(world), await by_identity(device(world), provider, subject))
     await old.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
@@ -80,19 +80,19 @@ async def a_family(world: World, provider: IdentityServer) -> Family:
 
 
 async def join(world: World, family: Family) -> Client:
-    """Join, and close the device with the test."""
+    """Sign in, and close the device when the test ends."""
     joined = await family.join()
     world.clients.append(joined)
     return joined
 
 
 async def sees(client: Client, path: str) -> int:
-    """The status that a device gets."""
+    """Return the status of a read by this device."""
     return (await raw(client, "GET", path))[0]
 
 
 async def everybody_sees(world: World, clients: list[Client], path: str, since: float) -> None:
-    """All these devices read it, within a second."""
+    """Wait at most a second until all these devices can read the path."""
     async with asyncio.TaskGroup() as group:
         for client in clients:
             group.create_task(
@@ -102,14 +102,14 @@ async def everybody_sees(world: World, clients: list[Client], path: str, since: 
 
 
 async def sockets_of(client: Client, ports: list[int]) -> list[Bare]:
-    """A device's sockets: either path of each realtime process."""
+    """Open a socket of each kind at each realtime process."""
     return [(await bare_and_known(at(client, port), path))[0] for port in ports for path in ("chat", "pairing")]
 
 
 # -- reading
 
 
-async def test_every_device_of_the_account_reads_what_the_anonymous_customer_paid_for(
+async def test_all_devices_of_the_account_read_what_the_anonymous_customer_paid_for(
     world: World, second: Second, provider_a: IdentityServer
 ) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
@@ -130,7 +130,7 @@ async def test_every_device_of_the_account_reads_what_the_anonymous_customer_pai
     joined = await join(world, family)
     since = time.monotonic()
     devices = [joined, device(world, like=joined, base=second.api), family.old, elsewhere]
-    # Those of before first: they learn it without a new device asking in their process.
+    # The earlier devices first: they learn of the merge without a new device calling their process.
     await everybody_sees(world, [family.old, elsewhere], paths[0], since)
     for client in devices:
         assert [await sees(client, path) for path in paths] == [200] * 4
@@ -144,7 +144,7 @@ async def test_every_device_of_the_account_reads_what_the_anonymous_customer_pai
     assert [await sees(stranger, path) for path in paths] == [404] * 4
 
 
-async def test_the_accounts_sockets_come_back_and_find_the_running_session(
+async def test_sockets_reconnect_after_merge_and_find_the_active_session(
     world: World, second: Second, provider_a: IdentityServer
 ) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
@@ -161,7 +161,7 @@ async def test_the_accounts_sockets_come_back_and_find_the_running_session(
     for socket in bystander:
         await socket.say({"type": "ping"})
         await socket.hear_kind("pong")
-    # Every device of the account, at either process, finds it; messages flow both ways.
+    # Every device of the account finds it, at either process, and messages flow both ways.
     phones = []
     for client, port in ((joined, ports[0]), (family.old, ports[1])):
         phone = await at(client, port).open("chat")
@@ -189,7 +189,7 @@ async def test_the_accounts_sockets_come_back_and_find_the_running_session(
     sent = await joined.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
     assert sent["seq"] == 4
     await joined.post(f"/api/shared/chat/sessions/{session_id}/read", {"up_to": 4})
-    # It ends, and both say goodbye.
+    # The session ends, and both parties say goodbye.
     await world.config("early_end_customer_enabled", True)
     path = f"/api/shared/chat/sessions/{session_id}"
     ended = await world.until(lambda: raw(joined, "POST", path + "/end"), lambda seen: seen[0] == 200)
@@ -204,7 +204,7 @@ async def test_the_accounts_sockets_come_back_and_find_the_running_session(
         await socket.wait("session_completed")
 
 
-async def test_a_search_that_began_anonymously_ends_at_the_accounts_devices(
+async def test_search_of_anonymous_customer_finishes_for_the_account(
     world: World, second: Second, provider_a: IdentityServer
 ) -> None:
     family = await a_family(world, provider_a)
@@ -225,7 +225,7 @@ async def test_a_search_that_began_anonymously_ends_at_the_accounts_devices(
         assert (await socket.wait("session_started"))["session"]["id"] == payment["session_id"]
 
 
-async def test_the_account_cancels_a_search_that_began_anonymously(world: World, provider_a: IdentityServer) -> None:
+async def test_account_can_cancel_search_of_anonymous_customer(world: World, provider_a: IdentityServer) -> None:
     family = await a_family(world, provider_a)
     payment = await world.paid(family.anonymous)
     joined = await join(world, family)
@@ -234,7 +234,7 @@ async def test_the_account_cancels_a_search_that_began_anonymously(world: World,
     await socket.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
 
 
-async def test_events_that_nobody_acknowledged_reach_the_account(world: World, provider_a: IdentityServer) -> None:
+async def test_unacknowledged_events_reach_the_account(world: World, provider_a: IdentityServer) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
     deaf = await family.anonymous.open("chat", ack=False)
     session_id = await world.session(family.anonymous, mitra)
@@ -253,7 +253,7 @@ async def test_events_that_nobody_acknowledged_reach_the_account(world: World, p
 # -- rules
 
 
-async def test_discount_history_and_the_live_session_count_for_the_whole_account(
+async def test_discount_history_and_live_session_are_shared_after_merge(
     world: World, provider_a: IdentityServer
 ) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
@@ -276,12 +276,12 @@ async def test_discount_history_and_the_live_session_count_for_the_whole_account
         assert error["details"]["session_id"] == session_id
 
 
-async def test_a_discount_that_was_used_anonymously_is_used(world: World, provider_a: IdentityServer) -> None:
+async def test_discount_used_anonymously_counts_for_the_account(world: World, provider_a: IdentityServer) -> None:
     family = await a_family(world, provider_a)
     payment = await world.paid(family.anonymous, first_session_discount=True)
     joined = await join(world, family)
     await joined.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    # It ended in failure, so the right is given back; a second confirmed one takes it.
+    # The payment failed, so eligibility returned; a second confirmed payment ends it.
     assert (await joined.get("/api/client/onboarding-state"))["first_session_discount_eligible"] is True
     other = await a_family(world, provider_a)
     await world.paid(other.anonymous, first_session_discount=True)
@@ -290,7 +290,7 @@ async def test_a_discount_that_was_used_anonymously_is_used(world: World, provid
     await refused(joined.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
 
 
-async def test_a_new_request_of_the_account_takes_the_place_of_a_pending_anonymous_one(
+async def test_new_request_of_account_abandons_pending_anonymous_request(
     world: World, provider_a: IdentityServer
 ) -> None:
     family = await a_family(world, provider_a)
@@ -305,7 +305,7 @@ async def test_a_new_request_of_the_account_takes_the_place_of_a_pending_anonymo
     assert (await joined.post(f"{REQUESTS}/{pending['payment_request_id']}/abandon"))["status"] == "abandoned"
 
 
-async def test_a_payment_of_the_past_that_is_confirmed_after_the_join_is_the_accounts(
+async def test_anonymous_payment_confirmed_after_merge_belongs_to_the_account(
     world: World, provider_a: IdentityServer
 ) -> None:
     family = await a_family(world, provider_a)
@@ -319,9 +319,7 @@ async def test_a_payment_of_the_past_that_is_confirmed_after_the_join_is_the_acc
     await joined.post("/api/client/chat/cancel", {"payment_request_id": pending["payment_request_id"]})
 
 
-async def test_requests_of_both_at_the_moment_of_the_join_leave_one_pending(
-    world: World, provider_a: IdentityServer
-) -> None:
+async def test_concurrent_requests_during_merge_leave_one_pending(world: World, provider_a: IdentityServer) -> None:
     for _ in range(5):
         family = await a_family(world, provider_a)
         calls = [
@@ -342,7 +340,7 @@ async def test_requests_of_both_at_the_moment_of_the_join_leave_one_pending(
         assert len(rows) == 1
 
 
-async def test_two_anonymous_customers_of_one_account_are_both_its_own(
+async def test_two_anonymous_customers_merged_into_one_account_are_both_visible(
     world: World, provider_a: IdentityServer
 ) -> None:
     family = await a_family(world, provider_a)
@@ -359,7 +357,7 @@ async def test_two_anonymous_customers_of_one_account_are_both_its_own(
 
 
 @pytest.mark.parametrize("valkey", ["killed", "frozen"])
-async def test_a_join_without_valkey_is_known_everywhere_within_a_second(
+async def test_merge_without_valkey_is_visible_everywhere_within_a_second(
     world: World, second: Second, provider_a: IdentityServer, valkey: str
 ) -> None:
     family = await a_family(world, provider_a)
@@ -391,14 +389,12 @@ async def test_a_join_without_valkey_is_known_everywhere_within_a_second(
         await asyncio.to_thread(world.stack.servers.watch)
 
 
-async def test_a_socket_that_signs_in_again_is_not_closed_for_what_it_knows(
-    world: World, provider_a: IdentityServer
-) -> None:
+async def test_socket_that_knows_the_merge_is_not_closed(world: World, provider_a: IdentityServer) -> None:
     family = await a_family(world, provider_a)
     joined = await join(world, family)
     socket, hello = await bare_and_known(joined)
     assert hello["user"]["id"] == family.old.user["id"]
-    for _ in range(25):  # 2.5 s at least: the database is looked at three times meanwhile
+    for _ in range(25):  # at least 2.5 s: long enough for three polls of the database
         await socket.say({"type": "ping"})
         await socket.hear_kind("pong")
         await asyncio.sleep(0.1)

@@ -1,4 +1,7 @@
-"""Mitras' codes: the answer tells nothing about the number and waits for no provider; no code is lost (contract 3)."""
+"""Codes for mitras: the answer reveals nothing about the number and does not wait for the provider.
+
+No code is lost (docs/product.md#phone-codes).
+"""
 
 from typing import Any
 
@@ -24,13 +27,13 @@ LEFT = """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, s
   SELECT $1::text::uuid, $2, '10.9.9.9', 'mitra', 'sms', clock_timestamp() - interval '1 s', $3, now(), now() + interval '5 minutes'"""
 ROW = "SELECT code_hash, provider_reference, send_due_real_at, send_attempts, delivery_failed FROM otp_requests WHERE id = $1::text::uuid"
 
-# The provider did not take it: it is due again after RETRY_S, sooner than a hold ends.
+# The provider did not accept it: the next attempt is due after RETRY_S, which is before a claim expires.
 FAILED = """SELECT 1 FROM otp_requests WHERE id = $1::text::uuid AND code_hash IS NOT NULL
   AND send_due_real_at < clock_timestamp() + interval '10 s'"""
 
 
 async def a_mitra(world: World, *, active: bool = True) -> str:
-    """The number of a new mitra."""
+    """Create a mitra and return their number."""
     number = new_number()
     operator = await world.operator()
     await operator.post("/internal/mitras", {"phone": number, "display_name": "Ayu", "is_active": active})
@@ -38,22 +41,22 @@ async def a_mitra(world: World, *, active: bool = True) -> str:
 
 
 async def row_of(world: World, otp_request_id: str) -> Any:
-    """A request's row."""
+    """Return the row of a code request."""
     (row,) = await world.stack.sql(ROW, otp_request_id)
     return row
 
 
 async def settled(world: World, otp_request_id: str) -> Any:
-    """A request's row once there is nothing left to send."""
+    """Return the row of a code request once no send is pending."""
     return await world.until(lambda: row_of(world, otp_request_id), lambda row: row["send_due_real_at"] is None)
 
 
 def sent(world: World, otp_request_id: str) -> list[str]:
-    """The codes that the provider was given for a request."""
+    """Return the codes that the provider received for a request."""
     return [call["code"] for call in world.stack.inbox.requests if call["otp_request_id"] == otp_request_id]
 
 
-async def test_the_answer_comes_before_the_provider_has_said_anything_for_any_number(world: World) -> None:
+async def test_mitra_code_request_answers_before_the_provider_for_any_number(world: World) -> None:
     numbers = [await a_mitra(world), await a_mitra(world, active=False), new_number()]
     inbox = world.stack.inbox
     inbox.held.clear()
@@ -75,7 +78,7 @@ async def test_the_answer_comes_before_the_provider_has_said_anything_for_any_nu
     assert code not in str(await row_of(world, known))
 
 
-async def test_a_provider_that_fails_changes_neither_the_answer_nor_what_counts(world: World) -> None:
+async def test_failing_provider_changes_neither_answer_nor_limits(world: World) -> None:
     known, unknown = await a_mitra(world), new_number()
     world.stack.inbox.fail = True
     try:
@@ -85,7 +88,7 @@ async def test_a_provider_that_fails_changes_neither_the_answer_nor_what_counts(
             assert (await refusal(device(world), "POST", MITRA_ASK, {"phone": number}))[:2] == (429, "OTP_COOLDOWN")
     finally:
         world.stack.inbox.fail = False
-    # When the provider is back, the code is sent.
+    # When the provider works again, the code is sent.
     code = await world.stack.inbox.code_of(asked[known]["otp_request_id"])
     answer = await verify(device(world), asked[known], code, path=MITRA_VERIFY)
     assert answer["mitra"]["phone"] == known
@@ -93,7 +96,7 @@ async def test_a_provider_that_fails_changes_neither_the_answer_nor_what_counts(
 
 
 @pytest.mark.parametrize("attempts", [0, 1])
-async def test_a_code_that_a_dead_process_left_is_sent_by_the_jobs_process(world: World, attempts: int) -> None:
+async def test_code_left_by_dead_process_is_sent_by_jobs_process(world: World, attempts: int) -> None:
     number, request_id = await a_mitra(world), new_id()
     await world.stack.sql(LEFT, request_id, number, attempts)
     code = await world.stack.inbox.code_of(request_id)
@@ -103,20 +106,20 @@ async def test_a_code_that_a_dead_process_left_is_sent_by_the_jobs_process(world
     assert answer["mitra"]["phone"] == number
 
 
-async def test_a_code_that_is_sent_twice_is_the_same_code(world: World) -> None:
+async def test_code_sent_twice_is_the_same_code(world: World) -> None:
     number = await a_mitra(world)
     asked = await ask(device(world), number, path=MITRA_ASK)
     request_id = asked["otp_request_id"]
     code = await world.stack.inbox.code_of(request_id)
     await settled(world, request_id)
-    # The process died after the provider had taken the code and before it could say so.
+    # As if the process had died after the provider took the code and before the row was updated.
     await world.stack.sql("UPDATE otp_requests SET send_due_real_at = now() WHERE id = $1::text::uuid", request_id)
     await settled(world, request_id)
     assert sent(world, request_id) == [code, code]
     assert (await verify(device(world), asked, code, path=MITRA_VERIFY))["mitra"]["phone"] == number
 
 
-async def test_a_number_that_the_provider_refuses_is_not_tried_again(world: World) -> None:
+async def test_number_refused_by_provider_is_not_retried(world: World) -> None:
     number, inbox = await a_mitra(world), world.stack.inbox
     inbox.refused_numbers.add(number)
     asked = await ask(device(world), number, path=MITRA_ASK)
@@ -125,23 +128,23 @@ async def test_a_number_that_the_provider_refuses_is_not_tried_again(world: Worl
     assert number not in world.stack.log("api")
 
 
-async def test_a_code_is_not_sent_after_its_time(world: World) -> None:
+async def test_expired_code_is_not_sent(world: World) -> None:
     number, request_id = await a_mitra(world), new_id()
     await world.stack.sql(LEFT.replace("+ interval '5 minutes'", "- interval '1 second'"), request_id, number, 1)
     row = await settled(world, request_id)
     assert (row["code_hash"], sent(world, request_id)) == (None, [])
 
 
-async def test_a_phone_and_an_address_are_limited_as_before_at_the_mitra_route(world: World) -> None:
+async def test_mitra_code_route_limits_phones_and_addresses(world: World) -> None:
     number = await a_mitra(world)
     answers = await all_at_once([ask(device(world), number, path=MITRA_ASK) for _ in range(20)])
     assert sum(isinstance(answer, dict) for answer in answers) == 1
-    # A customer with the same number has codes of their own.
+    # A customer with the same number has separate codes.
     asked = await ask(device(world), number)
     assert len(await world.stack.inbox.code_of(asked["otp_request_id"])) == otp.CODE_LENGTH
 
 
-async def test_a_mitra_gets_a_code_when_the_budget_of_codes_is_used_up(world: World) -> None:
+async def test_mitra_gets_a_code_after_the_customer_budget_is_used_up(world: World) -> None:
     number = await a_mitra(world)
     async with world.setting(otp_max_per_hour=1):
         await all_at_once([ask(device(world), new_number()) for _ in range(3)])

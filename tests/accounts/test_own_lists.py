@@ -1,4 +1,7 @@
-"""A customer lists payment requests, sessions and transactions: those of all of the caller's ids, newest first, page by page."""
+"""A customer's lists of payment requests, sessions and transactions (docs/product.md#the-callers-ids).
+
+They cover all of the caller's ids, newest first, in pages.
+"""
 
 from typing import Any
 
@@ -17,7 +20,7 @@ PAYMENTS, SESSIONS, TRANSACTIONS = (
 )
 
 
-async def test_lists_after_a_join_have_what_began_anonymously_and_nothing_of_another_customer(world: World) -> None:
+async def test_lists_after_merge_include_anonymous_objects_and_no_foreign_ones(world: World) -> None:
     number = new_number()
     first = await anonymous(world)
     keep(first, await by_phone(world, first, number))
@@ -63,7 +66,7 @@ async def test_lists_after_a_join_have_what_began_anonymously_and_nothing_of_ano
     await end_now(world, stranger, foreign)
 
 
-async def test_rows_of_one_moment_are_each_on_one_page(world: World) -> None:
+async def test_rows_with_equal_times_appear_on_exactly_one_page(world: World) -> None:
     customer = await anonymous(world)
     for _ in range(5):
         await world.request(customer)
@@ -88,7 +91,7 @@ async def test_rows_of_one_moment_are_each_on_one_page(world: World) -> None:
         (SESSIONS, {"status": "over"}),
     ],
 )
-async def test_list_query_that_is_not_valid_is_422(world: World, path: str, query: dict[str, Any]) -> None:
+async def test_invalid_list_query_is_422(world: World, path: str, query: dict[str, Any]) -> None:
     customer = await anonymous(world)
     error = await refused(customer.get(path, **query), 422, "VALIDATION_ERROR")
     assert [field["field"] for field in error["details"]["fields"]] == list(query)

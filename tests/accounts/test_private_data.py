@@ -1,4 +1,7 @@
-"""A customer's phone and e-mail are shown to the customer and to operators: never to a mitra, never in a log."""
+"""A customer's phone and e-mail are shown to the customer and to operators only (docs/product.md#names-and-privacy).
+
+No mitra and no log sees them.
+"""
 
 import json
 import re
@@ -22,7 +25,7 @@ READS = [
     if route.listener == "public" and route.method == "GET" and UserType.MITRA in route.access.kinds
 ]
 PROCESSES = ("api", "realtime", "jobs")
-# Of these the scan must have seen an answer; the routes of later versions are scanned too.
+# The scan must have had an answer from each of these routes; routes that are added later are scanned too.
 SEEN = {
     "/api/mitra/chat-requests",
     "/api/mitra/chat-requests/sessions/active-with-unread",
@@ -62,7 +65,7 @@ async def test_mitras_and_logs_never_see_a_customers_phone_or_email(
         secret = re.compile(subject)
     await customer.call("PATCH", "/api/client/auth/profile", {"display_name": "Dewi"})
     me = await customer.get("/api/client/auth/me")
-    assert secret.search(f"{me['phone']} {me['email']}")  # the scan finds it where it may be
+    assert secret.search(f"{me['phone']} {me['email']}")  # the pattern matches where the data may appear
 
     mitra = await world.mitra()
     sockets = [await mitra.open(path) for path in ("pairing", "chat")]

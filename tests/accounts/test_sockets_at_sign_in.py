@@ -1,4 +1,4 @@
-"""Sockets that authenticate while something else happens: the caller's ids are read then, and that takes a moment."""
+"""Sockets that authenticate while other things happen: reading the caller's ids from the database takes a moment."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.anyio
 
 @contextlib.asynccontextmanager
 async def nobody_reads_customers(world: World) -> AsyncIterator[None]:
-    """The database does not say who belongs to whom."""
+    """Block reads of the customers table."""
     async with world.stack.transaction() as holder:
         await holder.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
         yield
 
 
 async def waits_for_ids(world: World, client: Client) -> Bare:
-    """A socket whose token was sent, and whose ids are being read."""
+    """Return a socket that has sent its token and waits for its ids."""
     socket = await bare(client)
     await socket.say({"type": "auth", "token": client.access_token})
     sql = "SELECT 1 FROM pg_locks WHERE relation = 'customers'::regclass AND NOT granted"
@@ -31,17 +31,17 @@ async def waits_for_ids(world: World, client: Client) -> Bare:
     return socket
 
 
-async def test_a_device_that_ends_while_its_socket_authenticates_gets_none(world: World) -> None:
+async def test_device_ended_during_socket_authentication_is_closed_with_4401(world: World) -> None:
     client = await anonymous(world)
     async with nobody_reads_customers(world):
         socket = await waits_for_ids(world, client)
         await client.call("POST", "/api/shared/auth/logout")
-        await asyncio.sleep(1.2)  # every process has heard of it
+        await asyncio.sleep(1.2)  # until every process knows
     assert await socket.code(timeout=3) == 4401
 
 
-async def test_a_socket_that_the_database_does_not_answer_may_come_again(world: World) -> None:
+async def test_socket_authentication_without_database_closes_with_1012(world: World) -> None:
     client = await anonymous(world)
     async with nobody_reads_customers(world):
         socket = await waits_for_ids(world, client)
-        assert await socket.code(timeout=5) == 1012  # 4401 would say that the token is no good
+        assert await socket.code(timeout=5) == 1012  # not 4401, which would mean that the token is invalid

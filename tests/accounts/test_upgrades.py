@@ -1,4 +1,7 @@
-"""An upgrade ends the anonymous row's other auth sessions; an account's ids have a bound (contract 3)."""
+"""An upgrade ends the other auth sessions of the anonymous row; an account's ids are bounded.
+
+See docs/product.md#merging-accounts.
+"""
 
 import pytest
 
@@ -12,7 +15,7 @@ from tools.client import Client, Refused
 pytestmark = pytest.mark.anyio
 
 REQUESTS = "/api/client/payment/requests"
-# Many rows that joined an account, one each hour, the last one an hour ago; `paid` of them, the first ones, have a payment.
+# $2 rows that joined the account, one an hour, the newest an hour ago; the $3 oldest of them have a pending payment, the next 5 an expired one.
 JOINED = """WITH made AS (
     INSERT INTO customers (id, is_anonymous, account_belongs_to, joined_real_at, created_at)
     SELECT gen_random_uuid(), true, $1::text::uuid, clock_timestamp() - n * interval '1 hour', now() FROM generate_series(1, $2::int) n
@@ -23,7 +26,7 @@ JOINED = """WITH made AS (
   RETURNING id::text, status"""
 
 
-async def test_an_upgrade_ends_the_rows_other_auth_sessions(world: World, provider_a: IdentityServer) -> None:
+async def test_upgrade_ends_other_auth_sessions_of_the_row(world: World, provider_a: IdentityServer) -> None:
     client, other = await anonymous(world), new_id()
     await world.stack.sql(
         """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at, created_at)
@@ -43,7 +46,9 @@ async def test_an_upgrade_ends_the_rows_other_auth_sessions(world: World, provid
     assert await me_status(keep(device(world), answer)) == 200
 
 
-async def test_an_account_has_its_newest_rows_and_all_with_a_payment(world: World, provider_a: IdentityServer) -> None:
+async def test_account_ids_are_its_newest_rows_and_all_rows_with_a_payment(
+    world: World, provider_a: IdentityServer
+) -> None:
     subject = new_subject()
     account = keep(device(world), await by_identity(device(world), provider_a, subject))
     paid = [
@@ -55,9 +60,9 @@ async def test_an_account_has_its_newest_rows_and_all_with_a_payment(world: Worl
     (row,) = await world.stack.sql(
         "SELECT account_belongs_to::text AS owner FROM customers WHERE id = $1::text::uuid", fresh.user["id"]
     )
-    assert row["owner"] == account.user["id"]  # the pointer is set, however many there are
+    assert row["owner"] == account.user["id"]  # the pointer is set, even beyond the bound
     client = keep(device(world), joined)
-    for request_id in paid:  # the oldest rows, but with a payment
+    for request_id in paid:  # the oldest rows, each with a payment
         assert (await raw(client, "GET", f"{REQUESTS}/{request_id}"))[0] == 200
     expired = await world.stack.sql(
         """SELECT p.id::text FROM payment_requests p JOIN customers c ON c.id = p.customer_id
@@ -69,7 +74,7 @@ async def test_an_account_has_its_newest_rows_and_all_with_a_payment(world: Worl
     assert await ids_of(world, client) == NEWEST + 1 + len(paid)
 
 
-async def test_a_row_over_the_joins_of_a_day_is_429_and_joins_after_it(
+async def test_merge_over_the_daily_limit_is_429_and_succeeds_a_day_later(
     world: World, provider_a: IdentityServer
 ) -> None:
     subject = new_subject()
@@ -90,7 +95,7 @@ async def test_a_row_over_the_joins_of_a_day_is_429_and_joins_after_it(
     assert 22 < hours < 24  # the first of them joined 49 minutes ago
     joined = "SELECT count(*) AS n FROM customers WHERE account_belongs_to = $1::text::uuid"
     assert (await world.stack.sql(joined, owner))[0]["n"] == JOINS_A_DAY
-    # The account itself can sign in on any device, and the refused stay who they are.
+    # The account itself can sign in on any device, and the refused customers stay unchanged.
     assert (await by_identity(device(world), provider_a, subject))["customer"]["id"] == owner
     turned_away = next(client for client, answer in zip(fresh, answers, strict=True) if isinstance(answer, Refused))
     assert await me_status(turned_away) == 200
@@ -103,7 +108,7 @@ async def test_a_row_over_the_joins_of_a_day_is_429_and_joins_after_it(
 
 
 async def ids_of(world: World, client: Client) -> int:
-    """How many ids a caller has."""
+    """Return how many ids a caller has."""
     from core.customers import store
     from core.storage.database import Database
 

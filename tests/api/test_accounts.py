@@ -1,4 +1,4 @@
-"""Signing in and out: customers, mitras by code, operators by password; tokens and their ends."""
+"""Sign-in and sign-out of customers, mitras and operators; the validity of tokens (docs/product.md#accounts)."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ REFRESH = "/api/shared/auth/refresh"
 
 
 async def outcomes(calls: list[Any]) -> list[tuple[int, Any]]:
-    """Run all calls at once; return each one's (status, answer or error)."""
+    """Run all calls concurrently; return each one's status and its answer or error."""
 
     async def one(call: Any) -> tuple[int, Any]:
         try:
@@ -39,24 +39,27 @@ async def outcomes(calls: list[Any]) -> list[tuple[int, Any]]:
 
 
 async def service_time(world: World) -> dt.datetime:
-    """What time the service says it is."""
+    """Return the service's time."""
     client = world.client()
     async with client._http.get(world.stack.addresses.public + "/healthz") as answer:
         return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
 
 
 def claims(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A JWT's header and claims, unchecked."""
+    """Return a JWT's header and claims, unverified."""
     parts = [json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]]
     return parts[0], parts[1]
 
 
 def signed(world: World, token: str | None, *, how: dict[str, Any] | None = None, **change: Any) -> str:
-    """A good token with some claims changed (None: left out), signed with the server's own key unless `how` says."""
+    """Return `token` with some claims changed, signed with the service's key.
+
+    The value None removes a claim. `how` replaces arguments of the signature.
+    """
     key = world.stack.env["JWT_SECRETS"].partition(":")[2]
     how = {"key": key, "algorithm": "HS256", "kid": "test", **(how or {})}
     body = {name: value for name, value in {**claims(token or "")[1], **change}.items() if value is not None}
-    raw = json.dumps(body).encode()  # PyJWT would mend or refuse some of them
+    raw = json.dumps(body).encode()  # PyJWT would correct or refuse some of them
     headers = {} if how["kid"] is None else {"kid": how["kid"]}
     return jwt.api_jws.encode(raw, how["key"], algorithm=how["algorithm"], headers=headers)
 
@@ -64,7 +67,7 @@ def signed(world: World, token: str | None, *, how: dict[str, Any] | None = None
 # -- customers
 
 
-async def test_an_anonymous_customer_gets_tokens_and_has_no_name(world: World) -> None:
+async def test_anonymous_sign_in_returns_tokens_and_a_customer_without_name(world: World) -> None:
     answer = await world.client().post("/api/shared/auth/anonymous")
     assert set(answer) == TOKENS | {"customer"}
     assert (answer["token_type"], answer["expires_in"]) == ("Bearer", 900)
@@ -78,7 +81,7 @@ async def test_an_anonymous_customer_gets_tokens_and_has_no_name(world: World) -
     assert said["exp"] - said["iat"] == 900
 
 
-async def test_me_is_the_caller(world: World) -> None:
+async def test_me_returns_the_caller(world: World) -> None:
     customer, mitra = await world.customer("Dewi"), await world.mitra("Ayu", online=False)
     me = await customer.get("/api/client/auth/me")
     assert (set(me), me["id"], me["display_name"]) == (CUSTOMER, customer.user["id"], "Dewi")
@@ -87,7 +90,7 @@ async def test_me_is_the_caller(world: World) -> None:
     await refused(customer.get("/api/mitra/auth/me"), 403, "FORBIDDEN")
 
 
-async def test_a_name_is_trimmed_and_has_1_to_100_characters(world: World) -> None:
+async def test_display_name_is_trimmed_and_must_have_1_to_100_characters(world: World) -> None:
     customer = await world.customer("Dewi")
     path = "/api/client/auth/profile"
     for given, kept in (("  Siti \n", "Siti"), ("x" * 100, "x" * 100), (f" {'é' * 100} ", "é" * 100), ("名", "名")):
@@ -101,7 +104,7 @@ async def test_a_name_is_trimmed_and_has_1_to_100_characters(world: World) -> No
 # -- refresh and logout
 
 
-async def test_refresh_rotates_and_both_listeners_keep_to_their_own(world: World) -> None:
+async def test_refresh_rotates_the_token_and_other_listener_refuses_it(world: World) -> None:
     customer, operator = await world.customer(), await world.operator()
     before = customer.refresh_token
     answer = await customer.post(REFRESH, {"refresh_token": before})
@@ -113,10 +116,10 @@ async def test_refresh_rotates_and_both_listeners_keep_to_their_own(world: World
     await refused(stranger.post(internal, {"refresh_token": answer["refresh_token"]}), 401, "REFRESH_INVALID")
     for client, token in ((customer, answer["refresh_token"]), (operator, operator.refresh_token)):
         client.refresh_token = token
-        await client.refresh()  # nothing was revoked by that
+        await client.refresh()  # the wrong listener's call revoked nothing
 
 
-async def test_fifty_refreshes_of_one_token_at_once_get_the_same_successor(world: World) -> None:
+async def test_fifty_concurrent_refreshes_return_the_same_successor(world: World) -> None:
     customer = await world.customer()
     body = {"refresh_token": customer.refresh_token}
     answers = await outcomes([world.client().post(REFRESH, body) for _ in range(50)])
@@ -126,7 +129,7 @@ async def test_fifty_refreshes_of_one_token_at_once_get_the_same_successor(world
     assert after["refresh_token"] != successor
 
 
-async def test_a_token_used_again_after_the_window_revokes_its_auth_session(fast_world: World) -> None:
+async def test_refresh_token_reused_after_the_window_revokes_its_auth_session(fast_world: World) -> None:
     world = fast_world
     customer = await world.customer()
     used = customer.refresh_token
@@ -140,7 +143,7 @@ async def test_a_token_used_again_after_the_window_revokes_its_auth_session(fast
     await refused(customer.get("/api/client/auth/me"), 401, "UNAUTHENTICATED")
 
 
-async def test_logout_ends_the_access_token_and_the_refresh_token_of_this_device_only(world: World) -> None:
+async def test_logout_ends_the_tokens_of_this_device_only(world: World) -> None:
     customer, other = await world.customer(), await world.customer("Eka")
     access, refresh_token = customer.access_token, customer.refresh_token
     assert await customer.post("/api/shared/auth/logout") is None
@@ -155,7 +158,7 @@ async def test_logout_ends_the_access_token_and_the_refresh_token_of_this_device
     assert (await other.get("/api/client/auth/me"))["display_name"] == "Eka"
 
 
-async def test_an_access_token_ends_with_its_time(fast_world: World) -> None:
+async def test_expired_access_token_is_401(fast_world: World) -> None:
     world = fast_world
     customer = await world.customer()
     ends = await service_time(world) + dt.timedelta(seconds=60)
@@ -170,7 +173,7 @@ async def test_an_access_token_ends_with_its_time(fast_world: World) -> None:
     assert await service_time(world) >= ends.replace(microsecond=0)
 
 
-async def test_a_signed_token_that_is_not_ours_in_every_claim_is_refused(world: World) -> None:
+async def test_signed_token_with_any_wrong_claim_is_401(world: World) -> None:
     customer = await world.customer()
     device = world.client()
     device.access_token = signed(world, customer.access_token)
@@ -188,7 +191,7 @@ async def test_a_signed_token_that_is_not_ours_in_every_claim_is_refused(world: 
         await refused(device.get("/api/client/auth/me"), 401, "UNAUTHENTICATED")
 
 
-async def test_garbage_is_no_token(world: World) -> None:
+async def test_malformed_token_is_401(world: World) -> None:
     customer = await world.customer()
     good = customer.access_token or ""
     head, body, seal = good.split(".")
@@ -210,7 +213,7 @@ async def test_garbage_is_no_token(world: World) -> None:
     assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]  # nothing was revoked
 
 
-async def test_each_listener_refuses_the_others_tokens(world: World) -> None:
+async def test_tokens_of_the_other_listener_are_401(world: World) -> None:
     customer, mitra, operator = await world.customer(), await world.mitra(online=False), await world.operator()
     device = world.client()
     for token in (customer.access_token, mitra.access_token):
@@ -225,7 +228,7 @@ async def test_each_listener_refuses_the_others_tokens(world: World) -> None:
 
 
 class Phone:
-    """A mitra's phone behind an address of its own, so that the limits of an address touch no other test."""
+    """A mitra's phone with a new address, so that it does not reach the limits of other tests' addresses."""
 
     def __init__(self, world: World, number: str, *, address: str | None = None) -> None:
         self.number = number
@@ -234,27 +237,27 @@ class Phone:
         self._headers = {"X-Forwarded-For": address or f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}::1"}
 
     async def ask(self) -> dict[str, Any]:
-        """Ask for a code."""
+        """Request a code and return the answer."""
         return await self._client.call("POST", ASK, {"phone": self.number}, headers=self._headers)
 
     async def verify(self, asked: dict[str, Any], code: str) -> dict[str, Any]:
-        """Try a code."""
+        """Verify a code and return the answer."""
         body = {"otp_request_id": asked["otp_request_id"], "code": code}
         return await self._client.call("POST", VERIFY, body, headers=self._headers)
 
     async def code(self, asked: dict[str, Any]) -> str:
-        """The code that was sent."""
+        """Return the code that was sent."""
         return await self._world.stack.inbox.code_of(asked["otp_request_id"])
 
     async def ask_raw(self) -> tuple[int, Any, str | None]:
-        """Ask for a code; return status, answer and the header Retry-After."""
+        """Request a code; return status, answer and the header Retry-After."""
         url = self._world.stack.addresses.public + ASK
         async with self._client._http.post(url, json={"phone": self.number}, headers=self._headers) as answer:
             return answer.status, await answer.json(), answer.headers.get("Retry-After")
 
 
 async def a_phone(world: World, *, known: bool = True, active: bool = True, address: str | None = None) -> Phone:
-    """The phone of a new mitra, or of nobody."""
+    """Return the phone of a new mitra, or of no mitra unless `known`."""
     number = f"+62813{secrets.randbelow(10**8):08d}"
     if known:
         body = {"phone": number, "display_name": "Ayu", "is_active": active}
@@ -263,11 +266,11 @@ async def a_phone(world: World, *, known: bool = True, active: bool = True, addr
 
 
 def not_(code: str) -> str:
-    """A code that is not this one."""
+    """Return a code that differs from `code`."""
     return f"{(int(code) + 1) % 10**6:06d}"
 
 
-async def test_a_mitra_signs_in_with_her_code_once(world: World) -> None:
+async def test_mitra_code_signs_in_once(world: World) -> None:
     phone = await a_phone(world)
     asked = await phone.ask()
     assert (set(asked), asked["resend_after_seconds"]) == ({"otp_request_id", "expires_at", "resend_after_seconds"}, 60)
@@ -284,7 +287,7 @@ async def test_a_mitra_signs_in_with_her_code_once(world: World) -> None:
     assert f",{code}," not in stored[0][0]
 
 
-async def test_every_usual_spelling_of_a_number_is_the_same_phone(world: World) -> None:
+async def test_usual_spellings_of_a_number_are_the_same_mitra(world: World) -> None:
     phone = await a_phone(world)
     for spelling in ("0" + phone.number[3:], f"{phone.number[:3]} {phone.number[3:6]}-{phone.number[6:]}"):
         error = None
@@ -293,17 +296,17 @@ async def test_every_usual_spelling_of_a_number_is_the_same_phone(world: World) 
             assert (await phone.verify(asked, await phone.code(asked)))["mitra"]["phone"] == phone.number
         except Refused as no:
             error = no.code
-        assert error in (None, "OTP_COOLDOWN")  # the second spelling meets the first one's cooldown
+        assert error in (None, "OTP_COOLDOWN")  # the second spelling is in the cooldown of the first
     assert error == "OTP_COOLDOWN"
 
 
-async def test_a_number_that_is_none_is_422(world: World) -> None:
+async def test_invalid_mitra_phone_number_is_422(world: World) -> None:
     for number in ("12", "hello world", "+62", "+6281234567890123", "0812\u0000", "+1 555 0100 ext 5", "😀😀😀"):
         error = await refused(Phone(world, number).ask(), 422, "VALIDATION_ERROR")
         assert [item["field"] for item in error["details"]["fields"]] == ["phone"]
 
 
-async def test_an_unknown_or_inactive_phone_looks_like_a_known_one(world: World) -> None:
+async def test_unknown_or_inactive_phone_gets_the_same_answers_as_a_known_one(world: World) -> None:
     known, nobody, inactive = (
         await a_phone(world),
         await a_phone(world, known=False),
@@ -329,12 +332,12 @@ async def test_an_unknown_or_inactive_phone_looks_like_a_known_one(world: World)
     assert sent_to.isdisjoint({nobody.number, inactive.number})
 
 
-async def test_an_unknown_request_for_a_code_is_invalid(world: World) -> None:
+async def test_code_for_unknown_request_is_otp_invalid(world: World) -> None:
     phone = await a_phone(world, known=False)
     await refused(phone.verify({"otp_request_id": new_id()}, "123456"), 400, "OTP_INVALID")
 
 
-async def test_fifty_wrong_codes_at_once_have_five_tries(world: World) -> None:
+async def test_fifty_concurrent_wrong_codes_use_five_attempts(world: World) -> None:
     phone = await a_phone(world)
     asked = await phone.ask()
     code = await phone.code(asked)
@@ -346,7 +349,7 @@ async def test_fifty_wrong_codes_at_once_have_five_tries(world: World) -> None:
     await refused(phone.verify(asked, code), 429, "OTP_ATTEMPTS_EXCEEDED")
 
 
-async def test_the_right_code_sent_twenty_times_at_once_signs_in_once(world: World) -> None:
+async def test_right_code_sent_twenty_times_concurrently_signs_in_once(world: World) -> None:
     phone = await a_phone(world)
     asked = await phone.ask()
     code = await phone.code(asked)
@@ -355,7 +358,7 @@ async def test_the_right_code_sent_twenty_times_at_once_signs_in_once(world: Wor
     assert {answer["code"] for status, answer in answers if status == 400} == {"OTP_EXPIRED"}
 
 
-async def test_a_code_ends_after_five_minutes(fast_world: World) -> None:
+async def test_code_expires_after_five_minutes(fast_world: World) -> None:
     phone = await a_phone(fast_world)
     asked = await phone.ask()
     code = await phone.code(asked)
@@ -365,7 +368,7 @@ async def test_a_code_ends_after_five_minutes(fast_world: World) -> None:
     await refused(phone.verify(asked, code), 400, "OTP_EXPIRED")
 
 
-async def test_the_cooldown_lets_one_of_thirty_at_once_through(world: World) -> None:
+async def test_cooldown_admits_one_of_thirty_concurrent_requests(world: World) -> None:
     phone = await a_phone(world)
     answers = await outcomes([phone.ask() for _ in range(30)])
     assert sorted(status for status, _ in answers) == [200] + [429] * 29
@@ -376,7 +379,7 @@ async def test_the_cooldown_lets_one_of_thirty_at_once_through(world: World) -> 
     assert header == str(answer["error"]["retry_after_seconds"])
 
 
-async def test_a_phone_has_three_codes_an_hour(fast_world: World) -> None:
+async def test_phone_gets_three_codes_an_hour(fast_world: World) -> None:
     world = fast_world
     phone = await a_phone(world)
     await world.config("otp_resend_cooldown_seconds", 1)
@@ -393,7 +396,7 @@ async def test_a_phone_has_three_codes_an_hour(fast_world: World) -> None:
     assert header == str(answer["error"]["retry_after_seconds"])
 
 
-async def test_an_address_has_ten_codes_an_hour_whatever_comes_at_once(world: World) -> None:
+async def test_address_gets_ten_codes_an_hour_under_concurrency(world: World) -> None:
     address = f"203.0.113.{secrets.randbelow(250) + 1}"
     phones = [await a_phone(world, known=n % 2 == 0, address=address) for n in range(30)]
     await world.config("otp_max_per_ip_per_hour", 10)
@@ -411,7 +414,7 @@ async def test_an_address_has_ten_codes_an_hour_whatever_comes_at_once(world: Wo
     assert elsewhere["otp_request_id"]
 
 
-async def test_a_mitra_deactivated_after_asking_is_not_let_in(world: World) -> None:
+async def test_mitra_deactivated_after_requesting_a_code_cannot_sign_in(world: World) -> None:
     phone = await a_phone(world)
     asked = await phone.ask()
     code = await phone.code(asked)
@@ -421,7 +424,7 @@ async def test_a_mitra_deactivated_after_asking_is_not_let_in(world: World) -> N
     await refused(phone.verify(asked, code), 400, "OTP_INVALID")
 
 
-async def test_clients_read_the_limits_of_codes(world: World) -> None:
+async def test_otp_config_route_returns_the_limits_of_codes(world: World) -> None:
     assert await world.client().get("/api/shared/config/otp") == {
         "resend_cooldown_seconds": 60,
         "max_per_phone_per_hour": 3,
@@ -437,7 +440,7 @@ LOGIN = "/internal/auth/login"
 
 
 def an_operator(world: World) -> str:
-    """A new operator's e-mail; the password is PASSWORD."""
+    """Create an operator with the password PASSWORD; return their e-mail."""
     email = f"op-{new_id()}@example.test"
     world.stack.command(
         "operator", "create", "--email", email, "--display-name", "Op", "--role", "administrator", "--password-stdin",
@@ -447,12 +450,12 @@ def an_operator(world: World) -> str:
 
 
 async def log_in(world: World, email: str, password: str) -> Any:
-    """Try to sign in."""
+    """Sign in and return the answer."""
     url = world.stack.addresses.internal + LOGIN
     return await world.client().post(url, {"email": email, "password": password})
 
 
-async def test_an_operator_signs_in_whatever_the_case_of_the_email(world: World) -> None:
+async def test_operator_email_is_case_insensitive_at_sign_in(world: World) -> None:
     for email in (EMAIL, EMAIL.upper()):
         answer = await log_in(world, email, PASSWORD)
         assert set(answer) == TOKENS | {"operator"}
@@ -460,7 +463,7 @@ async def test_an_operator_signs_in_whatever_the_case_of_the_email(world: World)
         assert claims(answer["access_token"])[1]["aud"] == "internal"
 
 
-async def test_logging_out_ends_an_operators_tokens(world: World) -> None:
+async def test_logout_ends_an_operators_tokens(world: World) -> None:
     operator = world.client()
     await operator.sign_in_as_operator(EMAIL, PASSWORD)
     assert (await operator.get("/internal/auth/me"))["email"] == EMAIL
@@ -468,7 +471,7 @@ async def test_logging_out_ends_an_operators_tokens(world: World) -> None:
     await refused(operator.get("/internal/auth/me"), 401, "REFRESH_INVALID")
 
 
-async def test_a_wrong_password_and_an_unknown_email_are_refused_and_locked_alike(world: World) -> None:
+async def test_wrong_password_and_unknown_email_get_the_same_refusals_and_lockout(world: World) -> None:
     known, unknown = an_operator(world), f"nobody-{new_id()}@example.test"
     answers: dict[str, list[Any]] = {known: [], unknown: []}
     for email in (known, unknown):
@@ -484,7 +487,7 @@ async def test_a_wrong_password_and_an_unknown_email_are_refused_and_locked_alik
         assert 800 < error["retry_after_seconds"] <= 900
 
 
-async def test_a_good_login_starts_the_count_anew(world: World) -> None:
+async def test_successful_login_resets_the_failed_attempts(world: World) -> None:
     email = an_operator(world)
     for _ in range(2):
         for _ in range(4):
@@ -492,14 +495,14 @@ async def test_a_good_login_starts_the_count_anew(world: World) -> None:
         assert (await log_in(world, email, PASSWORD))["operator"]["email"] == email
 
 
-async def test_guesses_at_once_get_no_more_tries_than_the_limit(world: World) -> None:
+async def test_concurrent_wrong_passwords_are_limited_to_the_allowed_attempts(world: World) -> None:
     for email in (an_operator(world), f"nobody-{new_id()}@example.test"):
         answers = await outcomes([log_in(world, email, "wrong wrong wrong") for _ in range(12)])
         codes = sorted((status, answer["code"]) for status, answer in answers)
         assert codes == [(401, "LOGIN_INVALID")] * 5 + [(423, "ACCOUNT_LOCKED")] * 7
 
 
-async def test_a_lockout_ends_with_its_time(fast_world: World) -> None:
+async def test_lockout_ends_after_its_duration(fast_world: World) -> None:
     world = fast_world
     email = an_operator(world)
     await world.config("cc_login_max_attempts", 1)
@@ -513,6 +516,6 @@ async def test_a_lockout_ends_with_its_time(fast_world: World) -> None:
         await world.config("cc_login_lockout_minutes", 15)
 
 
-async def test_no_password_makes_the_login_fall_over(world: World) -> None:
+async def test_odd_passwords_are_login_invalid(world: World) -> None:
     for password in ("x" * 1024, "💸" * 200, "é", " "):
         await refused(log_in(world, f"nobody-{new_id()}@example.test", password), 401, "LOGIN_INVALID")

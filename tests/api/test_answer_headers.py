@@ -1,4 +1,4 @@
-"""Every answer of every listener has the service's time and the request's id, whatever became of the request."""
+"""Every answer of every listener carries the service's time and the request id, whatever the outcome."""
 
 import asyncio
 import re
@@ -55,7 +55,7 @@ def head_of(raw: bytes) -> bytes:
 
 
 def check(raw: bytes) -> None:
-    """Check the headers that every answer has, each once."""
+    """Check that each header of every answer is present exactly once."""
     head = head_of(raw)
     assert len(re.findall(rb"\r\nx-server-time: \d{4}-\d\d-\d\dt[\d:.]+z\r\n", head)) == 1, raw
     assert len(re.findall(rb"\r\nx-request-id: [a-z0-9._-]+\r\n", head)) == 1, raw
@@ -83,7 +83,7 @@ async def test_upgrade_that_succeeds_has_the_time_and_the_request_id(stack: Stac
 
 
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL", "REALTIME"])  # the jobs process closes without an answer
-async def test_request_that_comes_too_late_has_the_time_and_the_request_id(stack: Stack, listener: str) -> None:
+async def test_request_that_times_out_has_the_time_and_the_request_id(stack: Stack, listener: str) -> None:
     raw = await sent(stack.ports[listener], b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
     assert head_of(raw).startswith(b"http/1.1 408")
     check(raw)

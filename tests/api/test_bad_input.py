@@ -1,4 +1,7 @@
-"""Every route of both listeners against what no client should send: one error body, never a 5xx, nothing half done."""
+"""Every route of both listeners against invalid input.
+
+The answer is always an error body, never a 5xx, and nothing is half done.
+"""
 
 import asyncio
 import re
@@ -16,12 +19,12 @@ from tests.stack import CALLBACK_TOKEN, World, new_id
 pytestmark = pytest.mark.anyio
 
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
-# They end the caller's login: sent with a token of somebody who is not needed any more.
+# These end the caller's auth session, so they are called with the token of a user that no other test needs.
 LOGOUTS = {"/api/shared/auth/logout", "/internal/auth/logout"}
 
 
 def routes(handlers: list[Any]) -> list[tuple[str, str]]:
-    """(method, path template) of each handler."""
+    """Return method and path template of each handler."""
     found = set()
     for handler in handlers:
         for path in handler.paths:
@@ -53,7 +56,7 @@ BODIES: dict[str, bytes] = {
     "unknown fields": b'{"\\u0000": 1, "no such field": {}, "a.b[0]": null, "\xc3\xa9": []}',
     "lone surrogate": b'{"\\ud800": "\\udfff", "value": "\\ud800"}',
 }
-# What a field may hold that it should not.
+# Values that no field should accept, as JSON.
 VALUES: dict[str, bytes] = {
     "null": b"null",
     "array": b"[]",
@@ -128,7 +131,7 @@ HEADERS: tuple[dict[str, str], ...] = (
 
 
 class Callers:
-    """Somebody for each kind of route, and one way to send anything."""
+    """A caller for each kind of route, and one way to send anything."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -137,7 +140,7 @@ class Callers:
         self.wrong: list[str] = []
 
     async def arrive(self) -> "Callers":
-        """Sign everybody in; a chat gives the ids that some paths need."""
+        """Sign all callers in, and start a chat whose ids some paths need."""
         customer, mitra = await self.world.customer(), await self.world.mitra()
         operator = await self.world.operator()
         self.tokens = {
@@ -150,9 +153,9 @@ class Callers:
         return self
 
     def token(self, listener: str, path: str) -> str:
-        """The right caller's token."""
+        """Return the access token of a caller who may call the route."""
         if path in LOGOUTS:
-            return self.tokens["leaver"]  # refused inside, and ends nobody's work outside
+            return self.tokens["leaver"]  # a logout then ends no session that other calls need
         if listener == "internal":
             return self.tokens["internal"]
         return self.tokens[
@@ -162,7 +165,7 @@ class Callers:
     async def send(
         self, listener: str, method: str, path: str, *, data: Any = None, headers: dict[str, str] | None = None
     ) -> int:
-        """Send it and check what every answer must be; return the status."""
+        """Send the request, check what every answer must have, and return the status."""
         base = self.world.stack.addresses.internal if listener == "internal" else self.world.stack.addresses.public
         all_headers = {"Authorization": f"Bearer {self.token(listener, path.partition('?')[0])}", **(headers or {})}
         what = f"{method} {listener} {path[:200]} {str(data)[:100]} {str(headers)[:100]}"
@@ -189,7 +192,7 @@ class Callers:
                 self.wrong.append(f"{what}: {answer.status} {raw[:200]!r}")
 
     async def all_of(self, calls: list[Any]) -> list[int]:
-        """Send many, eight at a time; nothing may be wrong with any."""
+        """Send many requests, eight at a time; return their statuses."""
         statuses: list[int] = []
         waiting = iter(calls)
 
@@ -208,11 +211,11 @@ class Callers:
 
 @pytest.fixture
 async def callers(world: World) -> Callers:
-    """Everybody, signed in."""
+    """Return the callers, signed in."""
     return await Callers(world).arrive()
 
 
-def test_the_routes_are_found() -> None:
+def test_route_tables_are_complete() -> None:
     assert ("POST", WEBHOOK) in PUBLIC
     assert ("PATCH", "/internal/failed-pairings/{}") in INTERNAL
     assert len(PUBLIC) > 35
@@ -220,11 +223,11 @@ def test_the_routes_are_found() -> None:
 
 
 def filled(callers: Callers, path: str) -> str:
-    """The path with ids that are well formed: the chat's, then others."""
+    """Return the path with well-formed ids: first the chat's, then new ones."""
     return path.replace("{}", callers.session_id, 1).replace("{}", new_id())
 
 
-async def test_no_body_makes_a_route_fall_over(callers: Callers) -> None:
+async def test_odd_bodies_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, filled(callers, path)), {"data": body, "headers": JSON})
         for listener, method, path in WRITING
@@ -234,7 +237,7 @@ async def test_no_body_makes_a_route_fall_over(callers: Callers) -> None:
     assert 422 in statuses
 
 
-async def test_no_value_of_any_field_makes_a_route_fall_over(callers: Callers) -> None:
+async def test_odd_values_of_all_fields_never_answer_5xx(callers: Callers) -> None:
     def bodies() -> list[bytes]:
         made = []
         for value in VALUES.values():
@@ -249,7 +252,7 @@ async def test_no_value_of_any_field_makes_a_route_fall_over(callers: Callers) -
     await callers.all_of(calls)
 
 
-# A good body of each route that takes one: with it one field at a time is bad, and the others are read.
+# A valid body of each route that takes one. Tests make one field at a time invalid, and the others are still read.
 GOOD: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/shared/auth/refresh"): {"refresh_token": "x"},
     ("POST", "/api/mitra/auth/otp/request"): {"phone": "+62"},
@@ -273,7 +276,7 @@ GOOD: dict[tuple[str, str], dict[str, Any]] = {
 }  # fmt: skip
 
 
-async def test_one_bad_field_among_good_ones_is_refused_in_order(callers: Callers) -> None:
+async def test_one_invalid_field_among_valid_ones_is_refused(callers: Callers) -> None:
     calls = []
     for (method, path), good in GOOD.items():
         listener = "internal" if path.startswith("/internal") else "public"
@@ -291,7 +294,7 @@ async def test_one_bad_field_among_good_ones_is_refused_in_order(callers: Caller
     await callers.all_of(calls)
 
 
-async def test_a_body_over_64_kib_is_413_whole_or_in_chunks(callers: Callers) -> None:
+async def test_body_over_64_kib_is_413_whole_or_chunked(callers: Callers) -> None:
     async def chunks() -> Any:
         for _ in range(20):
             yield b" " * 4_096
@@ -305,7 +308,7 @@ async def test_a_body_over_64_kib_is_413_whole_or_in_chunks(callers: Callers) ->
         assert set(await callers.all_of(calls)) == {413}
 
 
-async def test_no_id_in_a_path_makes_a_route_fall_over(callers: Callers) -> None:
+async def test_odd_ids_in_paths_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, path.replace("{}", odd)), {"data": b"{}", "headers": JSON})
         for listener, method, path in ALL
@@ -316,7 +319,7 @@ async def test_no_id_in_a_path_makes_a_route_fall_over(callers: Callers) -> None
     assert set(statuses) <= {400, 404, 405, 422}
 
 
-async def test_no_query_makes_a_route_fall_over(callers: Callers) -> None:
+async def test_odd_queries_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, f"{filled(callers, path)}?{query}"), {})
         for listener, method, path in ALL
@@ -326,7 +329,7 @@ async def test_no_query_makes_a_route_fall_over(callers: Callers) -> None:
     await callers.all_of(calls)
 
 
-async def test_another_method_is_405_or_404_and_never_more(callers: Callers) -> None:
+async def test_unsupported_method_is_405_or_404(callers: Callers) -> None:
     known: dict[tuple[str, str], set[str]] = {}
     for listener, method, path in ALL:
         known.setdefault((listener, path), set()).add(method)
@@ -341,7 +344,7 @@ async def test_another_method_is_405_or_404_and_never_more(callers: Callers) -> 
     assert statuses.count(405) > len(statuses) / 2
 
 
-async def test_no_header_makes_a_route_fall_over(callers: Callers) -> None:
+async def test_odd_headers_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, filled(callers, path)), {"data": b"{}" if method != "GET" else None, "headers": odd})
         for listener, method, path in ALL
@@ -351,7 +354,7 @@ async def test_no_header_makes_a_route_fall_over(callers: Callers) -> None:
     await callers.all_of(calls)
 
 
-async def test_what_is_not_there_is_404_in_the_one_shape(callers: Callers) -> None:
+async def test_unknown_paths_are_404_with_an_error_body(callers: Callers) -> None:
     paths = ("/x", "/api", "/api/", "/api/client/payment/requests/x/y", "/%00", "/%2e%2e/x", "/" + "x" * 8_000)
     calls = [((listener, "GET", path), {}) for listener in ("public", "internal") for path in paths]
     calls += [(("public", "GET", path), {}) for path in ("/", "//", "/internal", "/internal/static/app.js")]
@@ -361,7 +364,7 @@ async def test_what_is_not_there_is_404_in_the_one_shape(callers: Callers) -> No
     assert set(await callers.all_of(calls)) <= {404, 405}
 
 
-async def test_without_a_token_every_private_route_is_401(world: World) -> None:
+async def test_private_route_without_token_is_401(world: World) -> None:
     open_to_all = {
         "/healthz", "/readyz", "/metrics", WEBHOOK, "/dev/pay/{}", "/api/shared/auth/anonymous", "/api/shared/auth/refresh",
         "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify", "/api/shared/config/otp", "/internal/auth/login",
@@ -379,7 +382,7 @@ async def test_without_a_token_every_private_route_is_401(world: World) -> None:
     assert set(await callers.all_of(calls)) == {401}
 
 
-async def test_a_request_id_is_echoed_if_sane_and_made_if_not(world: World) -> None:
+async def test_request_id_is_echoed_if_valid_and_replaced_if_not(world: World) -> None:
     client = world.client()
     for given, kept in (("abc-1.2_X", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False)):
         url = world.stack.addresses.public + "/nothing/here"
@@ -387,7 +390,7 @@ async def test_a_request_id_is_echoed_if_sane_and_made_if_not(world: World) -> N
             assert (answer.headers["X-Request-Id"] == given) is kept
 
 
-async def test_after_all_this_the_service_logged_nothing_unexpected(world: World) -> None:
+async def test_log_contains_no_unexpected_error_after_all_bad_input(world: World) -> None:
     async with world.client()._http.post(
         world.stack.addresses.public + WEBHOOK, data=b"{", headers={"X-Callback-Token": CALLBACK_TOKEN}
     ) as answer:

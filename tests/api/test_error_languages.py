@@ -1,4 +1,7 @@
-"""Error messages are in the language that the client asks for; codes and fields are the same in both."""
+"""Error messages are in the language that the client requests (docs/product.md#languages).
+
+Codes and field names are the same in both languages.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,13 +21,13 @@ PAY = "/api/client/payment/requests"
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as made:
         yield made
 
 
 async def in_both(http: aiohttp.ClientSession, url: str, method: str = "GET", **more: Any) -> tuple[Any, Any]:
-    """Send a request in English and in Indonesian; return the two errors, which say the same."""
+    """Send a request in English and in Indonesian; return the two errors, whose codes must agree."""
     errors = []
     for language in ("en", "id"):
         headers = {"Accept-Language": f"fr, {language};q=0.7", **more.get("headers", {})}
@@ -43,7 +46,9 @@ def messages(error: dict[str, Any]) -> list[str]:
     return [error["message"], *(field["message"] for field in error.get("details", {}).get("fields", []))]
 
 
-async def test_messages_are_english_until_a_language_is_asked_for(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_messages_are_english_unless_another_language_is_requested(
+    stack: Stack, http: aiohttp.ClientSession
+) -> None:
     url = stack.addresses.public + "/api/client/auth/me"
     for header, message in (
         (None, "Sign in first."),
@@ -58,7 +63,7 @@ async def test_messages_are_english_until_a_language_is_asked_for(stack: Stack, 
 
 
 @pytest.mark.parametrize("route", [r for r in ROUTES if r.access.kinds], ids=str)
-async def test_refusal_of_each_route_without_a_token_is_in_the_language(
+async def test_refusal_of_each_route_without_token_is_translated(
     stack: Stack, http: aiohttp.ClientSession, route: Any
 ) -> None:
     base = stack.addresses.public if route.listener == "public" else stack.addresses.internal
@@ -66,9 +71,7 @@ async def test_refusal_of_each_route_without_a_token_is_in_the_language(
     await in_both(http, base + route.at(**names), route.method)
 
 
-async def test_refusals_of_the_listener_are_in_the_language(
-    world: World, stack: Stack, http: aiohttp.ClientSession
-) -> None:
+async def test_refusals_of_the_listener_are_translated(world: World, stack: Stack, http: aiohttp.ClientSession) -> None:
     base, token = stack.addresses.public, (await world.customer()).access_token
     for method, path, data, media, status in (
         ("GET", "/nothing", None, None, 404),
@@ -99,7 +102,7 @@ async def test_refusals_of_the_listener_are_in_the_language(
     ],
     ids=repr,
 )
-async def test_messages_of_all_fields_are_in_one_language(
+async def test_messages_of_all_fields_are_translated(
     world: World, stack: Stack, http: aiohttp.ClientSession, body: Any
 ) -> None:
     customer = await world.customer()
@@ -112,7 +115,7 @@ async def test_messages_of_all_fields_are_in_one_language(
 
 
 @pytest.mark.parametrize("query", ["limit=x", "limit=0", "limit=999", "cursor=x", "after=-1", "after=x"])
-async def test_messages_of_a_query_are_in_the_language(
+async def test_messages_about_query_parameters_are_translated(
     world: World, stack: Stack, http: aiohttp.ClientSession, query: str
 ) -> None:
     customer = await world.customer()
@@ -125,9 +128,7 @@ async def test_messages_of_a_query_are_in_the_language(
 
 
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
-async def test_refusal_before_the_application_is_in_the_language_of_the_headers_read(
-    stack: Stack, listener: str
-) -> None:
+async def test_refusal_of_malformed_request_is_translated_by_the_headers_read(stack: Stack, listener: str) -> None:
     head = b"GET /healthz HTTP/1.1\r\nAccept-Language: id\r\nHost: x\r\nX: 1\r\n"
     for rest, code in ((b"bad header\r\n\r\n", "MALFORMED"), (b"X: 1\r\n" * 101 + b"\r\n", "HEADERS_TOO_LARGE")):
         raw = await sent(stack.ports[listener], head + rest)
@@ -141,7 +142,7 @@ async def test_refusal_before_the_application_is_in_the_language_of_the_headers_
 
 
 @pytest.mark.parametrize("listener", ["REALTIME", "JOBS"])
-async def test_refusals_of_the_other_processes_are_in_the_language(
+async def test_refusals_of_the_other_processes_are_translated(
     stack: Stack, http: aiohttp.ClientSession, listener: str
 ) -> None:
     base = f"http://127.0.0.1:{stack.ports[listener]}"

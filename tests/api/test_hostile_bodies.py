@@ -1,4 +1,4 @@
-"""Bodies made to cost the service more than they cost their sender."""
+"""Bodies that are meant to cost the service more than their sender."""
 
 import asyncio
 import json
@@ -28,26 +28,26 @@ HOSTILE = {
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as made:
         yield made
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time that a process has used."""
+    """Return the CPU time that a process has used, in seconds."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def cost_of(pid: int, work: Callable[[], Awaitable[object]]) -> float:
-    """The CPU time that a process uses for some work."""
+    """Return the CPU time, in seconds, that a process uses while `work` runs."""
     before = cpu_seconds(pid)
     await work()
     return cpu_seconds(pid) - before
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_hostile_body_is_refused_in_8_kib(
+async def test_hostile_body_is_422_with_an_answer_under_8_kib(
     stack: Stack, world: World, http: aiohttp.ClientSession, name: str
 ) -> None:
     customer = await world.customer()
@@ -61,7 +61,7 @@ async def test_hostile_body_is_refused_in_8_kib(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="CPU time is read from /proc")
-async def test_two_clients_with_long_lists_hold_up_neither_health_nor_webhook(
+async def test_two_clients_with_long_lists_delay_neither_health_nor_webhook(
     stack: Stack, world: World, http: aiohttp.ClientSession
 ) -> None:
     hostile = [await world.customer(), await world.customer()]
@@ -94,5 +94,6 @@ async def test_two_clients_with_long_lists_hold_up_neither_health_nor_webhook(
     hostile_cost = await cost_of(pid, flood)
     health = await cost_of(pid, lambda: asyncio.gather(*(ask(http, url + "/healthz") for _ in range(answered))))
     assert answered >= 10
-    # Reading 60 KB takes longer than reading 40 bytes; each element read would make it a hundred times as long.
+    # Reading 60 KB takes longer than reading 40 bytes. If each element were decoded, it would take a hundred times as
+    # long.
     assert hostile_cost - health < 10 * max(plain, 0.1), (plain, hostile_cost, health)

@@ -1,4 +1,4 @@
-"""Connections that send too little, too slowly or too much, and those that are too many."""
+"""Connections that send too little, too slowly or too much, and too many connections (docs/security.md)."""
 
 import asyncio
 import json
@@ -19,18 +19,18 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     async with aiohttp.ClientSession() as made:
         yield made
 
 
 @pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
-async def test_headers_over_a_bound_are_431(stack: Stack, listener: str, data: bytes) -> None:
+async def test_headers_over_a_limit_are_431(stack: Stack, listener: str, data: bytes) -> None:
     assert code_of(await sent(stack.ports[listener], data)) == (431, "HEADERS_TOO_LARGE")
 
 
-async def test_header_of_16_mib_is_cut_off_early(stack: Stack) -> None:
+async def test_header_of_16_mib_ends_the_connection_early(stack: Stack) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
     writer.write(START + b"X-Long: ")
     sent_bytes, chunk = 0, b"a" * 65_536
@@ -42,18 +42,18 @@ async def test_header_of_16_mib_is_cut_off_early(stack: Stack) -> None:
                 sent_bytes += len(chunk)
             assert (await reader.read()).startswith(b"HTTP/1.1 431")
     except ConnectionError:
-        pass  # it was closed while we sent
+        pass  # the service closed the connection while the test was sending
     finally:
         writer.close()
 
 
-async def test_a_hundred_fields_and_60_kb_are_read(stack: Stack) -> None:
+async def test_headers_of_a_hundred_fields_and_60_kb_are_accepted(stack: Stack) -> None:
     fields = b"".join(b"X-%d: 1\r\n" % n for n in range(97))
     raw = await sent(stack.ports["PUBLIC"], START + fields + b"Y: " + b"a" * 60_000 + b"\r\nConnection: close\r\n\r\n")
     assert raw.startswith(b"HTTP/1.1 200")
 
 
-async def test_unfinished_requests_end_in_time_and_a_slow_body_is_408(stack: Stack) -> None:
+async def test_unfinished_requests_time_out_and_slow_body_is_408(stack: Stack) -> None:
     port, loop = stack.ports["PUBLIC"], asyncio.get_running_loop()
     post = b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
     began = loop.time()
@@ -75,7 +75,7 @@ async def test_unfinished_requests_end_in_time_and_a_slow_body_is_408(stack: Sta
     assert loop.time() - began < 29
 
 
-async def test_pipelined_requests_are_answered_in_order_and_too_many_end_the_connection(stack: Stack) -> None:
+async def test_pipelined_requests_are_answered_and_too_many_end_the_connection(stack: Stack) -> None:
     last = START + b"Connection: close\r\n\r\n"
     raw = await sent(stack.ports["PUBLIC"], (START + b"\r\n") * 5 + last)
     assert raw.count(b"HTTP/1.1 200") == 6
@@ -84,19 +84,19 @@ async def test_pipelined_requests_are_answered_in_order_and_too_many_end_the_con
 
 @pytest.fixture
 def few() -> Iterator[Stack]:
-    """A service that takes few connections, behind no proxy."""
+    """Run a service that takes few connections and trusts no proxy."""
     made = Stack(HTTP_CONNECTIONS="8", HTTP_CONNECTIONS_PER_ADDRESS="4", TRUSTED_PROXIES="192.0.2.1")
     yield made
     made.close()
 
 
-async def test_connections_are_bounded_for_each_address_and_in_all(few: Stack, http: aiohttp.ClientSession) -> None:
+async def test_connections_are_limited_per_address_and_in_total(few: Stack, http: aiohttp.ClientSession) -> None:
     port = few.ports["PUBLIC"]
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
     refused = await sent(port, START + b"\r\n")
     assert code_of(refused) == (429, "RATE_LIMITED")
     assert b"retry-after: 1\r\n" in refused
-    for n in range(2, 6):  # other addresses of loopback
+    for n in range(2, 6):  # other loopback addresses
         held.append(await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{n}", 0)))
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0))
     raw = await reader.read()
@@ -118,7 +118,7 @@ async def test_connections_are_bounded_for_each_address_and_in_all(few: Stack, h
 # -- the log
 
 
-async def test_every_request_has_one_line_in_the_log_without_personal_data(
+async def test_request_is_logged_in_one_line_without_personal_data(
     stack: Stack, world: World, http: aiohttp.ClientSession
 ) -> None:
     customer: Client = await world.customer("Name of a person")
@@ -160,16 +160,14 @@ async def test_every_request_has_one_line_in_the_log_without_personal_data(
     assert "Name of a person" not in stack.log("api")
 
 
-async def test_client_that_does_not_read_its_answers_loses_the_connection(
-    stack: Stack, http: aiohttp.ClientSession
-) -> None:
+async def test_client_that_does_not_read_answers_is_disconnected(stack: Stack, http: aiohttp.ClientSession) -> None:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     sock.connect(("127.0.0.1", stack.ports["PUBLIC"]))
     with sock:
         sock.sendall(
             b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 8
-        )  # 12 MB, more than a kernel keeps
+        )  # 12 MB, more than the kernel buffers
         counted = re.compile(r'^sesi_limited_total\{limit="http_write_seconds"\} ([1-9])', re.MULTILINE)
         async with asyncio.timeout(60):
             while True:

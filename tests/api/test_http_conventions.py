@@ -1,4 +1,4 @@
-"""What every answer is like, whatever was asked and how: one error body, the headers, media types, origins (contract 2)."""
+"""What all answers share: the error body, headers, media types and origins (docs/errors.md, docs/security.md)."""
 
 import asyncio
 import json
@@ -29,14 +29,14 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as made:
         yield made
 
 
 @attrs.define
 class Caller:
-    """A customer who sends anything."""
+    """A customer who can send any request."""
 
     http: aiohttp.ClientSession
     client: Client
@@ -44,33 +44,33 @@ class Caller:
     async def send(
         self, method: str, path: str, data: bytes | None = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """Send it to the public listener; without a content type unless `headers` has one."""
+        """Send a request to the public listener and return the answer. Only `headers` sets a Content-Type."""
         url = self.client.addresses.public + path
         return await ask(self.http, url, method, token=self.client.access_token, data=data, headers=headers)
 
 
 @pytest.fixture
 async def caller(world: World, http: aiohttp.ClientSession) -> Caller:
-    """A customer."""
+    """Return a customer."""
     return Caller(http, await world.customer())
 
 
 def bases(stack: Stack) -> list[str]:
-    """Both listeners."""
+    """Return the base addresses of both listeners."""
     return [stack.addresses.public, stack.addresses.internal]
 
 
 # -- addresses and methods
 
 
-async def test_what_is_not_there_is_404(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_unknown_paths_are_404(stack: Stack, http: aiohttp.ClientSession) -> None:
     for base in bases(stack):
         for path in ("/nothing", "/api", "/internal/nothing", "/healthz/more", "/%2e%2e/etc", "/a%00b", "/%zz", "/%ff"):
             for method in ("GET", "POST", "DELETE"):
                 assert (await ask(http, base + path, method)).said == NOT_FOUND, path
 
 
-async def test_a_method_that_an_address_does_not_take_is_405_and_names_those_that_it_takes(
+async def test_unsupported_method_is_405_and_allow_names_the_supported_methods(
     stack: Stack, http: aiohttp.ClientSession
 ) -> None:
     taken: dict[tuple[str, str], set[str]] = {}
@@ -81,7 +81,7 @@ async def test_a_method_that_an_address_does_not_take_is_405_and_names_those_tha
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "PROPFIND"} - methods:
             answer = await ask(http, base + re.sub(r"\{\w+\}", new_id(), path), method)
             allowed = set(answer.headers.get("Allow", "").split(", "))
-            if answer.status == 404:  # one of several addresses that fit, and not this one
+            if answer.status == 404:  # several paths match this address, and none takes the method
                 assert any(method in other for key, other in taken.items() if key[1] != path), (method, path)
                 continue
             assert answer.status == 405, (method, path, answer)
@@ -94,12 +94,12 @@ async def test_a_method_that_an_address_does_not_take_is_405_and_names_those_tha
 
 
 @pytest.mark.parametrize(**named(ROUTES))
-async def test_a_question_about_methods_is_answered_without_a_token(stack: Stack, route: Any) -> None:
+async def test_options_without_token_is_204_with_allow(stack: Stack, route: Any) -> None:
     base = stack.addresses.public if route.listener == "public" else stack.addresses.internal
     async with aiohttp.ClientSession() as http:
         answer = await ask(http, base + re.sub(r"\{\w+\}", new_id(), route.path), "OPTIONS")
     assert (answer.status, answer.raw) == (204, b"")
-    # The framework names the methods of one handler; of several at one address 405 names all.
+    # OPTIONS names the methods of one handler. If several handlers share a path, the 405 names the methods of all.
     allowed = set(answer.headers["Allow"].split(", "))
     assert "OPTIONS" in allowed
     assert allowed <= {known.method for known in ROUTES if known.path == route.path} | {"OPTIONS"}
@@ -109,7 +109,7 @@ async def test_a_question_about_methods_is_answered_without_a_token(stack: Stack
 # -- bodies
 
 
-async def test_a_body_over_64_kib_is_413_and_one_of_64_kib_is_read(caller: Caller) -> None:
+async def test_body_over_64_kib_is_413_and_64_kib_is_accepted(caller: Caller) -> None:
     full = b'{"display_name": "Dewi"}'.ljust(65_536)
     assert (await caller.send("PATCH", PROFILE, full, JSON)).status == 200
     assert (await caller.send("PATCH", PROFILE, full + b" ", JSON)).said == TOO_LARGE
@@ -135,9 +135,9 @@ async def test_a_body_over_64_kib_is_413_and_one_of_64_kib_is_read(caller: Calle
         ";;;",
     ],
 )
-async def test_what_is_not_json_is_415(caller: Caller, media: str) -> None:
+async def test_media_type_other_than_json_is_415(caller: Caller, media: str) -> None:
     body = b'{"display_name": "Sari"}'
-    expected = 200 if media == ";;;" else 415  # no type at all
+    expected = 200 if media == ";;;" else 415  # no Content-Type
     answer = await caller.send("PATCH", PROFILE, body, {"Content-Type": media})
     assert answer.status == expected
     if expected == 415:
@@ -158,7 +158,7 @@ async def test_what_is_not_json_is_415(caller: Caller, media: str) -> None:
         "application/merge-patch+json; v=1",
     ],
 )
-async def test_json_by_any_of_its_names_or_by_none_is_read(caller: Caller, media: str | None) -> None:
+async def test_json_media_types_and_no_media_type_are_accepted(caller: Caller, media: str | None) -> None:
     headers = None if media is None else {"Content-Type": media}
     answer = await caller.send("PATCH", PROFILE, '{"display_name": "Sári ✓"}'.encode(), headers)
     assert (answer.status, answer.body["display_name"]) == (200, "Sári ✓")
@@ -198,13 +198,13 @@ async def test_json_by_any_of_its_names_or_by_none_is_read(caller: Caller, media
         b'{"display_name": "x", "more": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
     ],
 )
-async def test_a_body_that_is_not_the_one_wanted_is_422_and_changes_nothing(caller: Caller, data: bytes) -> None:
+async def test_invalid_body_is_422_and_changes_nothing(caller: Caller, data: bytes) -> None:
     assert (await caller.send("PATCH", PROFILE, data, JSON)).said == INVALID
     assert (await caller.client.get("/api/client/auth/me"))["display_name"] == "Dewi"
 
 
 @pytest.mark.parametrize("number", [2**31, 2**53 + 1, 2**63, 2**64, 10**400, -1, 0, 12.0, 1e400, True, "12"])
-async def test_a_number_out_of_bounds_is_422(caller: Caller, number: Any) -> None:
+async def test_number_out_of_bounds_is_422(caller: Caller, number: Any) -> None:
     text = {1e400: "1e400"}.get(number) or json.dumps(number)
     answer = await caller.send("POST", PAY, f'{{"duration_minutes": {text}}}'.encode(), JSON)
     assert answer.said == INVALID
@@ -213,14 +213,14 @@ async def test_a_number_out_of_bounds_is_422(caller: Caller, number: Any) -> Non
         assert (await caller.send("GET", url)).status in {404, 422}
 
 
-async def test_a_field_twice_is_one_field_or_a_refusal(caller: Caller) -> None:
+async def test_repeated_field_takes_the_last_value(caller: Caller) -> None:
     answer = await caller.send("PATCH", PROFILE, b'{"display_name": "first", "display_name": "last"}', JSON)
     assert answer.status == 200
     assert answer.body["display_name"] == "last"
     assert (await caller.send("PATCH", PROFILE, b'{"x": 1, "x": 2}', JSON)).said == INVALID
 
 
-async def test_every_bad_field_is_named(caller: Caller) -> None:
+async def test_validation_error_names_every_invalid_field(caller: Caller) -> None:
     body = {"mode": "telepathy", "duration_minutes": 0, "targeted_mitra_id": "x", "topics": ["x"], "surprise": 1}
     answer = await caller.send("POST", PAY, json.dumps(body).encode(), JSON)
     assert answer.said == INVALID
@@ -231,7 +231,7 @@ async def test_every_bad_field_is_named(caller: Caller) -> None:
     assert {field["field"] for field in answer.body["error"]["details"]["fields"]} == {"mode", "duration_minutes"}
 
 
-async def test_where_no_body_is_taken_it_may_be_absent_or_empty_and_nothing_else(caller: Caller) -> None:
+async def test_route_without_body_accepts_only_an_absent_or_empty_body(caller: Caller) -> None:
     for data, headers in (
         (None, None),
         (b"", JSON),
@@ -248,7 +248,7 @@ async def test_where_no_body_is_taken_it_may_be_absent_or_empty_and_nothing_else
     assert [field["field"] for field in answer.body["error"]["details"]["fields"]] == ["a", "b"]
 
 
-async def test_a_nul_anywhere_finds_nothing(caller: Caller) -> None:
+async def test_nul_in_path_or_query_is_refused(caller: Caller) -> None:
     for path in (
         "/api/client/chat/history?cursor=a%00b",
         f"{PAY}/%00",
@@ -258,7 +258,9 @@ async def test_a_nul_anywhere_finds_nothing(caller: Caller) -> None:
         assert (await caller.send("GET", path)).said in {NOT_FOUND, INVALID}, path
 
 
-async def test_the_gateway_may_send_what_it_likes(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_webhook_answers_invalid_payload_to_any_unreadable_body(
+    stack: Stack, http: aiohttp.ClientSession
+) -> None:
     for data in (b"{", b"\0", b"[" * 5_000, b"{}"):
         headers = {"X-Callback-Token": CALLBACK_TOKEN, "Content-Type": "text/plain"}
         answer = await ask(http, stack.addresses.public + WEBHOOK, "POST", data=data, headers=headers)
@@ -269,14 +271,14 @@ async def test_the_gateway_may_send_what_it_likes(stack: Stack, http: aiohttp.Cl
 
 
 @pytest.mark.parametrize("given", ["abc", "A-b_c.9", "x" * 128, "01a1fd3b-4a1a-7438-aed8-4f5331621a10"])
-async def test_a_sane_request_id_is_kept(stack: Stack, http: aiohttp.ClientSession, given: str) -> None:
+async def test_valid_request_id_is_echoed(stack: Stack, http: aiohttp.ClientSession, given: str) -> None:
     for base in bases(stack):
         for path in ("/healthz", "/nothing"):
             assert (await ask(http, base + path, headers={"X-Request-Id": given})).headers["X-Request-Id"] == given
 
 
 @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "<script>", "a,b", "é", "a\tb", "a/b", "a;b", "%0d%0a"])
-async def test_any_other_request_id_is_replaced(stack: Stack, http: aiohttp.ClientSession, given: str) -> None:
+async def test_invalid_request_id_is_replaced(stack: Stack, http: aiohttp.ClientSession, given: str) -> None:
     seen = {
         (await ask(http, base + path, headers={"X-Request-Id": given})).headers["X-Request-Id"]
         for base in bases(stack)
@@ -286,7 +288,7 @@ async def test_any_other_request_id_is_replaced(stack: Stack, http: aiohttp.Clie
     assert given not in seen
 
 
-async def test_a_refused_request_can_be_found_in_the_log(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_refused_request_is_logged_with_its_request_id(stack: Stack, http: aiohttp.ClientSession) -> None:
     name = new_id()
     await ask(http, stack.addresses.public + "/api/client/auth/me", headers={"X-Request-Id": name})
     lines = [json.loads(line) for line in stack.log("api").splitlines() if name in line]
@@ -295,13 +297,13 @@ async def test_a_refused_request_can_be_found_in_the_log(stack: Stack, http: aio
     ]
 
 
-async def test_server_time_goes_on(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_server_time_header_increases(stack: Stack, http: aiohttp.ClientSession) -> None:
     times = [(await ask(http, base + "/healthz")).headers["X-Server-Time"] for base in bases(stack) * 3]
     assert times == sorted(times)
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", time) for time in times)
 
 
-async def test_nothing_is_kept_by_caches_and_pages_are_nobodys_frame(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_answers_forbid_caching_and_framing(stack: Stack, http: aiohttp.ClientSession) -> None:
     for base in bases(stack):
         for path in ("/healthz", "/nothing"):
             answer = await ask(http, base + path)
@@ -315,7 +317,7 @@ async def test_nothing_is_kept_by_caches_and_pages_are_nobodys_frame(stack: Stac
 
 
 async def spoken(port: int, data: bytes, *, half_close: bool = False) -> bytes:
-    """Say bytes on a connection; return what comes back until it closes or one answer is whole."""
+    """Send bytes over a connection; return what is received until it closes or one answer is complete."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -330,7 +332,7 @@ async def spoken(port: int, data: bytes, *, half_close: bool = False) -> bytes:
 
 
 def read_raw(raw: bytes) -> Answer:
-    """Read an answer as it came over the connection."""
+    """Parse an answer from the bytes of the connection."""
     head, _, body = raw.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = aiohttp.typedefs.CIMultiDict(line.split(": ", 1) for line in lines)
@@ -357,7 +359,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE.keys())
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
-async def test_what_is_no_http_gets_the_one_error_body(stack: Stack, listener: str, data: bytes) -> None:
+async def test_garbage_instead_of_http_is_400_with_an_error_body(stack: Stack, listener: str, data: bytes) -> None:
     answer = read_raw(await spoken(stack.ports[listener], data))
     check_headers(answer)
     check_error(answer)
@@ -382,7 +384,7 @@ async def test_what_is_no_http_gets_the_one_error_body(stack: Stack, listener: s
         ),
     ],
 )
-async def test_what_is_unusual_http_is_answered_as_such(stack: Stack, data: bytes, status: int) -> None:
+async def test_unusual_but_valid_http_is_answered(stack: Stack, data: bytes, status: int) -> None:
     raw = await spoken(stack.ports["PUBLIC"], data) if not data.startswith(b"HEAD") else await _head(stack, data)
     answer = read_raw(raw)
     check_headers(answer)
@@ -392,7 +394,7 @@ async def test_what_is_unusual_http_is_answered_as_such(stack: Stack, data: byte
 
 
 @pytest.mark.parametrize("listener", ["PUBLIC", "INTERNAL"])
-async def test_upgrade_to_a_socket_is_answered_as_a_plain_request_and_logs_no_warning(
+async def test_websocket_upgrade_at_api_is_answered_as_plain_request_without_warning(
     stack: Stack, listener: str
 ) -> None:
     upgrade = (
@@ -415,7 +417,7 @@ async def _head(stack: Stack, data: bytes) -> bytes:
     return raw
 
 
-async def test_a_client_that_goes_away_in_the_middle_harms_nobody(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_client_that_disconnects_mid_request_does_no_harm(stack: Stack, http: aiohttp.ClientSession) -> None:
     for data in (
         b"GET /healthz HT",
         b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{",
@@ -448,17 +450,17 @@ FOREIGN = (
 
 @attrs.frozen
 class Listener:
-    """A listener with an origin of its own."""
+    """A listener that allows an origin."""
 
     base: str
     origin: str
-    path: str  # of a private route
+    path: str  # path of a route that needs a token
     refused: tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
 def listeners(stack: Stack) -> Iterator[list[Listener]]:
-    """One more api process, which lets browsers in."""
+    """Start a further api process that allows browsers' origins."""
     public, internal = free_port(), free_port()
     stack.start(
         "api", key="cors", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), PUBLIC_CORS_ORIGINS=f"{APP},https://two.test",
@@ -474,11 +476,11 @@ def listeners(stack: Stack) -> Iterator[list[Listener]]:
 
 
 def from_somewhere(origin: str, **more: str) -> dict[str, str]:
-    """Headers of a browser's request, from an address of its own."""
+    """Return the headers of a browser's request from a new client address."""
     return {"Origin": origin, "X-Forwarded-For": f"2001:db8:{new_id()[-4:]}:{new_id()[-4:]}::1", **more}
 
 
-async def test_a_preflight_of_an_allowed_origin_gets_every_method_and_header(
+async def test_preflight_of_allowed_origin_allows_every_method_and_header(
     listeners: list[Listener], http: aiohttp.ClientSession
 ) -> None:
     wanted = "authorization,content-type,idempotency-key,x-request-id,x-platform,x-locale"
@@ -492,14 +494,14 @@ async def test_a_preflight_of_an_allowed_origin_gets_every_method_and_header(
                 assert (answer.status, answer.raw) == (204, b"")
                 assert answer.headers["Access-Control-Allow-Origin"] == listener.origin
                 assert method in answer.headers["Access-Control-Allow-Methods"].split(", ")
-                # By name: "*" does not stand for Authorization.
+                # By name, because "*" does not cover Authorization.
                 named = {name.lower() for name in answer.headers["Access-Control-Allow-Headers"].split(", ")}
                 assert set(wanted.split(",")) <= named
                 assert "Origin" in answer.headers["Vary"]
                 assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-async def test_a_preflight_of_a_foreign_origin_or_an_unknown_method_is_refused(
+async def test_preflight_of_foreign_origin_or_unknown_method_is_403(
     listeners: list[Listener], http: aiohttp.ClientSession
 ) -> None:
     for listener in listeners:
@@ -517,7 +519,7 @@ async def test_a_preflight_of_a_foreign_origin_or_an_unknown_method_is_refused(
 async def some_answers(
     http: aiohttp.ClientSession, listener: Listener, origin: str
 ) -> AsyncIterator[tuple[int, Answer]]:
-    """Answers of many kinds to a browser: (status expected, answer)."""
+    """Yield pairs of expected status and answer for many kinds of browser requests."""
     base, headers = listener.base, from_somewhere(origin)
     yield 200, await ask(http, base + "/healthz", headers=headers)
     yield 401, await ask(http, base + listener.path, headers=headers)
@@ -529,9 +531,7 @@ async def some_answers(
         yield 429, await ask(http, base + "/nothing", headers=headers)
 
 
-async def test_every_answer_and_refusal_can_be_read_by_an_allowed_origin(
-    listeners: list[Listener], http: aiohttp.ClientSession
-) -> None:
+async def test_allowed_origin_can_read_every_answer(listeners: list[Listener], http: aiohttp.ClientSession) -> None:
     for listener in listeners:
         async for status, answer in some_answers(http, listener, listener.origin):
             assert answer.status == status
@@ -541,9 +541,7 @@ async def test_every_answer_and_refusal_can_be_read_by_an_allowed_origin(
             assert "Origin" in answer.headers["Vary"], answer
 
 
-async def test_no_answer_can_be_read_by_a_foreign_origin(
-    listeners: list[Listener], http: aiohttp.ClientSession
-) -> None:
+async def test_foreign_origin_can_read_no_answer(listeners: list[Listener], http: aiohttp.ClientSession) -> None:
     for listener in listeners:
         for origin in listener.refused:
             async for status, answer in some_answers(http, listener, origin):
@@ -552,7 +550,7 @@ async def test_no_answer_can_be_read_by_a_foreign_origin(
                 assert "Access-Control-Allow-Credentials" not in answer.headers, answer
 
 
-async def test_without_allowed_origins_there_are_no_such_headers(stack: Stack, http: aiohttp.ClientSession) -> None:
+async def test_cors_headers_are_absent_without_allowed_origins(stack: Stack, http: aiohttp.ClientSession) -> None:
     for base, path in zip(bases(stack), ("/api/client/auth/me", "/internal/auth/me"), strict=True):
         for method in ("GET", "OPTIONS", "DELETE"):
             headers = from_somewhere(APP) | {"Access-Control-Request-Method": "GET"}

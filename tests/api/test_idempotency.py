@@ -1,4 +1,7 @@
-"""The header Idempotency-Key: what is sent twice happens once, whoever dies in between (contract 2)."""
+"""The header Idempotency-Key: a repeated request takes effect once, even if the process dies in between.
+
+See docs/invariants.md.
+"""
 
 import asyncio
 import contextlib
@@ -25,7 +28,7 @@ MISMATCH, IN_FLIGHT = (409, "IDEMPOTENCY_MISMATCH"), (409, "IDEMPOTENCY_IN_FLIGH
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     connector = aiohttp.TCPConnector(limit=100)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as made:
         yield made
@@ -33,14 +36,14 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 async def customer(world: World) -> Client:
-    """A customer."""
+    """Return a customer."""
     return await world.customer()
 
 
 async def pay(
     http: aiohttp.ClientSession, customer: Client, key: str | None, body: Any = BODY, *, path: str = PATH
 ) -> Answer:
-    """Ask to pay, with a key; a body of bytes goes as it is."""
+    """Create a payment request with a key. A body of bytes is sent unchanged."""
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     url = customer.addresses.public + path
@@ -48,7 +51,7 @@ async def pay(
 
 
 async def rows(stack: Stack, customer: Client) -> list[str]:
-    """The states of the customer's payment requests, oldest first."""
+    """Return the statuses of the customer's payment requests, oldest first."""
     found = await stack.sql(
         "SELECT status FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id", customer.user["id"]
     )
@@ -57,14 +60,14 @@ async def rows(stack: Stack, customer: Client) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def held(stack: Stack, customer: Client, key: str) -> AsyncIterator[asyncpg.Connection]:
-    """Hold the key, as its first request does while it runs."""
+    """Hold the lock of the key, as the first request does while it runs."""
     async with stack.transaction() as holder:
         name = f"{customer.user['id']} {key}"
         await holder.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 4))", name)
         yield holder
 
 
-async def test_a_repeat_gets_the_first_answer_byte_for_byte(
+async def test_repeated_request_returns_the_first_answer_byte_for_byte(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
@@ -78,7 +81,7 @@ async def test_a_repeat_gets_the_first_answer_byte_for_byte(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_the_first_answer_is_repeated_as_it_was_whatever_has_happened_since(
+async def test_repeated_request_returns_the_first_answer_after_later_changes(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
@@ -91,7 +94,7 @@ async def test_the_first_answer_is_repeated_as_it_was_whatever_has_happened_sinc
     assert (await customer.get(f"{PATH}/{newer.body['payment_request_id']}"))["status"] == "pending"
 
 
-async def test_without_a_key_or_with_another_a_new_request_is_made(
+async def test_request_without_key_or_with_new_key_creates_a_new_object(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     answers = [await pay(http, customer, key) for key in (None, None, new_id(), new_id())]
@@ -112,7 +115,7 @@ async def test_without_a_key_or_with_another_a_new_request_is_made(
         {**BODY, "targeted_mitra_id": new_id()},
     ],
 )
-async def test_the_same_key_with_another_body_is_refused(
+async def test_same_key_with_another_body_is_refused(
     world: World, http: aiohttp.ClientSession, customer: Client, other: dict[str, Any]
 ) -> None:
     key = new_id()
@@ -122,14 +125,14 @@ async def test_the_same_key_with_another_body_is_refused(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_how_a_body_is_spelled_does_not_matter(
+async def test_same_body_in_another_spelling_is_a_repeat(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
     spellings = [
         b'{"topics":["work","love"],"duration_minutes":12,"mode":"chat"}',
-        b'\r\n{ "duration_minutes" : 12,\n\t"topics" : [ "work" , "love" ] }  ',  # the mode is the default
+        b'\r\n{ "duration_minutes" : 12,\n\t"topics" : [ "work" , "love" ] }  ',  # `mode` has its default
         b'{"topics":["\\u0077ork","love"],"duration_minutes":12,"mode":"chat","targeted_mitra_id":null}',
     ]
     for spelling in spellings:
@@ -137,7 +140,7 @@ async def test_how_a_body_is_spelled_does_not_matter(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_the_older_address_is_the_same_operation(
+async def test_legacy_path_shares_keys_with_the_current_path(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
@@ -147,7 +150,7 @@ async def test_the_older_address_is_the_same_operation(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_another_users_same_key_is_another_key(world: World, http: aiohttp.ClientSession) -> None:
+async def test_same_key_of_another_user_is_independent(world: World, http: aiohttp.ClientSession) -> None:
     key, customers = new_id(), [await world.customer() for _ in range(3)]
     bodies = [BODY, BODY, {"duration_minutes": 30}]
     answers = [await pay(http, *pair) for pair in zip(customers, [key] * 3, bodies, strict=True)]
@@ -155,7 +158,7 @@ async def test_another_users_same_key_is_another_key(world: World, http: aiohttp
     assert len({answer.body["payment_request_id"] for answer in answers}) == 3
 
 
-async def test_a_refusal_is_not_kept(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_refused_request_releases_its_key(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
     key = new_id()
     paid = await world.paid(customer)
     assert (await pay(http, customer, key)).said == (409, "SESSION_IN_PROGRESS")
@@ -170,7 +173,7 @@ async def test_a_refusal_is_not_kept(world: World, http: aiohttp.ClientSession, 
 
 
 async def age(stack: Stack, customer: Client, by: dt.timedelta) -> None:
-    """Let time pass over the customer's keys."""
+    """Make the customer's keys older by `by`."""
     await stack.sql(
         "UPDATE idempotency_keys SET created_at = created_at - $2::interval WHERE user_id = $1::uuid",
         customer.user["id"],
@@ -178,22 +181,20 @@ async def age(stack: Stack, customer: Client, by: dt.timedelta) -> None:
     )
 
 
-async def test_after_a_day_the_key_is_new(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_key_is_free_again_after_24_hours(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
     key, day = new_id(), dt.timedelta(hours=24)
     first = await pay(http, customer, key)
     await age(world.stack, customer, day - dt.timedelta(minutes=2))
     assert (await pay(http, customer, key)).raw == first.raw
     await age(world.stack, customer, dt.timedelta(minutes=2))
-    second = await pay(http, customer, key, {"duration_minutes": 30})  # and may come with another body
+    second = await pay(http, customer, key, {"duration_minutes": 30})  # and may have another body
     assert (second.status, second.body["duration_minutes"]) == (201, 30)
     assert (await pay(http, customer, key, {"duration_minutes": 30})).raw == second.raw
     assert (await pay(http, customer, key)).said == MISMATCH
     assert await rows(world.stack, customer) == ["abandoned", "pending"]
 
 
-async def test_the_sweep_forgets_what_is_older_than_a_day_and_nothing_else(
-    world: World, http: aiohttp.ClientSession
-) -> None:
+async def test_sweep_deletes_only_keys_older_than_a_day(world: World, http: aiohttp.ClientSession) -> None:
     stack = world.stack
     old, young = await world.customer(), await world.customer()
     for customer in (old, young):
@@ -205,12 +206,14 @@ async def test_the_sweep_forgets_what_is_older_than_a_day_and_nothing_else(
         return (await stack.sql(sql, customer.user["id"]))[0][0]
 
     assert await kept(young) == 1
-    stack.restart("jobs")  # its sweeps begin at once
+    stack.restart("jobs")  # the jobs process sweeps at its start
     await world.until(lambda: kept(old), lambda count: count == 0, timeout=90)
     assert await kept(young) == 1
 
 
-async def test_fifty_at_once_make_one_request(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_fifty_concurrent_repeats_create_one_request(
+    world: World, http: aiohttp.ClientSession, customer: Client
+) -> None:
     key = new_id()
     async with asyncio.TaskGroup() as group:
         paths = [PATH, ALIAS] * 25
@@ -221,7 +224,7 @@ async def test_fifty_at_once_make_one_request(world: World, http: aiohttp.Client
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_of_two_bodies_at_once_under_one_key_one_wins(
+async def test_two_concurrent_bodies_under_one_key_create_one_request(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key, bodies = new_id(), [{"duration_minutes": 12}, {"duration_minutes": 30}] * 10
@@ -234,7 +237,7 @@ async def test_of_two_bodies_at_once_under_one_key_one_wins(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_while_the_first_one_runs_a_repeat_waits_five_seconds(
+async def test_repeat_waits_five_seconds_for_a_running_request(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
@@ -246,11 +249,11 @@ async def test_while_the_first_one_runs_a_repeat_waits_five_seconds(
     for task in waiting:
         assert task.result().said == IN_FLIGHT
         assert 4.5 < task.result().seconds < 9
-    assert await rows(world.stack, customer) == ["pending"]  # the free one's
+    assert await rows(world.stack, customer) == ["pending"]  # the request with the other key
     assert (await pay(http, customer, key)).status == 201
 
 
-async def test_a_repeat_is_answered_as_soon_as_the_first_one_has_ended(
+async def test_repeat_is_answered_as_soon_as_the_running_request_ends(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:
     key = new_id()
@@ -264,7 +267,7 @@ async def test_a_repeat_is_answered_as_soon_as_the_first_one_has_ended(
     assert await rows(world.stack, customer) == ["pending"]
 
 
-async def test_many_who_wait_do_not_keep_others_from_the_database(world: World, http: aiohttp.ClientSession) -> None:
+async def test_waiting_repeats_do_not_block_other_requests(world: World, http: aiohttp.ClientSession) -> None:
     customer, other = await world.customer(), await world.customer()
     key = new_id()
     async with asyncio.TaskGroup() as group, held(world.stack, customer, key):
@@ -277,7 +280,7 @@ async def test_many_who_wait_do_not_keep_others_from_the_database(world: World, 
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "k" * 4_000])
-async def test_a_key_of_no_or_too_many_characters_is_refused(
+async def test_empty_or_overlong_key_is_422(
     world: World, http: aiohttp.ClientSession, customer: Client, key: str
 ) -> None:
     answer = await pay(http, customer, key)
@@ -287,7 +290,7 @@ async def test_a_key_of_no_or_too_many_characters_is_refused(
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 255, "a key, with: 'odd' \"words\" %_\\", "\u00e9\u00ff"])
-async def test_a_key_is_any_text_of_up_to_255_characters(
+async def test_key_may_be_any_text_of_up_to_255_characters(
     world: World, http: aiohttp.ClientSession, customer: Client, key: str
 ) -> None:
     first = await pay(http, customer, key)
@@ -297,11 +300,11 @@ async def test_a_key_is_any_text_of_up_to_255_characters(
 
 
 def takes_keys(route: Route) -> bool:
-    """Whether a route says that it honours keys."""
+    """Return whether a route declares that it honours keys."""
     return bool(route.handler.opt.get("idempotent"))
 
 
-async def test_elsewhere_a_key_means_nothing(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_key_on_other_routes_is_ignored(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
     honoured = {route.path for route in ROUTES if takes_keys(route)}
     assert {PATH, ALIAS} <= honoured
     assert {route.method for route in ROUTES if takes_keys(route)} == {"POST"}
@@ -332,9 +335,9 @@ async def test_elsewhere_a_key_means_nothing(world: World, http: aiohttp.ClientS
 # -- a process that dies
 
 
-async def test_a_process_killed_in_the_middle_leaves_one_request_or_none_and_a_repeat_gets_it(world: World) -> None:
+async def test_repeat_after_killed_process_returns_at_most_one_request(world: World) -> None:
     stack = world.stack
-    assert stack.undocumented_answers() == []  # the process that counts them dies
+    assert stack.undocumented_answers() == []  # these would be lost with the process
     for delay_ms in (0, 10):
         customers = [await world.customer() for _ in range(8)]
         key = new_id()
@@ -355,7 +358,7 @@ async def test_a_process_killed_in_the_middle_leaves_one_request_or_none_and_a_r
             for which, customer in enumerate(customers):
                 for _ in range(4):
                     group.create_task(insist(which, customer, seen, key))
-            await asyncio.sleep(delay_ms / 1000)  # the moment of its death differs
+            await asyncio.sleep(delay_ms / 1000)  # so that it dies at different moments
             stack.processes["api"].kill()
             await asyncio.to_thread(stack.restart, "api")
         for customer, answers in zip(customers, seen, strict=True):

@@ -1,4 +1,4 @@
-"""The OpenAPI documents are true: every route and refusal is in them, and their examples run."""
+"""The OpenAPI documents match the service: every route and refusal is declared, and every example works."""
 
 import json
 import re
@@ -28,13 +28,13 @@ both = pytest.mark.parametrize("listener", LISTENERS)
 
 
 def operations(listener: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """The document's operations by (METHOD, path)."""
+    """Return the document's operations by method and path."""
     paths = DOCUMENTS[listener]["paths"]
     return {(method.upper(), path): one for path, item in paths.items() for method, one in item.items()}
 
 
 def routes(listener: str) -> dict[tuple[str, str], Any]:
-    """The listener's handlers by (METHOD, path)."""
+    """Return the listener's handlers by method and path."""
     found = {}
     for handler in LISTENERS[listener]:
         for path in handler.paths:
@@ -44,7 +44,7 @@ def routes(listener: str) -> dict[tuple[str, str], Any]:
 
 
 def validator(listener: str, schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
-    """Checks values against a schema of the document."""
+    """Return a validator for a schema of the document."""
     components = {"components": DOCUMENTS[listener]["components"]}
     return jsonschema.Draft202012Validator(
         {**schema, **components}, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
@@ -52,7 +52,7 @@ def validator(listener: str, schema: dict[str, Any]) -> jsonschema.Draft202012Va
 
 
 def codes_of(operation: dict[str, Any]) -> set[tuple[int, str]]:
-    """Every (status, code) that an operation is said to refuse with."""
+    """Return every pair of status and code that an operation declares as a refusal."""
     return {
         (int(status), code)
         for status, response in operation["responses"].items()
@@ -70,14 +70,14 @@ EXAMPLES = [
 
 
 @both
-def test_the_document_is_openapi_3_1(listener: str) -> None:
+def test_document_is_valid_openapi_3_1(listener: str) -> None:
     assert DOCUMENTS[listener]["openapi"] == "3.1.0"
     OpenAPIV31SpecValidator(DOCUMENTS[listener]).validate()
     assert json.loads(json.dumps(DOCUMENTS[listener])) == DOCUMENTS[listener]
 
 
 @both
-def test_every_route_is_in_its_document_and_the_other_way_round(listener: str) -> None:
+def test_document_lists_exactly_the_routes_of_its_listener(listener: str) -> None:
     assert set(operations(listener)) == set(routes(listener))
 
 
@@ -90,31 +90,31 @@ def test_every_declared_refusal_is_in_the_document(listener: str) -> None:
 
 
 @both
-def test_the_document_says_neither_more_nor_less_than_the_service_may_answer(listener: str) -> None:
+def test_document_lists_exactly_the_refusals_that_a_route_may_answer(listener: str) -> None:
     for place, handler in routes(listener).items():
         may = {(one.status, one.code) for one in answers.refusals_of(handler)}
-        if listener == "internal":  # a probe that both listeners have is limited on neither
+        if listener == "internal":  # a probe that both listeners serve is not rate-limited on either
             may.discard((429, "RATE_LIMITED"))
         assert codes_of(operations(listener)[place]) == may, place
 
 
 def refusals(cls: type[DomainError]) -> Iterator[type[DomainError]]:
-    """All refusals of the service; those of tests are none."""
+    """Yield the error classes of the service, without those that tests define."""
     if cls.__module__.split(".")[0] in ("core", "api"):
         yield cls
     for below in cls.__subclasses__():
         yield from refusals(below)
 
 
-def test_every_code_of_the_service_is_in_a_document() -> None:
-    """A refusal that no route declares is either dead, or its route forgot it."""
+def test_every_error_code_is_in_a_document() -> None:
+    """Check that each error code is declared by a route: otherwise it is unused, or its route forgot to declare it."""
     codes = {code for listener in LISTENERS for one in operations(listener).values() for _, code in codes_of(one)}
     said = {one.code for one in refusals(DomainError)} - {DomainError.code}
     assert said - codes == set()
 
 
 @both
-def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(listener: str) -> None:
+def test_every_operation_has_a_unique_id_and_a_description(listener: str) -> None:
     found = list(operations(listener).values())
     names = [one["operationId"] for one in found]
     assert len(names) == len(set(names))
@@ -123,7 +123,7 @@ def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(listener: s
 
 
 @both
-def test_only_the_second_address_of_a_route_is_deprecated(listener: str) -> None:
+def test_only_legacy_paths_are_deprecated(listener: str) -> None:
     by_handler: dict[Any, list[bool]] = {}
     for place, handler in routes(listener).items():
         by_handler.setdefault(handler, []).append(operations(listener)[place].get("deprecated", False))
@@ -131,7 +131,7 @@ def test_only_the_second_address_of_a_route_is_deprecated(listener: str) -> None
 
 
 @both
-def test_a_route_asks_for_a_token_exactly_if_it_is_for_some_users_only(listener: str) -> None:
+def test_operation_requires_bearer_token_exactly_if_its_route_does(listener: str) -> None:
     for place, handler in routes(listener).items():
         access: Access = handler.opt["access"]
         expected = [{"bearerAuth": []}] if access.kinds else [{}, {"bearerAuth": []}] if access.optional else []
@@ -153,15 +153,15 @@ def test_every_query_parameter_is_declared(listener: str) -> None:
 
 
 @both
-def test_a_repeatable_route_takes_an_idempotency_key(listener: str) -> None:
+def test_idempotent_routes_declare_the_idempotency_key(listener: str) -> None:
     key = {"$ref": "#/components/parameters/Idempotency-Key"}
     for place, handler in routes(listener).items():
         assert (key in operations(listener)[place]["parameters"]) == bool(handler.opt.get("idempotent")), place
 
 
 @both
-def test_a_field_of_state_has_a_closed_list_of_words(listener: str) -> None:
-    """A new `status` must be named in the vocabulary, or be said to be anybody's word."""
+def test_state_fields_have_a_closed_list_of_values(listener: str) -> None:
+    """Check that the values of each `status` are a closed list in the vocabulary, or listed here as free text."""
     free = {"WebhookLog.status", "GatewayCall.status"}
     closed = {"status", "mode", "kind", "cause_tag", "operator_action", "topic_sensitivity", "sender_type", "ended_by"}
     missing = [
@@ -175,7 +175,7 @@ def test_a_field_of_state_has_a_closed_list_of_words(listener: str) -> None:
 
 
 @both
-def test_bodies_are_closed(listener: str) -> None:
+def test_request_bodies_forbid_additional_properties(listener: str) -> None:
     schemas = DOCUMENTS[listener]["components"]["schemas"]
     for (method, path), operation in operations(listener).items():
         for content in operation.get("requestBody", {}).get("content", {}).values():
@@ -185,7 +185,7 @@ def test_bodies_are_closed(listener: str) -> None:
 
 
 @both
-def test_every_example_fits_its_schema(listener: str) -> None:
+def test_every_example_matches_its_schema(listener: str) -> None:
     for operation in operations(listener).values():
         for content in operation.get("requestBody", {}).get("content", {}).values():
             validator(listener, content["schema"]).validate(content["example"])
@@ -195,7 +195,7 @@ def test_every_example_fits_its_schema(listener: str) -> None:
                     validator(listener, content["schema"]).validate(example["value"])
 
 
-def test_an_example_has_what_is_required_and_what_has_a_usual_value() -> None:
+def test_generated_example_has_required_fields_and_fields_with_known_values() -> None:
     schema = {
         "required": ["session_id", "note"],
         "properties": {
@@ -210,8 +210,8 @@ def test_an_example_has_what_is_required_and_what_has_a_usual_value() -> None:
     assert len(made["note"]) == 3
 
 
-def test_an_answer_that_no_document_knows_is_counted() -> None:
-    """The counter that the stacks of all tests must leave at nothing does count."""
+def test_undeclared_answer_is_counted() -> None:
+    """Check that undeclared answers are counted; the stacks of all tests require this counter to be zero."""
     handler = next(one for one in apps.PUBLIC if "/healthz" in one.paths)
     scope: Any = {
         "type": "http",
@@ -228,7 +228,7 @@ def test_an_answer_that_no_document_knows_is_counted() -> None:
 
 
 async def token_for(world: World, listener: str, access: Access, path: str) -> str | None:
-    """A token of a user who may call; a caller of their own, because the call may end it."""
+    """Return the token of a new user who may call the route: the call may end the user's auth session."""
     if not access.kinds:
         return None
     if listener == "internal":
@@ -243,8 +243,10 @@ async def token_for(world: World, listener: str, access: Access, path: str) -> s
 
 
 @pytest.mark.parametrize(("listener", "method", "path", "body"), EXAMPLES)
-async def test_every_example_runs(world: World, listener: str, method: str, path: str, body: Any) -> None:
-    """What the document shows may be sent: the service takes its shape, and answers as it says."""
+async def test_every_example_is_accepted_by_the_service(
+    world: World, listener: str, method: str, path: str, body: Any
+) -> None:
+    """Check that the service accepts each example of the document and answers as declared."""
     handler = routes(listener)[method, path]
     token = await token_for(world, listener, handler.opt["access"], path)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -253,7 +255,7 @@ async def test_every_example_runs(world: World, listener: str, method: str, path
     address = re.sub(r"\{key\}", "mitra_stale_after_seconds", path)
     address = re.sub(r"\{\w+\}", new_id(), address)
     url = getattr(world.stack.addresses, listener) + address
-    if "role_id" in body:  # it must be a role's, not only look like one
+    if "role_id" in body:  # must name an existing role
         roles = (await (await world.operator()).get("/internal/roles"))["items"]
         body = {**body, "role_id": roles[0]["id"]}
     async with world.client()._http.request(method, url, json=body, headers=headers) as answer:
@@ -271,7 +273,9 @@ async def test_every_example_runs(world: World, listener: str, method: str, path
 
 
 @both
-async def test_the_document_and_its_page_are_served_from_here_alone(stack: Stack, world: World, listener: str) -> None:
+async def test_document_and_its_page_are_served_without_third_parties(
+    stack: Stack, world: World, listener: str
+) -> None:
     base = getattr(stack.addresses, listener)
     http = world.client()._http
     async with http.get(base + "/openapi.json") as answer:
@@ -304,12 +308,12 @@ async def test_the_document_and_its_page_are_served_from_here_alone(stack: Stack
 
 
 @both
-def test_the_command_prints_the_document_without_any_server(stack: Stack, listener: str) -> None:
+def test_openapi_command_prints_the_document_without_servers(stack: Stack, listener: str) -> None:
     nowhere = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
     done = stack.command("openapi", listener, **nowhere)
     assert json.loads(done.stdout) == DOCUMENTS[listener]
 
 
-def test_the_command_refuses_another_listener(stack: Stack) -> None:
+def test_openapi_command_refuses_unknown_listener(stack: Stack) -> None:
     done = stack.command("openapi", "secret", check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""The api process raises its limit of open files, and `sesi doctor` says when the limit is too low."""
+"""The api process raises its limit of open files, and `sesi doctor` reports a limit that is too low."""
 
 import pathlib
 import resource
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 def soft_limit(pid: int) -> str:
-    """Return the limit of open files of a process, as the kernel prints it."""
+    """Return a process's limit of open files as the kernel prints it."""
     lines = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()
     return next(line.split()[3] for line in lines if line.startswith("Max open files"))
 
@@ -35,7 +35,7 @@ def test_api_process_raises_its_limit_of_open_files(stack: Stack) -> None:
         del stack.processes["few files"]
 
 
-def test_doctor_says_that_the_limit_of_open_files_is_too_low(stack: Stack) -> None:
+def test_doctor_reports_a_limit_of_open_files_that_is_too_low(stack: Stack) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard >= 1_000_000 or hard == resource.RLIM_INFINITY:
         pytest.skip("no number of connections that may be set passes this limit")

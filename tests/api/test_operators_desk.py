@@ -1,4 +1,7 @@
-"""The control center's routes: settings, mitras, customers, failed pairings, the books; every write leaves its audit row."""
+"""Routes of the control center: settings, mitras, customers, failed pairings and the ledger audit.
+
+Every write leaves an audit row (docs/product.md#audit-log).
+"""
 
 import asyncio
 import json
@@ -21,7 +24,7 @@ FAILURE_FIELDS = {
 
 
 async def audit_rows(world: World, object_id: str) -> list[dict[str, Any]]:
-    """What operators did to an object, oldest first."""
+    """Return the audit rows about an object, oldest first."""
     rows = await world.stack.sql(
         """SELECT action, operator_id::text, before, after FROM operator_audit_log WHERE object_id = $1
            ORDER BY created_at, id""",
@@ -31,18 +34,18 @@ async def audit_rows(world: World, object_id: str) -> list[dict[str, Any]]:
 
 
 def a_number() -> str:
-    """A phone number that nobody has."""
+    """Return a new phone number."""
     return f"+62815{secrets.randbelow(10**8):08d}"
 
 
 async def a_mitra(operator: Client, **more: Any) -> dict[str, Any]:
-    """A mitra that an operator added."""
+    """Create a mitra as an operator."""
     body = {"phone": a_number(), "display_name": "Ayu", "is_active": True, **more}
     return await operator.post("/internal/mitras", body)
 
 
 async def a_failure(world: World) -> dict[str, Any]:
-    """An open failed pairing: the customer paid and left."""
+    """Create an open failed pairing: a customer pays and cancels."""
     customer = await world.customer()
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
@@ -54,7 +57,7 @@ async def a_failure(world: World) -> dict[str, Any]:
 # -- configuration
 
 
-async def test_every_row_shows_its_value_bounds_and_last_change(world: World) -> None:
+async def test_config_rows_show_value_bounds_and_last_change(world: World) -> None:
     operator = await world.operator()
     rows = {row["key"]: row for row in (await operator.get("/internal/config"))["items"]}
     assert all(set(row) >= CONFIG_FIELDS for row in rows.values())
@@ -67,7 +70,7 @@ async def test_every_row_shows_its_value_bounds_and_last_change(world: World) ->
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_a_row_is_set_is_read_back_and_leaves_an_audit_row(world: World, method: str) -> None:
+async def test_config_value_set_is_read_back_and_audited(world: World, method: str) -> None:
     operator = await world.operator()
     path = "/internal/config/extension_timeout_seconds"
     try:
@@ -94,7 +97,7 @@ async def test_a_row_is_set_is_read_back_and_leaves_an_audit_row(world: World, m
         ("support_handles", [None, [], {}, {"primary": {"label": "x", "deeplink": "https://x"}}], "primary"),
     ],
 )
-async def test_a_value_out_of_bounds_is_422_and_names_the_rule(
+async def test_config_value_out_of_bounds_is_422_and_names_the_rule(
     world: World, key: str, values: list[Any], rule: str
 ) -> None:
     operator = await world.operator()
@@ -107,7 +110,7 @@ async def test_a_value_out_of_bounds_is_422_and_names_the_rule(
     assert (await operator.get(f"/internal/config/{key}"), len(await audit_rows(world, key))) == before
 
 
-async def test_support_handles_are_a_label_and_a_link_each(world: World) -> None:
+async def test_support_handles_must_each_have_a_label_and_a_link(world: World) -> None:
     operator = await world.operator()
     path = "/internal/config/support_handles"
     before = (await operator.get(path))["value"]
@@ -122,7 +125,7 @@ async def test_support_handles_are_a_label_and_a_link_each(world: World) -> None
         await operator.call("PUT", path, {"value": before})
 
 
-async def test_an_unknown_key_does_not_exist(world: World) -> None:
+async def test_unknown_config_key_is_404(world: World) -> None:
     operator = await world.operator()
     for key in ("nothing", "MAX_CUSTOMERS_PER_MITRA", "é", "a" * 2000):
         await refused(operator.get(f"/internal/config/{key}"), 404, "NOT_FOUND")
@@ -130,14 +133,14 @@ async def test_an_unknown_key_does_not_exist(world: World) -> None:
             await refused(operator.call(method, f"/internal/config/{key}", {"value": 1}), 404, "NOT_FOUND")
 
 
-async def test_a_body_is_a_value_and_nothing_else(world: World) -> None:
+async def test_config_body_with_other_fields_than_value_is_422(world: World) -> None:
     operator = await world.operator()
     for body in ({}, {"value": 60, "more": 1}, {"Value": 60}):
         call = operator.call("PUT", "/internal/config/extension_timeout_seconds", body)
         await refused(call, 422, "VALIDATION_ERROR")
 
 
-async def test_mitra_ping_is_read_and_changed_in_parts(world: World) -> None:
+async def test_mitra_ping_config_can_be_changed_in_parts(world: World) -> None:
     operator = await world.operator()
     path = "/internal/config/mitra-ping"
     before = await operator.get(path)
@@ -160,7 +163,7 @@ async def test_mitra_ping_is_read_and_changed_in_parts(world: World) -> None:
         assert await operator.call("PATCH", path, restored) == before
 
 
-async def test_a_stale_threshold_below_the_cadence_is_422_and_changes_nothing(world: World) -> None:
+async def test_stale_threshold_below_the_cadence_is_422_and_changes_nothing(world: World) -> None:
     operator = await world.operator()
     path = "/internal/config/mitra-ping"
     before = await operator.get(path)
@@ -179,7 +182,7 @@ async def test_a_stale_threshold_below_the_cadence_is_422_and_changes_nothing(wo
 # -- mitras
 
 
-async def test_a_mitra_is_added_read_and_changed_with_audit_rows(world: World) -> None:
+async def test_mitra_created_and_changed_by_operator_is_audited(world: World) -> None:
     operator = await world.operator()
     number, other = a_number(), a_number()
     made = await operator.post(
@@ -218,7 +221,7 @@ async def test_a_mitra_is_added_read_and_changed_with_audit_rows(world: World) -
         ("role", {"role": "mitra"}),
     ],
 )
-async def test_a_bad_field_of_a_mitra_is_named(world: World, field: str, change: dict[str, Any]) -> None:
+async def test_invalid_mitra_field_is_named(world: World, field: str, change: dict[str, Any]) -> None:
     operator = await world.operator()
     made = await a_mitra(operator)
     body = {"phone": a_number(), "display_name": "Ayu", **change}
@@ -231,7 +234,7 @@ async def test_a_bad_field_of_a_mitra_is_named(world: World, field: str, change:
     assert await operator.get(f"/internal/mitras/{made['id']}") == made
 
 
-async def test_two_mitras_never_share_a_phone_even_at_once(world: World) -> None:
+async def test_concurrent_mitras_with_one_phone_are_created_once(world: World) -> None:
     operator = await world.operator()
     number = a_number()
 
@@ -249,7 +252,7 @@ async def test_two_mitras_never_share_a_phone_even_at_once(world: World) -> None
     await refused(operator.call("PATCH", f"/internal/mitras/{other['id']}", {"phone": number}), 409, "PHONE_TAKEN")
 
 
-async def test_mitras_are_searched_filtered_and_paged_newest_first(world: World) -> None:
+async def test_mitra_list_is_searched_filtered_and_paged_newest_first(world: World) -> None:
     operator = await world.operator()
     name = f"Zul_{secrets.token_hex(4)}%"
     made = [await a_mitra(operator, display_name=f"{name} {n}", is_active=n != 1) for n in range(3)]
@@ -263,14 +266,14 @@ async def test_mitras_are_searched_filtered_and_paged_newest_first(world: World)
     assert await found(q=name, is_active="true") == [ids[0], ids[2]]
     assert await found(q=name, is_active="false") == [ids[1]]
     assert await found(q=name, is_online="true") == []
-    assert await found(q=name.replace("_", "x")) == []  # % and _ are letters here
+    assert await found(q=name.replace("_", "x")) == []  # % and _ have no special meaning
     page = await operator.get("/internal/mitras", q=name, limit=2)
     assert [row["id"] for row in page["items"]] == ids[:2]
     last = await operator.get("/internal/mitras", q=name, limit=2, cursor=page["next_cursor"])
     assert ([row["id"] for row in last["items"]], last["next_cursor"]) == (ids[2:], None)
 
 
-async def test_forcing_a_mitra_offline_is_seen_by_both_and_audited(world: World) -> None:
+async def test_force_offline_is_visible_to_both_and_audited(world: World) -> None:
     operator, mitra = await world.operator(), await world.mitra()
     path = f"/internal/mitras/{mitra.user['id']}"
     assert (await operator.get(path))["is_online"] is True
@@ -283,7 +286,7 @@ async def test_forcing_a_mitra_offline_is_seen_by_both_and_audited(world: World)
     assert (await operator.get(path))["is_online"] is True
 
 
-async def test_deactivating_a_mitra_takes_her_offline_and_ends_her_tokens(world: World) -> None:
+async def test_deactivated_mitra_is_offline_and_loses_all_tokens(world: World) -> None:
     operator, mitra = await world.operator(), await world.mitra()
     refresh_token, mitra.refresh_token = mitra.refresh_token, None
     changed = await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
@@ -298,7 +301,7 @@ async def test_deactivating_a_mitra_takes_her_offline_and_ends_her_tokens(world:
     await refused(device.post("/api/shared/auth/refresh", body), 401, "REFRESH_INVALID")
 
 
-async def test_deactivating_a_mitra_ignores_her_open_requests(world: World) -> None:
+async def test_deactivated_mitras_open_invitations_are_closed(world: World) -> None:
     operator, mitra, customer = await world.operator(), await world.mitra(), await world.customer()
     payment = await world.paid(customer)
     await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
@@ -309,7 +312,7 @@ async def test_deactivating_a_mitra_ignores_her_open_requests(world: World) -> N
     assert [row["response"] for row in rows] == ["IGNORED"]
 
 
-async def test_what_does_not_exist_is_404_for_operators_too(world: World) -> None:
+async def test_unknown_ids_are_404_for_operators(world: World) -> None:
     operator = await world.operator()
     for one in (new_id(), "nonsense", "é", "0"):
         for method, path, body in (
@@ -322,7 +325,7 @@ async def test_what_does_not_exist_is_404_for_operators_too(world: World) -> Non
             await refused(operator.call(method, path, body), 404, "NOT_FOUND")
 
 
-async def test_an_operator_reads_a_customer_by_id(world: World) -> None:
+async def test_operator_reads_a_customer_by_id(world: World) -> None:
     operator, customer = await world.operator(), await world.customer("Dewi")
     assert await operator.get(f"/internal/customers/{customer.user['id']}") == customer.user
 
@@ -330,7 +333,7 @@ async def test_an_operator_reads_a_customer_by_id(world: World) -> None:
 # -- failed pairings
 
 
-async def test_a_failed_pairing_has_the_fields_of_the_contract_and_is_found_by_its_cause(world: World) -> None:
+async def test_failed_pairing_has_the_documented_fields_and_is_found_by_cause(world: World) -> None:
     operator = await world.operator()
     failure = await a_failure(world)
     assert set(failure) == FAILURE_FIELDS
@@ -350,7 +353,7 @@ async def test_a_failed_pairing_has_the_fields_of_the_contract_and_is_found_by_i
         await refused(operator.get("/internal/failed-pairings", **query), 422, "VALIDATION_ERROR")
 
 
-async def test_failed_pairings_are_paged_newest_first(world: World) -> None:
+async def test_failed_pairing_list_is_paged_newest_first(world: World) -> None:
     operator = await world.operator()
     older, newer = await a_failure(world), await a_failure(world)
     page = await operator.get("/internal/failed-pairings", limit=1)
@@ -359,7 +362,7 @@ async def test_failed_pairings_are_paged_newest_first(world: World) -> None:
     assert [row["id"] for row in following["items"]] == [older["id"]]
 
 
-async def test_of_twenty_actions_at_once_one_counts(world: World) -> None:
+async def test_twenty_concurrent_actions_on_a_failed_pairing_apply_one(world: World) -> None:
     operator = await world.operator()
     failure = await a_failure(world)
     path = f"/internal/failed-pairings/{failure['id']}"
@@ -385,7 +388,7 @@ async def test_of_twenty_actions_at_once_one_counts(world: World) -> None:
     assert same == done
 
 
-async def test_an_unknown_action_is_422_and_leaves_the_failure_open(world: World) -> None:
+async def test_unknown_action_is_422_and_leaves_the_failed_pairing_open(world: World) -> None:
     operator = await world.operator()
     failure = await a_failure(world)
     path = f"/internal/failed-pairings/{failure['id']}"
@@ -396,10 +399,10 @@ async def test_an_unknown_action_is_422_and_leaves_the_failure_open(world: World
     assert done["operator_action"] == "refunded"
 
 
-# -- the books
+# -- ledger audit
 
 
-async def test_the_books_count_sessions_and_payments(world: World) -> None:
+async def test_ledger_audit_counts_sessions_and_payments(world: World) -> None:
     operator = await world.operator()
     before = await operator.get("/internal/ledger/audit")
     assert set(before) == {"sessions", "payments", "violations"}
@@ -410,7 +413,7 @@ async def test_the_books_count_sessions_and_payments(world: World) -> None:
     assert after["violations"] == []
 
 
-async def test_the_books_show_what_was_changed_by_hand(world: World) -> None:
+async def test_ledger_audit_reports_a_row_changed_by_hand(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     session_id = (await world.paid(customer))["session_id"]
     write = "UPDATE chat_sessions SET last_seq = $2 WHERE id = $1::text::uuid"
@@ -423,10 +426,10 @@ async def test_the_books_show_what_was_changed_by_hand(world: World) -> None:
     assert (await operator.get("/internal/ledger/audit"))["violations"] == []
 
 
-# -- who may
+# -- access
 
 
-async def test_strangers_see_nothing_of_the_desk(world: World) -> None:
+async def test_internal_routes_without_token_are_401(world: World) -> None:
     stranger = world.client()
     base = world.stack.addresses.internal
     for path in ("/internal/config", "/internal/mitras", "/internal/failed-pairings", "/internal/webhook-logs",
@@ -434,8 +437,8 @@ async def test_strangers_see_nothing_of_the_desk(world: World) -> None:
         await refused(stranger.get(base + path), 401, "UNAUTHENTICATED")
 
 
-async def test_an_operator_has_only_the_permissions_of_the_role(world: World) -> None:
-    """Roles come with a later issue's routes, so this one is put into the database."""
+async def test_operator_has_only_the_permissions_of_the_role(world: World) -> None:
+    """Check permissions with a role that is inserted directly into the database."""
     role, email = f"reader-{secrets.token_hex(4)}", f"reader-{secrets.token_hex(4)}@example.test"
     await world.stack.sql(
         "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1::text::uuid, $2, $3::text::jsonb, now())",

@@ -1,4 +1,4 @@
-"""Prices and payment requests, over the public listener."""
+"""Prices and payment requests over the public listener (docs/product.md#prices, docs/product.md#payment-requests)."""
 
 import asyncio
 from typing import Any
@@ -19,11 +19,11 @@ REQUESTS = "/api/client/payment/requests"
 
 
 async def read(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
-    """The request as it is now."""
+    """Return the payment request as it is now."""
     return await customer.get(f"{REQUESTS}/{payment['payment_request_id']}")
 
 
-async def test_prices_are_in_two_groups_with_the_callers_discount(world: World) -> None:
+async def test_prices_are_grouped_by_mode_with_the_callers_discount(world: World) -> None:
     customer = await world.customer()
     pricing = await customer.get("/api/client/chat/pricing")
     assert await customer.get("/api/client/chat-pricing") == pricing
@@ -42,7 +42,7 @@ async def test_prices_are_in_two_groups_with_the_callers_discount(world: World) 
     }
 
 
-async def test_a_request_has_exactly_the_fields_of_the_contract(world: World) -> None:
+async def test_payment_request_has_exactly_the_documented_fields(world: World) -> None:
     customer = await world.customer()
     made = await customer.post(REQUESTS, {"duration_minutes": 30, "topics": ["work", "family"]})
     assert set(made) == REQUEST_FIELDS
@@ -57,18 +57,18 @@ async def test_a_request_has_exactly_the_fields_of_the_contract(world: World) ->
 @pytest.mark.parametrize(
     ("mode", "minutes", "price"), [("chat", 12, 12000), ("chat", 60, 48000), ("call", 12, 18000), ("call", 60, 72000)]
 )
-async def test_the_price_is_the_tiers(world: World, mode: str, minutes: int, price: int) -> None:
+async def test_price_of_request_is_the_price_of_its_tier(world: World, mode: str, minutes: int, price: int) -> None:
     made = await world.request(await world.customer(), mode=mode, duration_minutes=minutes)
     assert (made["mode"], made["duration_minutes"], made["amount"]) == (mode, minutes, price)
 
 
-async def test_the_price_is_never_the_clients_to_say(world: World) -> None:
+async def test_price_in_request_body_is_422(world: World) -> None:
     customer = await world.customer()
     for field in ("amount", "price", "price_idr"):
         await refused(customer.post(REQUESTS, {"duration_minutes": 12, field: 1}), 422, "VALIDATION_ERROR")
 
 
-async def test_without_a_tier_there_is_no_request(world: World) -> None:
+async def test_request_without_matching_tier_is_tier_not_found(world: World) -> None:
     customer = await world.customer()
     for wish in ({"duration_minutes": 13}, {"mode": "call", "duration_minutes": 1440}):
         await refused(customer.post(REQUESTS, wish), 409, "TIER_NOT_FOUND")
@@ -88,17 +88,17 @@ async def test_without_a_tier_there_is_no_request(world: World) -> None:
         ("first_session_discount", {"first_session_discount": 1}),
     ],
 )
-async def test_a_field_out_of_bounds_is_named(world: World, field: str, wish: dict[str, Any]) -> None:
+async def test_request_field_out_of_bounds_is_named(world: World, field: str, wish: dict[str, Any]) -> None:
     customer = await world.customer()
     error = await refused(customer.post(REQUESTS, {"duration_minutes": 12, **wish}), 422, "VALIDATION_ERROR")
     assert [item["field"].split("[")[0] for item in error["details"]["fields"]] == [field]
 
 
-async def test_twelve_topics_of_64_characters_are_fine(world: World) -> None:
+async def test_request_with_twelve_topics_of_64_characters_is_accepted(world: World) -> None:
     assert (await world.request(await world.customer(), topics=["ä" * 64] * 12))["status"] == "pending"
 
 
-async def test_the_discount_costs_2000_for_12_minutes_which_may_be_left_out(world: World) -> None:
+async def test_discounted_request_costs_2000_for_12_minutes_also_by_default(world: World) -> None:
     for wish in ({}, {"duration_minutes": 12}):
         customer = await world.customer()
         made = await customer.post(REQUESTS, {"first_session_discount": True, **wish})
@@ -106,12 +106,12 @@ async def test_the_discount_costs_2000_for_12_minutes_which_may_be_left_out(worl
 
 
 @pytest.mark.parametrize("wish", [{"duration_minutes": 30}, {"mode": "call"}, {"mode": "call", "duration_minutes": 12}])
-async def test_the_discount_is_for_its_mode_and_minutes_only(world: World, wish: dict[str, Any]) -> None:
+async def test_discount_for_another_mode_or_duration_is_refused(world: World, wish: dict[str, Any]) -> None:
     customer = await world.customer()
     await refused(customer.post(REQUESTS, {"first_session_discount": True, **wish}), 409, "DISCOUNT_NOT_ELIGIBLE")
 
 
-async def test_the_discount_may_be_for_customers_with_an_identity_only(world: World) -> None:
+async def test_discount_can_require_a_verified_identity(world: World) -> None:
     customer = await world.customer()
 
     async def shown() -> list[bool]:
@@ -130,7 +130,7 @@ async def test_the_discount_may_be_for_customers_with_an_identity_only(world: Wo
         assert (await world.request(customer, first_session_discount=True))["amount"] == 2000
 
 
-async def test_without_a_name_nobody_asks_for_a_chat(world: World) -> None:
+async def test_request_without_display_name_is_refused(world: World) -> None:
     customer = world.client()
     customer._keep(await customer.post("/api/shared/auth/anonymous"))
     wish = {"mitra_id": new_id(), "mode": "chat", "duration_minutes": 12}
@@ -141,7 +141,7 @@ async def test_without_a_name_nobody_asks_for_a_chat(world: World) -> None:
     await refused(customer.post("/api/client/chat/returning", wish), 403, "NOT_PREVIOUS_MITRA")
 
 
-async def test_a_free_request_that_came_to_no_chat_stands_in_the_way_of_the_next_free_one(world: World) -> None:
+async def test_failed_free_request_blocks_the_next_free_request(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     tier = await operator.post("/internal/pricing/tiers", {"mode": "chat", "minutes": 7, "price_idr": 0})
     try:
@@ -162,14 +162,14 @@ async def test_a_free_request_that_came_to_no_chat_stands_in_the_way_of_the_next
         await operator.call("DELETE", f"/internal/pricing/tiers/{tier['id']}", params={"updated_at": now["updated_at"]})
 
 
-async def test_a_pending_discount_that_is_replaced_does_not_count(world: World) -> None:
+async def test_replaced_pending_discount_does_not_use_the_discount_up(world: World) -> None:
     customer = await world.customer()
     first = await customer.post(REQUESTS, {"first_session_discount": True})
     second = await customer.post(REQUESTS, {"first_session_discount": True})
     assert ((await read(customer, first))["status"], second["amount"]) == ("abandoned", 2000)
 
 
-async def test_the_right_to_the_discount_ends_with_a_chat_and_comes_back_after_a_failure(world: World) -> None:
+async def test_discount_eligibility_returns_after_failure_and_ends_with_a_chat(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
 
     async def eligible() -> bool:
@@ -191,21 +191,21 @@ async def test_the_right_to_the_discount_ends_with_a_chat_and_comes_back_after_a
     assert (await world.request(customer))["amount"] == 12000
 
 
-async def test_a_new_request_abandons_the_older_one(world: World) -> None:
+async def test_new_request_abandons_the_pending_one(world: World) -> None:
     customer = await world.customer()
     first, second = await world.request(customer), await world.request(customer)
     assert (await read(customer, first))["status"] == "abandoned"
     assert (await read(customer, second))["status"] == "pending"
 
 
-async def test_a_refused_request_leaves_the_pending_one_alone(world: World) -> None:
+async def test_refused_request_leaves_the_pending_one_unchanged(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer)
     await refused(customer.post(REQUESTS, {"duration_minutes": 13}), 409, "TIER_NOT_FOUND")
     assert (await read(customer, first))["status"] == "pending"
 
 
-async def test_fifty_requests_at_once_leave_one_pending(world: World) -> None:
+async def test_fifty_concurrent_requests_leave_one_pending(world: World) -> None:
     customer = await world.customer()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(world.request(customer)) for _ in range(50)]
@@ -215,7 +215,7 @@ async def test_fifty_requests_at_once_leave_one_pending(world: World) -> None:
     assert sorted(statuses) == ["abandoned"] * 49 + ["pending"]
 
 
-async def test_a_live_session_stands_in_the_way_and_is_named(world: World) -> None:
+async def test_request_during_live_session_is_refused_with_its_id(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     for wish in ({"duration_minutes": 12}, {"first_session_discount": True}):
@@ -226,7 +226,7 @@ async def test_a_live_session_stands_in_the_way_and_is_named(world: World) -> No
     assert error["details"]["session_id"] == payment["session_id"]
 
 
-async def test_a_pending_request_is_abandoned_and_abandoning_again_changes_nothing(world: World) -> None:
+async def test_abandon_of_pending_request_is_idempotent(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     path = f"{REQUESTS}/{payment['payment_request_id']}/abandon"
@@ -235,7 +235,7 @@ async def test_a_pending_request_is_abandoned_and_abandoning_again_changes_nothi
     assert await customer.post(path) == first
 
 
-async def test_a_paid_or_expired_request_is_not_abandoned(world: World) -> None:
+async def test_abandon_of_confirmed_or_expired_request_is_refused(world: World) -> None:
     customer, other = await world.customer(), await world.customer()
     paid = await world.paid(customer)
     expired = await world.request(other)
@@ -245,7 +245,7 @@ async def test_a_paid_or_expired_request_is_not_abandoned(world: World) -> None:
         await refused(who.post(path), 409, "PAYMENT_NOT_PENDING")
 
 
-async def test_the_legacy_addresses_answer_alike(world: World) -> None:
+async def test_legacy_paths_answer_the_same(world: World) -> None:
     customer = await world.customer()
     made = await customer.post("/api/client/payment/sessions", {"duration_minutes": 12})
     assert set(made) == REQUEST_FIELDS
@@ -254,7 +254,7 @@ async def test_the_legacy_addresses_answer_alike(world: World) -> None:
     assert (await customer.post(f"{legacy}/abandon"))["status"] == "abandoned"
 
 
-async def test_somebody_elses_request_does_not_exist(world: World) -> None:
+async def test_foreign_payment_request_is_404(world: World) -> None:
     customer, stranger = await world.customer(), await world.customer("Eka")
     payment = await world.request(customer)
     for request_id in (payment["payment_request_id"], new_id(), "nonsense"):
@@ -263,14 +263,14 @@ async def test_somebody_elses_request_does_not_exist(world: World) -> None:
     assert (await read(customer, payment))["status"] == "pending"
 
 
-async def test_mitras_and_strangers_can_not_pay(world: World) -> None:
+async def test_mitras_and_anonymous_callers_cannot_request_payments(world: World) -> None:
     mitra, stranger = await world.mitra(online=False), world.client()
     await refused(mitra.post(REQUESTS, {"duration_minutes": 12}), 403, "FORBIDDEN")
     await refused(mitra.get("/api/client/chat/pricing"), 403, "FORBIDDEN")
     await refused(stranger.post(REQUESTS, {"duration_minutes": 12}), 401, "UNAUTHENTICATED")
 
 
-async def test_the_development_page_pays_as_the_gateway_would(world: World) -> None:
+async def test_development_payment_page_pays_like_the_gateway(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     url = payment["gateway_invoice_url"]
@@ -288,7 +288,7 @@ async def test_the_development_page_pays_as_the_gateway_would(world: World) -> N
     assert [row["processing_result"] for row in calls] == ["duplicate", "confirmed"]
 
 
-async def test_only_a_previous_mitra_can_be_asked_for(world: World) -> None:
+async def test_targeted_request_to_mitra_who_is_not_previous_is_403(world: World) -> None:
     customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
     target = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"]}
     for mitra_id in (mitra.user["id"], new_id()):
@@ -307,7 +307,7 @@ async def test_only_a_previous_mitra_can_be_asked_for(world: World) -> None:
     await refused(customer.post(REQUESTS, target), 409, "MITRA_OFFLINE")
 
 
-async def test_availability_counts_free_mitras_and_is_soon_up_to_date(world: World) -> None:
+async def test_availability_counts_free_mitras_within_seconds(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
 
     async def available() -> int:

@@ -1,4 +1,4 @@
-"""A request holds its place among those in progress while the service works on it, and no longer."""
+"""A request occupies one of the bounded slots only while the service works on it (docs/security.md)."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ WAITING = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'L
 
 @pytest.fixture
 def connections(world: World) -> Iterator[list[socket.socket]]:
-    """More connections to the public listener than there are places, each with little room for answers."""
+    """Open more connections to the public listener than there are slots, each with small buffers for answers."""
     made = []
     for _ in range(MANY):
         sock = socket.socket()
@@ -39,16 +39,14 @@ def send(sock: socket.socket, number: int, request: str) -> None:
 
 
 async def served(world: World) -> int:
-    """The status of a request that needs a place and no database."""
+    """Return the status of a request that needs a slot and no database."""
     async with aiohttp.ClientSession() as http:
         return (await ask(http, f"{world.stack.addresses.public}/openapi.json")).status
 
 
-async def test_clients_that_do_not_read_their_answers_hold_no_place(
-    world: World, connections: list[socket.socket]
-) -> None:
+async def test_clients_that_do_not_read_answers_occupy_no_slots(world: World, connections: list[socket.socket]) -> None:
     for number, sock in enumerate(connections):
-        # More answers than the buffers of a connection hold: the last ones wait until the client reads the first.
+        # More answers than a connection's buffers hold: the last ones wait until the client reads the first.
         for _ in range(ANSWERS):
             send(sock, number, f"GET {LARGE}")
 
@@ -59,7 +57,7 @@ async def test_clients_that_do_not_read_their_answers_hold_no_place(
     assert await served(world) == 200
 
 
-async def test_clients_that_go_away_leave_their_places(world: World, connections: list[socket.socket]) -> None:
+async def test_disconnected_clients_free_their_slots(world: World, connections: list[socket.socket]) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
         for number, sock in enumerate(connections):

@@ -1,4 +1,4 @@
-"""Probes and documents: what strangers may ask often costs little, and every answer can be found in the log."""
+"""Probes and documents: frequent calls by strangers are cheap, and every answer can be found in the log."""
 
 import asyncio
 import urllib.error
@@ -18,14 +18,14 @@ COMMITS = "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE d
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections."""
+    """Open a client session."""
     async with aiohttp.ClientSession() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def quiet() -> Iterator[Stack]:
-    """A service without the interface documents."""
+    """Run a service without the interface documents."""
     made = Stack(DOCS_ENABLED="false")
     yield made
     made.close()
@@ -33,7 +33,7 @@ def quiet() -> Iterator[Stack]:
 
 @pytest.mark.parametrize("name", ["INTERNAL", "REALTIME", "JOBS"])
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/nothing"])
-async def test_every_answer_of_a_probe_has_the_time_and_the_request_id(stack: Stack, name: str, path: str) -> None:
+async def test_probe_answers_have_the_time_and_the_request_id(stack: Stack, name: str, path: str) -> None:
     request_id = new_id()
     request = urllib.request.Request(
         f"http://127.0.0.1:{stack.ports[name]}{path}", headers={"X-Request-Id": request_id}
@@ -47,7 +47,7 @@ async def test_every_answer_of_a_probe_has_the_time_and_the_request_id(stack: St
     answer.close()
 
 
-async def test_readiness_is_asked_of_the_database_once_a_second(quiet: Stack, http: aiohttp.ClientSession) -> None:
+async def test_readiness_checks_the_database_once_a_second(quiet: Stack, http: aiohttp.ClientSession) -> None:
     [before] = await quiet.sql(
         "SELECT pg_stat_clear_snapshot(), coalesce(sum(seq_scan), 0) AS n FROM pg_stat_user_tables WHERE relname = 'migration'"
     )
@@ -61,17 +61,17 @@ async def test_readiness_is_asked_of_the_database_once_a_second(quiet: Stack, ht
         [row] = await quiet.sql("SELECT sum(seq_scan) AS n FROM pg_stat_user_tables WHERE relname = 'migration'")
         return row["n"] - before["n"]
 
-    await asyncio.sleep(1.2)  # statistics of a backend are written at most once a second
+    await asyncio.sleep(1.2)  # a backend writes its statistics at most once a second
     assert await scans() <= seconds + 3
 
 
-async def test_documents_are_absent_when_they_are_switched_off(quiet: Stack, http: aiohttp.ClientSession) -> None:
+async def test_interface_documents_are_404_when_switched_off(quiet: Stack, http: aiohttp.ClientSession) -> None:
     for base in (quiet.addresses.public, quiet.addresses.internal):
         for path in ("/docs", "/openapi.json", "/docs/start.js"):
             assert (await ask(http, base + path)).status == 404
 
 
-async def test_repeats_that_wait_for_a_key_ask_the_database_one_at_a_time(quiet: Stack) -> None:
+async def test_repeats_waiting_for_a_key_poll_the_database_one_at_a_time(quiet: Stack) -> None:
     world = World(quiet)
     customer, key = await world.customer(), new_id()
     headers, body = {"Idempotency-Key": key}, {"duration_minutes": 12}
@@ -86,5 +86,5 @@ async def test_repeats_that_wait_for_a_key_ask_the_database_one_at_a_time(quiet:
         assert {call.result() for call in calls} == {"IDEMPOTENCY_IN_FLIGHT"}
         await asyncio.sleep(1.2)  # as above
         [after] = await quiet.sql(COMMITS)
-    assert after["n"] - before["n"] < 1_000  # each of them asking twenty times a second: 3,000
+    assert after["n"] - before["n"] < 1_000  # each repeat polling twenty times a second would make 3,000
     await world.close()

@@ -1,4 +1,4 @@
-"""The general rate limit over two api processes: exact, fair, and still there when Valkey is not (contract 2)."""
+"""The general rate limit over two api processes: exact, fair, and in force without Valkey (docs/security.md)."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from tools.throwaway import free_port
 pytestmark = pytest.mark.anyio
 
 BURST = 10
-INTERVAL_S = 10  # six a minute: no test lasts so long that it is given one more
+INTERVAL_S = 10  # six a minute: no test is long enough to be granted one more
 ORIGIN = "https://app.example.test"
 NOTHING, ME, POLL = "/nothing/here", "/api/client/auth/me", "/api/client/mitras/availability"
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
@@ -37,7 +37,7 @@ WEBHOOK = "/api/shared/payment/webhooks/gateway"
 
 @attrs.frozen
 class Doors:
-    """A service with two api processes behind one limit."""
+    """A service with two api processes that share one limit."""
 
     stack: Stack
     first: str
@@ -45,12 +45,12 @@ class Doors:
 
     @property
     def both(self) -> list[str]:
-        """Their public addresses."""
+        """Return their public addresses."""
         return [self.first, self.second]
 
 
 def start_api(stack: Stack, key: str, **env: str) -> str:
-    """Start one more api process; return its public address."""
+    """Start a further api process; return its public address."""
     public, internal = free_port(), free_port()
     stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), **env)
     stack.wait_ready("api", port=internal)
@@ -59,7 +59,7 @@ def start_api(stack: Stack, key: str, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def doors() -> Iterator[Doors]:
-    """A service of our own, because here the limit is low and Valkey dies."""
+    """Run a separate service, because the limit is low here and Valkey is killed."""
     made = Stack(
         RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST),
         RATE_LIMIT_ADDRESS_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_ADDRESS_BURST=str(BURST),
@@ -72,19 +72,19 @@ def doors() -> Iterator[Doors]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections, as many as a storm needs."""
+    """Open a client session with as many connections as a storm needs."""
     connector = aiohttp.TCPConnector(limit=100)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as made:
         yield made
 
 
 def an_address() -> str:
-    """An address that nobody came from before."""
+    """Return an address that no client has used before."""
     return f"10.{random.randrange(256)}.{random.randrange(256)}.{random.randrange(1, 255)}"
 
 
 class Visitor:
-    """Somebody who asks from an address, with a token or without."""
+    """A client with an address, with a token or without."""
 
     def __init__(self, http: aiohttp.ClientSession, address: str | None = None, token: str | None = None) -> None:
         self._http = http
@@ -94,53 +94,51 @@ class Visitor:
     async def ask(
         self, base: str, path: str = NOTHING, method: str = "GET", *, body: Any = None, **headers: str
     ) -> Answer:
-        """One request."""
+        """Send one request."""
         sent = {**self._headers, **headers}
         return await ask(self._http, base + path, method, token=self._token, headers=sent, body=body)
 
     async def storm(self, count: int, *bases: str, path: str = NOTHING) -> list[Answer]:
-        """Many at once, in turn at each process."""
+        """Send `count` requests concurrently, distributed over the processes."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.ask(bases[n % len(bases)], path)) for n in range(count)]
         return [task.result() for task in tasks]
 
     async def passes(self, count: int, *bases: str, path: str = NOTHING) -> int:
-        """How many of so many got through."""
+        """Return how many of `count` concurrent requests were within the limit."""
         return passed(await self.storm(count, *bases, path=path))
 
 
 def passed(answers: list[Answer]) -> int:
-    """How many were not refused for their rate."""
+    """Return how many answers were not rate-limited."""
     for answer in answers:
         assert (answer.status == 429) == (answer.code == "RATE_LIMITED"), answer
     return sum(answer.status != 429 for answer in answers)
 
 
 async def a_customer(doors: Doors, http: aiohttp.ClientSession) -> str:
-    """A new customer's token."""
+    """Return the token of a new customer."""
     answer = await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
     assert answer.status == 201
     return answer.body["access_token"]
 
 
 def known(doors: Doors, token: str) -> str:
-    """The same customer's token as if they had paid before it was made."""
+    """Return the customer's token as if they had paid before it was issued."""
     kid, secret = doors.stack.env["JWT_SECRETS"].split(":")
     claims = jwt.decode(token, options={"verify_signature": False})
     assert claims.pop("newcomer") is True
     return jwt.encode(claims, secret, headers={"kid": kid})
 
 
-async def test_a_burst_is_exact_across_two_processes(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_burst_is_exact_across_two_processes(doors: Doors, http: aiohttp.ClientSession) -> None:
     for _ in range(3):
         answers = await Visitor(http).storm(60, *doors.both)
         assert passed(answers) == BURST
         assert {answer.status for answer in answers} == {404, 429}
 
 
-async def test_a_refusal_says_when_to_come_again_and_lets_browsers_read_it(
-    doors: Doors, http: aiohttp.ClientSession
-) -> None:
+async def test_rate_limited_answer_has_retry_after_and_cors_headers(doors: Doors, http: aiohttp.ClientSession) -> None:
     visitor = Visitor(http)
     await visitor.storm(BURST, *doors.both)
     answer = await visitor.ask(doors.second, Origin=ORIGIN)
@@ -153,7 +151,7 @@ async def test_a_refusal_says_when_to_come_again_and_lets_browsers_read_it(
     assert foreign.said == (429, "RATE_LIMITED")
     assert "Access-Control-Allow-Origin" not in foreign.headers
     preflight = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
-    assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # a browser's question is free
+    assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # preflights are not counted
 
 
 async def test_refusal_by_address_limit_increments_its_metric(doors: Doors, http: aiohttp.ClientSession) -> None:
@@ -165,18 +163,18 @@ async def test_refusal_by_address_limit_increments_its_metric(doors: Doors, http
     assert float(counted[1]) >= 2
 
 
-async def test_a_user_has_one_bucket_wherever_she_is(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_known_user_has_one_bucket_across_addresses(doors: Doors, http: aiohttp.ClientSession) -> None:
     token = await a_customer(doors, http)
     answers = [
         answer
         for _ in range(4)
-        for answer in await Visitor(http, token=token).storm(8, *doors.both, path=ME)  # an address of its own each time
+        for answer in await Visitor(http, token=token).storm(8, *doors.both, path=ME)  # a new address each time
     ]
     assert passed(answers) == BURST
     assert {answer.status for answer in answers} == {200, 429}
 
 
-async def test_a_second_token_in_one_request_buys_nothing(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_second_token_in_a_request_does_not_raise_the_limit(doors: Doors, http: aiohttp.ClientSession) -> None:
     token, others = await a_customer(doors, http), [await a_customer(doors, http) for _ in range(3)]
 
     async def status_of(other: str) -> int:
@@ -188,7 +186,7 @@ async def test_a_second_token_in_one_request_buys_nothing(doors: Doors, http: ai
     assert answers == [200] * BURST + [429] * (len(answers) - BURST)
 
 
-async def test_a_refusal_for_its_rate_can_be_found_in_the_log(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_rate_limited_request_is_logged_with_its_request_id(doors: Doors, http: aiohttp.ClientSession) -> None:
     visitor, name = Visitor(http), ids.new_id()
     await visitor.storm(BURST, doors.first)
     answer = await visitor.ask(doors.first, **{"X-Request-Id": name})
@@ -197,9 +195,7 @@ async def test_a_refusal_for_its_rate_can_be_found_in_the_log(doors: Doors, http
     assert [(line["event"], line["code"]) for line in lines] == [("request", "RATE_LIMITED")]
 
 
-async def test_known_users_at_one_address_have_a_bucket_each_and_strangers_there_another(
-    doors: Doors, http: aiohttp.ClientSession
-) -> None:
+async def test_known_users_at_one_address_have_separate_buckets(doors: Doors, http: aiohttp.ClientSession) -> None:
     address, tokens = an_address(), [known(doors, await a_customer(doors, http)) for _ in range(3)]
     for token in tokens:
         assert await Visitor(http, address, token).passes(BURST + 3, *doors.both, path=ME) == BURST
@@ -207,11 +203,13 @@ async def test_known_users_at_one_address_have_a_bucket_each_and_strangers_there
     assert await Visitor(http).passes(1, *doors.both) == 1
 
 
-async def test_free_accounts_of_one_address_share_its_bucket(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_accounts_without_payment_share_the_bucket_of_their_address(
+    doors: Doors, http: aiohttp.ClientSession
+) -> None:
     address, tokens = an_address(), [await a_customer(doors, http) for _ in range(5)]
     visitors = [Visitor(http, address, token) for token in tokens]
     assert sum([await visitor.passes(6, *doors.both, path=ME) for visitor in visitors]) == BURST
-    assert await Visitor(http, token=tokens[-1]).passes(BURST + 1, *doors.both, path=ME) == BURST  # nothing was taken
+    assert await Visitor(http, token=tokens[-1]).passes(BURST + 1, *doors.both, path=ME) == BURST  # still full
 
 
 async def test_address_bucket_no_longer_counts_a_customer_who_has_paid(
@@ -236,7 +234,7 @@ async def test_address_bucket_no_longer_counts_a_customer_who_has_paid(
         await world.close()
 
 
-async def test_full_address_still_takes_polls_heartbeats_refreshes_and_published_keys(
+async def test_limited_address_still_admits_polls_heartbeats_refreshes_and_keys(
     doors: Doors, http: aiohttp.ClientSession
 ) -> None:
     address, customer = an_address(), await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
@@ -250,13 +248,11 @@ async def test_full_address_still_takes_polls_heartbeats_refreshes_and_published
 
 
 async def refresh(visitor: Visitor, base: str, token: str | None) -> Answer:
-    """Present a refresh token."""
+    """Refresh with a token and return the answer."""
     return await visitor.ask(base, "/api/shared/auth/refresh", "POST", body={"refresh_token": token})
 
 
-async def test_refresh_token_that_is_not_ours_is_charged_to_the_address(
-    doors: Doors, http: aiohttp.ClientSession
-) -> None:
+async def test_forged_refresh_token_counts_against_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
     good = (await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")).body["refresh_token"]
     visitor = Visitor(http)
     forged = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
@@ -266,23 +262,23 @@ async def test_refresh_token_that_is_not_ours_is_charged_to_the_address(
     assert (await refresh(visitor, doors.first, good)).status == 200
 
 
-async def test_eleventh_rotation_in_a_minute_is_refused_and_repeats_do_not_count(stack: Stack, world: World) -> None:
-    """On the service without low limits, so that nothing else refuses."""
+async def test_eleventh_refresh_in_a_minute_is_429_and_repeats_do_not_count(stack: Stack, world: World) -> None:
+    """Runs on the service without low limits, so that no other limit refuses."""
     customer = await world.customer()
     tokens = [customer.refresh_token]
     for _ in range(10):
-        for _ in range(3):  # the successor's answer was lost, and again
+        for _ in range(3):  # the successor's answer was lost twice
             fresh = await customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-1]})
         tokens.append(fresh["refresh_token"])
     error = await refused(customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-1]}), 429, "RATE_LIMITED")
     assert 1 <= error["retry_after_seconds"] <= 60
     repeated = await customer.post("/api/shared/auth/refresh", {"refresh_token": tokens[-2]})
-    assert repeated["refresh_token"] == tokens[-1]  # refused, not revoked
+    assert repeated["refresh_token"] == tokens[-1]  # refused, but not revoked
     customer.access_token = repeated["access_token"]
     assert await customer.get(ME)
 
 
-async def test_anonymous_sign_ins_of_an_address_are_limited_by_the_hour(stack: Stack, world: World) -> None:
+async def test_anonymous_sign_ins_of_an_address_are_limited_per_hour(stack: Stack, world: World) -> None:
     address = {"X-Forwarded-For": an_address()}
     client = world.client()
     async with world.setting(anonymous_max_per_address_per_hour=0):
@@ -295,7 +291,7 @@ async def test_anonymous_sign_ins_of_an_address_are_limited_by_the_hour(stack: S
         assert await client.call("POST", "/api/shared/auth/anonymous", headers={"X-Forwarded-For": an_address()})
 
 
-async def test_a_token_that_is_none_counts_as_its_address(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_invalid_token_counts_against_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
     address, good = an_address(), known(doors, await a_customer(doors, http))
     bad = bad_tokens(doors.stack, good)
     answers = [await Visitor(http, address, token).ask(doors.first, ME) for token in bad.values()]
@@ -305,14 +301,14 @@ async def test_a_token_that_is_none_counts_as_its_address(doors: Doors, http: ai
     assert (await Visitor(http, address, good).ask(doors.second, ME)).status == 200
 
 
-async def test_ipv6_block_of_48_has_ten_times_what_each_64_has(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_ipv6_48_block_has_ten_times_the_limit_of_a_64_network(doors: Doors, http: aiohttp.ClientSession) -> None:
     block = f"2001:db8:{random.randrange(1, 65536):x}"
     granted = [await Visitor(http, f"{block}:{n:x}::1").passes(BURST + 1, *doors.both) for n in range(1, 13)]
     assert granted[:10] == [BURST] * 10
-    assert max(granted[10:]) < BURST  # one comes back in a second
+    assert max(granted[10:]) < BURST  # one is granted again after a second
 
 
-async def test_an_ipv6_network_is_one_address_and_a_mapped_ipv4_is_itself(
+async def test_ipv6_64_network_is_one_address_and_mapped_ipv4_is_ipv4(
     doors: Doors, http: aiohttp.ClientSession
 ) -> None:
     network = f"2001:db8:{random.randrange(65536):x}:{random.randrange(65536):x}"
@@ -327,26 +323,26 @@ async def test_an_ipv6_network_is_one_address_and_a_mapped_ipv4_is_itself(
     assert (await Visitor(http, f"::ffff:{other}").ask(doors.first)).status == 404
 
 
-async def test_only_what_a_trusted_proxy_added_counts_as_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_client_address_is_the_one_added_by_the_trusted_proxy(doors: Doors, http: aiohttp.ClientSession) -> None:
     real = an_address()
-    for n in range(BURST):  # what the client itself wrote stands before it
+    for n in range(BURST):  # the client wrote the first address itself
         assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.both[n % 2])).status == 404
     assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.first)).status == 429
 
 
-async def test_the_availability_poll_counts_apart_both_ways(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_availability_poll_has_a_separate_limit(doors: Doors, http: aiohttp.ClientSession) -> None:
     loop = asyncio.get_running_loop()
     for first, second in ((POLL, ME), (ME, POLL)):
         visitor, began = Visitor(http, token=await a_customer(doors, http)), loop.time()
         count = {POLL: 80, ME: 20}
         seen = {path: await visitor.passes(count[path], *doors.both, path=path) for path in (first, second)}
         assert seen[ME] == BURST
-        assert 60 <= seen[POLL] <= 60 + 1 + (loop.time() - began)  # one a second comes back
+        assert 60 <= seen[POLL] <= 60 + 1 + (loop.time() - began)  # one is granted again each second
         [refusal] = [answer for answer in [await visitor.ask(doors.first, ME)] if answer.status == 429]
         assert refusal.code == "RATE_LIMITED"
 
 
-async def test_who_watches_and_the_gateway_are_never_refused(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_probes_and_webhook_are_never_rate_limited(doors: Doors, http: aiohttp.ClientSession) -> None:
     visitor = Visitor(http)
     await visitor.storm(BURST, *doors.both)
     assert await visitor.passes(40, *doors.both, path="/healthz") == 40
@@ -355,30 +351,31 @@ async def test_who_watches_and_the_gateway_are_never_refused(doors: Doors, http:
             group.create_task(visitor.ask(base, WEBHOOK, "POST", **{"X-Callback-Token": CALLBACK_TOKEN}))
             for base in doors.both * 15
         ]
-    assert {call.result().status for call in calls} == {400}  # read, and found to be no call of a gateway
+    assert {call.result().status for call in calls} == {400}  # admitted, and refused for its content
     assert (await visitor.ask(doors.first)).status == 429
 
 
-async def test_internal_listener_limits_each_operator_and_the_sign_ins_of_an_address(
+async def test_internal_listener_limits_operators_and_sign_ins_per_address(
     doors: Doors, http: aiohttp.ClientSession
 ) -> None:
     base, world = doors.stack.addresses.internal, World(doors.stack)
     operator = await world.operator()
     passes = await Visitor(http, token=operator.access_token).passes(3 * BURST, base, path="/internal/auth/me")
     assert 1 <= passes <= BURST  # the requests of `World` count as well
-    assert await Visitor(http).passes(60, base, path="/internal/auth/me") == 60  # nothing is behind a missing token
+    assert await Visitor(http).passes(60, base, path="/internal/auth/me") == 60  # requests without a token cost nothing
     body = {"email": "nobody@example.test", "password": "not the password"}
     stranger = Visitor(http)
     answers = [await stranger.ask(base, "/internal/auth/login", "POST", body=body) for _ in range(BURST + 1)]
     assert {answer.code for answer in answers[:-1]} <= {"LOGIN_INVALID", "ACCOUNT_LOCKED", "RATE_LIMITED"}
     assert answers[-1].said == (429, "RATE_LIMITED")
     with redis.Redis.from_url(doors.stack.redis_url) as client:
-        client.flushall()  # for those who sign in after this
+        client.flushall()  # resets the limits for later tests
     await world.close()
 
 
-async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp.ClientSession) -> None:
-    # It only counts strangers: for all else the processes of a service need one scale. A token in 30 s: half a real one.
+async def test_rate_limit_tokens_return_on_the_service_clock(doors: Doors, http: aiohttp.ClientSession) -> None:
+    # Only rate limits are tested here: otherwise all processes of a service need one time scale. A token returns after
+    # 30 s, half a real second.
     slow = {"SESI_TIME_SCALE": "60", "RATE_LIMIT_ADDRESS_PER_MINUTE": "2", "RATE_LIMIT_ADDRESS_BURST": "3"}
     base = start_api(doors.stack, "slow", **slow)
     loop, visitor = asyncio.get_running_loop(), Visitor(http)
@@ -386,7 +383,7 @@ async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp
     answers = [await visitor.ask(base) for _ in range(3)]
     assert passed(answers) == 3
     refusal = await visitor.ask(base)
-    while refusal.status != 429:  # a busy machine: another one had come back
+    while refusal.status != 429:  # on a busy machine another token had returned
         refusal = await visitor.ask(base)
     assert 1 <= refusal.body["error"]["retry_after_seconds"] <= 30
     granted = 0
@@ -397,7 +394,7 @@ async def test_tokens_come_back_on_the_service_clock(doors: Doors, http: aiohttp
     doors.stack.stop("slow")
 
 
-async def test_a_very_high_limit_loses_nothing(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_very_high_limit_is_exact(doors: Doors, http: aiohttp.ClientSession) -> None:
     base = start_api(doors.stack, "high", RATE_LIMIT_ADDRESS_PER_MINUTE="600000", RATE_LIMIT_ADDRESS_BURST="2000")
     visitor = Visitor(http)
     assert sum([await visitor.passes(100, base) for _ in range(20)]) == 2_000
@@ -408,22 +405,22 @@ async def test_a_very_high_limit_loses_nothing(doors: Doors, http: aiohttp.Clien
 
 
 async def limit_is_common(doors: Doors, http: aiohttp.ClientSession) -> bool:
-    """Whether both processes count together, as seen by a newcomer."""
+    """Return whether both processes share the limit, tried with a new address."""
     visitor = Visitor(http)
     return await visitor.passes(BURST, doors.first) + await visitor.passes(BURST, doors.second) == BURST
 
 
 async def becomes_common(doors: Doors, http: aiohttp.ClientSession) -> None:
-    """Wait until both processes count together again."""
+    """Wait until both processes share the limit again."""
     async with asyncio.timeout(15):
         while not await limit_is_common(doors, http):
             pass
 
 
 async def hold_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
-    """Each process keeps the limit for itself, and no answer takes long."""
+    """Check that each process applies the limit alone, and that no answer takes long."""
     for base in doors.both:
-        await Visitor(http).ask(base)  # the first one may have to find out
+        await Visitor(http).ask(base)  # the first request may be the one that detects the failure
     visitor = Visitor(http)
     answers = [answer for _ in range(2) for base in doors.both for answer in await visitor.storm(20, base)]
     assert passed(answers) == 2 * BURST
@@ -433,7 +430,7 @@ async def hold_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
     assert 1 <= refusal.body["error"]["retry_after_seconds"] <= INTERVAL_S
 
 
-async def test_without_valkey_each_process_holds_the_limit_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_each_process_applies_the_limit_alone_without_valkey(doors: Doors, http: aiohttp.ClientSession) -> None:
     await becomes_common(doors, http)
     servers = running(doors.stack.root)
     assert servers is not None
@@ -450,7 +447,7 @@ async def test_without_valkey_each_process_holds_the_limit_alone(doors: Doors, h
     await becomes_common(doors, http)
 
 
-async def test_a_frozen_valkey_holds_nobody_up(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_frozen_valkey_delays_no_request(doors: Doors, http: aiohttp.ClientSession) -> None:
     await becomes_common(doors, http)
     servers = running(doors.stack.root)
     assert servers is not None
@@ -458,7 +455,7 @@ async def test_a_frozen_valkey_holds_nobody_up(doors: Doors, http: aiohttp.Clien
     try:
         answers: list[Answer] = []
         began = asyncio.get_running_loop().time()
-        while asyncio.get_running_loop().time() - began < 2.5:  # longer than it takes to ask again
+        while asyncio.get_running_loop().time() - began < 2.5:  # longer than the interval between attempts
             answers += await Visitor(http).storm(8, *doors.both)
         assert max(answer.seconds for answer in answers) < 1
         assert passed(answers) == len(answers)
@@ -468,7 +465,7 @@ async def test_a_frozen_valkey_holds_nobody_up(doors: Doors, http: aiohttp.Clien
     await becomes_common(doors, http)
 
 
-async def test_an_emptied_valkey_gives_at_most_one_more_burst(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_flushed_valkey_grants_at_most_one_more_burst(doors: Doors, http: aiohttp.ClientSession) -> None:
     visitor = Visitor(http)
     assert await visitor.passes(2 * BURST, *doors.both) == BURST
     with redis.Redis.from_url(doors.stack.redis_url) as client:
@@ -480,7 +477,7 @@ async def test_an_emptied_valkey_gives_at_most_one_more_burst(doors: Doors, http
 # -- the script
 
 LIMITS = st.builds(Limit, name=st.just("test"), per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 200))
-# Batches of questions: µs since the batch before, then for each question a bucket and how many are wanted.
+# Batches: µs since the previous batch, then for each request a bucket and the number of tokens.
 BATCHES = st.lists(
     st.tuples(
         GAPS,
@@ -492,7 +489,7 @@ BATCHES = st.lists(
 
 @given(LIMITS, BATCHES)
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
-def test_the_script_grants_what_a_bucket_of_tokens_does(
+def test_rate_limit_script_grants_what_a_token_bucket_does(
     doors: Doors, limit: Limit, batches: list[tuple[int, list[tuple[int, int]]]]
 ) -> None:
     prefix, now = f"test:{ids.new_id()}", NOW
@@ -509,4 +506,4 @@ def test_the_script_grants_what_a_bucket_of_tokens_does(
             assert answers == [part for one in granted for part in (one, int(one < 0))]
             for which, key in {which: key for (which, _), key in zip(questions, keys, strict=True)}.items():
                 full_in_ms = (limit.burst - buckets[which].tokens) * limit.interval / 1000
-                assert client.pttl(key) > full_in_ms  # until then it says something
+                assert client.pttl(key) > full_in_ms  # the key lives until its bucket is full

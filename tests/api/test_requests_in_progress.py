@@ -1,4 +1,4 @@
-"""Requests in progress are bounded: a storm of refreshes holds up neither the webhook nor the other customers."""
+"""Requests in progress are bounded: a storm of refreshes delays neither the webhook nor other customers."""
 
 import asyncio
 import json
@@ -33,21 +33,21 @@ pytestmark = pytest.mark.anyio
 
 REFRESH, JSON = "/api/shared/auth/refresh", {"Content-Type": "application/json"}
 BEYOND = 40
-BURST = 60  # presentations of one token
+BURST = 60  # uses of one token
 WAITING = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%auth_sessions%'"
-LOCK = "LOCK TABLE auth_sessions IN ACCESS EXCLUSIVE MODE"  # no refresh can end
+LOCK = "LOCK TABLE auth_sessions IN ACCESS EXCLUSIVE MODE"  # no refresh can finish
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """As many connections as a storm needs."""
+    """Open a client session with as many connections as a storm needs."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as made:
         yield made
 
 
 class Phones:
-    """Phones that present refresh tokens of unknown auth sessions, which only the database can refuse."""
+    """Phones that send refresh tokens of unknown auth sessions, which only the database can refuse."""
 
     def __init__(self, world: World, http: aiohttp.ClientSession) -> None:
         self._http = http
@@ -56,28 +56,28 @@ class Phones:
         self._key = Keys([world.stack.env["JWT_SECRETS"].partition(":")[2].encode()]).refresh[0]
 
     def token(self) -> str:
-        """Make a token that the service takes for its own."""
+        """Return a token that passes every check before the database."""
         return refresh.make(key=self._key, auth_session_id=ids.new_id(), generation=0, secret=ids.new_secret())
 
     async def present(self, address: str, token: str | None = None, **headers: str) -> Answer:
-        """Present a token from an address."""
+        """Refresh with a token from an address; return the answer."""
         data = json.dumps({"refresh_token": token or self.token()})
         sent = {**JSON, "X-Forwarded-For": address, **headers}
         return await ask(self._http, self._url, "POST", data=data, headers=sent)
 
     def storm(self, count: int, address: str) -> list[asyncio.Task[Answer]]:
-        """Present as many tokens at once."""
+        """Start `count` concurrent refreshes."""
         return [asyncio.create_task(self.present(address)) for _ in range(count)]
 
     def raw(self, address: str, *lines: str) -> bytes:
-        """Write a refresh as it is sent."""
+        """Return the bytes of a refresh request."""
         body = json.dumps({"refresh_token": self.token()}).encode()
         head = [f"POST {REFRESH} HTTP/1.1", "Host: x", f"X-Forwarded-For: {address}", "Content-Type: application/json"]
         head += [f"Content-Length: {len(body)}", *lines]
         return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
     async def say(self, *parts: bytes, until: int) -> bytes:
-        """Send parts over a connection, each in its own packet; return what came back by the answer number `until`."""
+        """Send parts over a connection, each in its own packet; return what was received up to answer number `until`."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             for part in parts:
@@ -95,12 +95,12 @@ class Phones:
 
 @pytest.fixture
 def phones(world: World, http: aiohttp.ClientSession) -> Phones:
-    """Phones."""
+    """Return phones."""
     return Phones(world, http)
 
 
 async def first(count: int, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
-    """Wait until as many tasks are done; return their answers."""
+    """Wait until `count` tasks are done; return their answers."""
     done: set[asyncio.Task[Answer]] = set()
     while len(done) < count:
         more, _ = await asyncio.wait(set(tasks) - done, return_when=asyncio.FIRST_COMPLETED)
@@ -109,12 +109,12 @@ async def first(count: int, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
 
 
 def check_busy(answer: Answer) -> None:
-    """Check the refusal of a refresh that must come back."""
+    """Check the 503 of a refresh that must be retried."""
     assert answer.said == (503, "UNAVAILABLE")
     assert 1 <= int(answer.headers["Retry-After"]) <= 10
 
 
-async def test_refreshes_that_wait_leave_the_database_to_webhooks_and_one_too_many_is_503(
+async def test_waiting_refreshes_leave_database_to_webhooks_and_excess_is_503(
     world: World, http: aiohttp.ClientSession, phones: Phones
 ) -> None:
     url = world.stack.addresses.public
@@ -129,7 +129,7 @@ async def test_refreshes_that_wait_leave_the_database_to_webhooks_and_one_too_ma
         more = phones.storm(BEYOND, "198.51.100.99")
         refused = await first(BEYOND, [*storm, *more])
         (row,) = await world.stack.sql(WAITING)
-        # The look of each of the three processes for revoked sign-ins waits, too.
+        # The polls of the three processes for revoked auth sessions wait, too.
         assert row["n"] <= REFRESHES_AT_ONCE + 3
         assert (await world.webhook(payment))[0] == 200
         assert (await ask(http, url + "/healthz")).status == 200
@@ -141,7 +141,7 @@ async def test_refreshes_that_wait_leave_the_database_to_webhooks_and_one_too_ma
         assert 'sesi_limited_total{limit="refreshes_at_once"}' in await figures.text()
 
 
-async def test_refreshes_of_one_address_leave_places_to_another(
+async def test_refreshes_of_one_address_leave_slots_to_another(
     world: World, http: aiohttp.ClientSession, phones: Phones
 ) -> None:
     async with world.stack.transaction() as holder:
@@ -160,7 +160,7 @@ async def test_refreshes_of_one_address_leave_places_to_another(
         assert 'sesi_limited_total{limit="refreshes_at_once_per_address"}' in await figures.text()
 
 
-async def test_refresh_without_a_place_is_not_charged(world: World, phones: Phones) -> None:
+async def test_refresh_without_a_slot_does_not_count_against_the_rate_limit(world: World, phones: Phones) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.3")
@@ -172,9 +172,7 @@ async def test_refresh_without_a_place_is_not_charged(world: World, phones: Phon
     assert (await phones.present("198.51.100.3", token)).said == (401, "REFRESH_INVALID")
 
 
-async def test_refresh_without_a_place_gets_its_request_id_and_ends_the_connection_that_asks_for_it(
-    world: World, phones: Phones
-) -> None:
+async def test_refresh_without_a_slot_is_503_with_request_id_and_honours_close(world: World, phones: Phones) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.4")
@@ -191,7 +189,7 @@ async def test_refresh_without_a_place_gets_its_request_id_and_ends_the_connecti
     await asyncio.gather(*storm)
 
 
-async def test_garbage_at_the_refresh_route_takes_no_place(world: World, phones: Phones) -> None:
+async def test_garbage_refresh_tokens_occupy_no_slots(world: World, phones: Phones) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         garbage = [await phones.present("198.51.100.5", "x" * 91) for _ in range(REFRESHES_PER_ADDRESS + BEYOND)]
@@ -200,7 +198,7 @@ async def test_garbage_at_the_refresh_route_takes_no_place(world: World, phones:
     assert (await genuine).said == (401, "REFRESH_INVALID")
 
 
-async def test_a_storm_is_read_a_few_in_each_turn_of_the_loop() -> None:
+async def test_turns_admit_a_few_refreshes_in_each_turn_of_the_event_loop() -> None:
     turns, read = Turns(asyncio.get_running_loop()), list[int]()
     count = 3 * REFRESHES_A_TURN + 1
     for number in range(count):
@@ -218,7 +216,7 @@ async def test_a_storm_is_read_a_few_in_each_turn_of_the_loop() -> None:
     assert turns.take()  # a later one need not wait
 
 
-async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_make_room() -> None:
+async def test_requests_above_the_bound_are_refused_until_others_end() -> None:
     refusals: list[None] = []
     admission = Admission(overloaded=lambda: refusals.append(None))
     held = [admission.request() for _ in range(REQUESTS)]
@@ -233,7 +231,7 @@ async def test_requests_in_progress_above_the_bound_are_refused_and_ended_ones_m
         pass
 
 
-async def test_refused_clients_come_back_one_behind_the_other_within_a_bound() -> None:
+async def test_retry_after_spreads_refused_clients_within_a_bound() -> None:
     admission = Admission(overloaded=lambda: None)
     held = [admission.request() for _ in range(REQUESTS)]
     for one in held:
@@ -248,12 +246,12 @@ async def test_refused_clients_come_back_one_behind_the_other_within_a_bound() -
     waits = [come_back() for _ in range(COME_BACK_PER_SECOND * COME_BACK_S * 2)]
     of_each_second = Counter(waits)
     assert set(of_each_second) == set(range(1, COME_BACK_S + 1))
-    # The clock goes on while we ask, so a second may get some more; the last one gets all who would wait for too long.
+    # The clock advances during the test, so a second may receive some more; the last second receives all later ones.
     assert max(of_each_second[wait] for wait in range(1, COME_BACK_S)) <= COME_BACK_PER_SECOND * 2
 
 
-def test_listener_accepts_several_connections_in_a_turn_of_the_loop() -> None:
-    """One in each turn would make a webhook wait for as many turns as clients are before it."""
+def test_listener_accepts_several_connections_per_turn_of_the_event_loop() -> None:
+    """Check it, because with one accept in each turn a webhook would wait as many turns as clients are ahead of it."""
     assert uvloop.run(_turns_to_accept(40)) <= 20
 
 
@@ -276,7 +274,7 @@ async def _turns_to_accept(clients: int) -> int:
     return turns
 
 
-async def test_place_left_twice_is_free_once() -> None:
+async def test_slot_released_twice_is_free_once() -> None:
     refusals: list[None] = []
     admission = Admission(overloaded=lambda: refusals.append(None))
     places = [admission.refresh("198.51.100.1") for _ in range(REFRESHES_PER_ADDRESS)]

@@ -1,4 +1,4 @@
-"""Access tokens on several processes: new keys, and logins that end everywhere at once (contract 1, 3 and 7)."""
+"""Access tokens on several processes: key rotation, and auth sessions that end everywhere at once (docs/security.md)."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ REFRESH = "/api/shared/auth/refresh"
 
 @attrs.frozen
 class Place:
-    """Where a second process of each kind is."""
+    """Addresses of a second process of each kind."""
 
     public: str
     realtime: int
@@ -35,14 +35,14 @@ class Place:
 
 @pytest.fixture(scope="module")
 def own_stack() -> Iterator[Stack]:
-    """A service that signs with the old key, without limits of rate that so many calls would meet."""
+    """Run a service that signs with the old key, with rate limits high enough for the calls of these tests."""
     made = Stack(JWT_SECRETS=f"old:{OLD},new:{NEW}", RATE_LIMIT_PER_MINUTE="1000000", RATE_LIMIT_BURST="1000000")
     yield made
     made.close()
 
 
 def start_api(stack: Stack, key: str, jwt_secrets: str) -> str:
-    """Start one more api process; return its public address."""
+    """Start a further api process; return its public address."""
     public, internal = free_port(), free_port()
     stack.start("api", key=key, PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), JWT_SECRETS=jwt_secrets)
     stack.wait_ready("api", port=internal)
@@ -51,7 +51,7 @@ def start_api(stack: Stack, key: str, jwt_secrets: str) -> str:
 
 @pytest.fixture(scope="module")
 def second(own_stack: Stack) -> Place:
-    """A second api process, which signs with the new key already, and a second realtime process."""
+    """Start a second api process, which already signs with the new key, and a second realtime process."""
     port = free_port()
     own_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     public = start_api(own_stack, "api2", f"new:{NEW},old:{OLD}")
@@ -61,7 +61,7 @@ def second(own_stack: Stack) -> Place:
 
 @pytest.fixture
 async def people(own_stack: Stack) -> AsyncIterator[World]:
-    """The people of a test."""
+    """Return a World on this service."""
     made = World(own_stack)
     yield made
     await made.close()
@@ -75,32 +75,32 @@ def over(client: Client, base: str) -> Client:
 
 
 async def asks(world: World, base: str, token: str | None) -> int:
-    """The status of a call with a token."""
+    """Return the status of a call with a token."""
     headers = {"Authorization": f"Bearer {token}"}
     async with world.client()._http.get(base + ME, headers=headers) as answer:
         return answer.status
 
 
 async def rotates(world: World, base: str, refresh_token: str | None) -> tuple[int, Any]:
-    """The answer to a refresh token."""
+    """Refresh with a token; return status and answer."""
     async with world.client()._http.post(base + REFRESH, json={"refresh_token": refresh_token}) as answer:
         return answer.status, await answer.json()
 
 
 def kid_of(token: str | None) -> str:
-    """Which key a token names."""
+    """Return the key id that a token names."""
     return jwt.get_unverified_header(token or "")["kid"]
 
 
 def sid_of(token: str | None) -> str:
-    """Whose auth session a token is for."""
+    """Return the auth session id of a token."""
     return jwt.decode(token or "", options={"verify_signature": False})["sid"]
 
 
-# -- new keys
+# -- key rotation
 
 
-async def test_while_keys_change_every_process_takes_the_tokens_of_every_other(people: World, second: Place) -> None:
+async def test_processes_accept_each_others_tokens_during_key_rotation(people: World, second: Place) -> None:
     first = people.stack.addresses.public
     older, newer = await people.customer(), over(people.client(), second.public)
     await newer.sign_in_anonymously("Sari")
@@ -115,14 +115,14 @@ async def test_while_keys_change_every_process_takes_the_tokens_of_every_other(p
         status, answer = await rotates(people, there, before)
         assert (status, kid_of(answer["access_token"])) == (200, kid)
         other = first if there == second.public else second.public
-        status, again = await rotates(people, other, before)  # its answer was lost, and it tries elsewhere
+        status, again = await rotates(people, other, before)  # a retry at the other process after a lost answer
         assert (status, again["refresh_token"]) == (200, answer["refresh_token"])
         status, further = await rotates(people, other, answer["refresh_token"])
         assert status == 200
         assert await asks(people, there, further["access_token"]) == 200
 
 
-async def test_a_key_that_nobody_knows_any_more_verifies_nothing(people: World, second: Place) -> None:
+async def test_token_signed_with_a_removed_key_is_401(people: World, second: Place) -> None:
     customer = await people.customer()
     later = start_api(people.stack, "api3", f"new:{NEW}")
     try:
@@ -133,10 +133,10 @@ async def test_a_key_that_nobody_knows_any_more_verifies_nothing(people: World, 
     finally:
         people.stack.kill("api3")
         del people.stack.processes["api3"]
-    assert (await rotates(people, second.public, customer.refresh_token))[0] == 200  # nothing was revoked by that
+    assert (await rotates(people, second.public, customer.refresh_token))[0] == 200  # the refusal revoked nothing
 
 
-async def test_a_token_is_verified_by_the_key_that_it_names_and_by_no_other(people: World, second: Place) -> None:
+async def test_token_is_verified_only_by_the_key_it_names(people: World, second: Place) -> None:
     customer = await people.customer()
     claims = jwt.decode(customer.access_token or "", options={"verify_signature": False})
     made = {
@@ -154,11 +154,11 @@ async def test_a_token_is_verified_by_the_key_that_it_names_and_by_no_other(peop
         assert await socket.code() == 4401
 
 
-# -- logins that end
+# -- end of auth sessions
 
 
 async def everywhere(client: Client, second: Place) -> list[Bare]:
-    """A user's sockets: on either path of both realtime processes."""
+    """Open a user's sockets: both paths at both realtime processes."""
     found = []
     for port in (client.addresses.realtime.rpartition(":")[2], second.realtime):
         for path in ("chat", "pairing"):
@@ -167,7 +167,7 @@ async def everywhere(client: Client, second: Place) -> list[Bare]:
 
 
 async def gone_everywhere(world: World, second: Place, sockets: list[Bare], token: str | None, began: float) -> None:
-    """Both realtime processes close with 4403, both api processes refuse the token, all within a second."""
+    """Check that within a second both realtime processes close with 4403 and both api processes refuse the token."""
     took: dict[str, float] = {}
 
     async def closes(n: int, socket: Bare) -> None:
@@ -192,19 +192,19 @@ async def gone_everywhere(world: World, second: Place, sockets: list[Bare], toke
 
 
 async def log_out(client: Client) -> None:
-    """End this login by logging out."""
+    """End the auth session by logging out."""
     assert (await client._once("POST", "/api/shared/auth/logout", None))[0] == 204
 
 
 async def remove_device(client: Client) -> None:
-    """End this login by removing its device."""
+    """End the auth session by removing its device."""
     path = f"/api/shared/auth/sessions/{sid_of(client.access_token)}"
     assert (await client._once("DELETE", path, None))[0] == 200
 
 
 @pytest.mark.parametrize("valkey", ["there", "killed", "frozen"])
 @pytest.mark.parametrize("end", [log_out, remove_device])
-async def test_a_login_that_ends_is_refused_by_every_process(
+async def test_ended_auth_session_is_refused_by_every_process(
     people: World, second: Place, end: Any, valkey: str
 ) -> None:
     leaver, stayer = await people.customer("Lia"), await people.customer("Sari")
@@ -230,7 +230,7 @@ async def test_a_login_that_ends_is_refused_by_every_process(
 
 
 @pytest.mark.parametrize("bus", ["there", "killed"])
-async def test_deactivated_mitra_is_sent_the_reason_by_every_process(people: World, second: Place, bus: str) -> None:
+async def test_deactivated_mitra_gets_the_reason_from_every_process(people: World, second: Place, bus: str) -> None:
     mitra, operator = await people.mitra(), await people.operator()
     ports = (mitra.addresses.realtime.rpartition(":")[2], second.realtime)
     sockets = [(await bare_and_known(at(mitra, int(port)), "pairing"))[0] for port in ports]
@@ -252,14 +252,14 @@ async def test_deactivated_mitra_is_sent_the_reason_by_every_process(people: Wor
 
 
 async def living(world: World, customer: Client) -> list[str]:
-    """The ids of a user's auth sessions that have not ended."""
+    """Return the ids of the user's live auth sessions."""
     rows = await world.stack.sql(
         "SELECT id::text FROM auth_sessions WHERE user_id = $1::uuid AND revoked_at IS NULL", customer.user["id"]
     )
     return [row["id"] for row in rows]
 
 
-async def test_fifty_refreshes_of_one_token_at_once_have_one_successor(people: World, second: Place) -> None:
+async def test_fifty_concurrent_refreshes_have_one_successor(people: World, second: Place) -> None:
     customer = await people.customer()
     bases = (people.stack.addresses.public, second.public)
     async with asyncio.TaskGroup() as group:
@@ -276,14 +276,12 @@ async def test_fifty_refreshes_of_one_token_at_once_have_one_successor(people: W
     assert newest["refresh_token"] != successor
 
 
-async def test_a_used_refresh_token_that_comes_back_late_ends_the_login_everywhere(
-    people: World, second: Place
-) -> None:
+async def test_refresh_token_reused_late_ends_the_auth_session_everywhere(people: World, second: Place) -> None:
     customer = await people.customer()
     used, sid = customer.refresh_token, sid_of(customer.access_token)
     await customer.refresh()
     sockets = await everywhere(customer, second)
-    assert (await rotates(people, second.public, used))[0] == 200  # within 30 s it is a lost answer
+    assert (await rotates(people, second.public, used))[0] == 200  # within 30 s: a retry after a lost answer
     await people.stack.sql(
         "UPDATE auth_sessions SET rotated_at = rotated_at - interval '31 seconds' WHERE id = $1::uuid", sid
     )
@@ -292,13 +290,11 @@ async def test_a_used_refresh_token_that_comes_back_late_ends_the_login_everywhe
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
     await gone_everywhere(people, second, sockets, customer.access_token, began)
     assert await living(people, customer) == []
-    status, answer = await rotates(people, second.public, customer.refresh_token)  # the thief's, or the owner's
+    status, answer = await rotates(people, second.public, customer.refresh_token)  # the thief's token, or the owner's
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
-async def test_a_token_from_before_the_last_one_is_refused_within_the_grace_and_ends_nothing(
-    people: World, second: Place
-) -> None:
+async def test_older_refresh_token_within_the_grace_is_401_and_ends_nothing(people: World, second: Place) -> None:
     customer = await people.customer()
     used = customer.refresh_token
     await customer.refresh()
@@ -308,13 +304,11 @@ async def test_a_token_from_before_the_last_one_is_refused_within_the_grace_and_
     await customer.refresh()
 
 
-async def test_a_thief_who_goes_on_rotating_is_found_out_when_the_owner_comes_back(
-    people: World, second: Place
-) -> None:
-    """The last rotation is always a moment ago; that of the owner's token is not."""
+async def test_stolen_token_kept_rotating_is_detected_when_the_owner_refreshes(people: World, second: Place) -> None:
+    """Check each used token's own age: the auth session's last rotation is always recent, the owner's token is not."""
     owner = await people.customer()
     mine = owner.refresh_token
-    await owner.refresh()  # from here on it is the thief who has the newest
+    await owner.refresh()  # from here on the thief has the newest token
     for _ in range(3):
         await owner.refresh()
         await people.stack.sql(

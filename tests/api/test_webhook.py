@@ -1,4 +1,4 @@
-"""The gateway's callback, row by row of the contract's table, and the log that keeps every call."""
+"""The gateway's webhook, case by case, and the log that keeps every call (docs/product.md#how-a-payment-is-confirmed)."""
 
 import asyncio
 import base64
@@ -22,14 +22,14 @@ LOG_FIELDS = {
 
 
 async def log_rows(world: World, mark: str) -> list[dict[str, Any]]:
-    """The log's rows whose body holds a mark, newest first."""
+    """Return the log rows whose body contains `mark`, newest first."""
     operator = await world.operator()
     newest = await operator.get("/internal/webhook-logs", limit=200)
     return [row for row in newest["items"] if mark in row["raw_body"]]
 
 
 async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, str, dict[str, Any]]:
-    """Call the webhook with a JSON body; return status, result and the log's row, which must agree with each other."""
+    """Call the webhook with a JSON body; return status, result and the log row, which must agree."""
     mark = new_id()
     status, answer = await world.raw_webhook({**body, "mark": mark}, token=token)
     assert set(answer) == {"received", "processing_result"}
@@ -40,25 +40,25 @@ async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -
 
 
 async def state(customer: Client, payment: dict[str, Any]) -> str:
-    """The payment request's status, as its customer sees it."""
+    """Return the payment request's status as its customer sees it."""
     return (await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"))["status"]
 
 
 async def a_pending_payment(world: World, **wish: Any) -> tuple[Client, dict[str, Any]]:
-    """A customer with a pending request."""
+    """Create a customer with a pending request."""
     customer = await world.customer()
     return customer, await world.request(customer, **wish)
 
 
 async def an_expired_payment(world: World) -> tuple[Client, dict[str, Any]]:
-    """A customer with a request that the gateway let expire."""
+    """Create a customer with a request that the gateway has expired."""
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "expired")
     return customer, payment
 
 
 async def failure_of(world: World, payment: dict[str, Any]) -> dict[str, Any]:
-    """The one live failure of a payment, as operators see it."""
+    """Return the one open failure of a payment as operators see it."""
     operator = await world.operator()
     rows = (await operator.get("/internal/failed-pairings", limit=200))["items"]
     (row,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
@@ -66,7 +66,9 @@ async def failure_of(world: World, payment: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", CALLBACK_TOKEN + "x", CALLBACK_TOKEN[:-1], "tok\u00e9n"])
-async def test_a_missing_or_wrong_token_is_401_is_logged_and_changes_nothing(world: World, token: str | None) -> None:
+async def test_missing_or_wrong_callback_token_is_401_logged_and_changes_nothing(
+    world: World, token: str | None
+) -> None:
     customer, payment = await a_pending_payment(world)
     status, result, row = await call(world, payment_call(payment), token=token)
     assert (status, result) == (401, "unauthorized")
@@ -74,7 +76,7 @@ async def test_a_missing_or_wrong_token_is_401_is_logged_and_changes_nothing(wor
     assert await state(customer, payment) == "pending"
 
 
-async def test_a_token_is_never_stored_right_or_wrong(world: World) -> None:
+async def test_callback_token_is_never_stored(world: World) -> None:
     _, payment = await a_pending_payment(world)
     wrong = f"wrong-{new_id()}"
     await call(world, payment_call(payment), token=wrong)
@@ -88,7 +90,7 @@ async def test_a_token_is_never_stored_right_or_wrong(world: World) -> None:
     assert all("user-agent" in row["headers"].lower() for row in rows)
 
 
-async def test_paid_confirms_a_pending_request_and_its_search_begins(world: World) -> None:
+async def test_paid_confirms_a_pending_request_and_starts_the_search(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     status, result, row = await call(world, payment_call(payment, payment_method="QR_CODE"))
     assert (status, result) == (200, "confirmed")
@@ -107,7 +109,7 @@ async def test_paid_confirms_a_pending_request_and_its_search_begins(world: Worl
     assert seen["confirmed_at"] is not None
 
 
-async def test_settled_confirms_too_and_after_paid_is_a_duplicate(world: World) -> None:
+async def test_settled_confirms_and_is_a_duplicate_after_paid(world: World) -> None:
     _, first = await a_pending_payment(world)
     assert (await call(world, payment_call(first, status="SETTLED")))[:2] == (200, "confirmed")
     _, second = await a_pending_payment(world)
@@ -115,14 +117,14 @@ async def test_settled_confirms_too_and_after_paid_is_a_duplicate(world: World) 
     assert (await call(world, payment_call(second, status="SETTLED")))[:2] == (200, "duplicate")
 
 
-async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
+async def test_fifty_concurrent_identical_calls_confirm_once(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     mark = new_id()
     body = payment_call(payment, mark=mark)
     answers: list[tuple[int, Any]] = []
 
     async def one() -> None:
-        """Call again after 500, as the gateway does when a busy service did not answer in time."""
+        """Call, and retry after a 500, as the gateway does when a busy service does not answer in time."""
         status = 500
         while status == 500:
             status, answer = await world.raw_webhook(body)
@@ -145,7 +147,7 @@ async def test_fifty_identical_calls_at_once_confirm_once(world: World) -> None:
     assert chats[0] == 1
 
 
-async def test_a_duplicate_waits_for_nobody_who_holds_the_payment(world: World) -> None:
+async def test_duplicate_does_not_wait_for_locks_on_the_payment(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     await call(world, payment_call(payment))
     async with world.stack.transaction() as holder:
@@ -158,7 +160,7 @@ async def test_a_duplicate_waits_for_nobody_who_holds_the_payment(world: World) 
         assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
 
 
-async def test_paid_again_after_the_payment_failed_is_a_duplicate(world: World) -> None:
+async def test_paid_after_failed_pairing_is_a_duplicate(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     await call(world, payment_call(payment))
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
@@ -167,7 +169,7 @@ async def test_paid_again_after_the_payment_failed_is_a_duplicate(world: World) 
     assert await state(customer, payment) == "failed_pairing"
 
 
-async def test_paid_again_after_the_money_was_earned_is_a_duplicate(world: World) -> None:
+async def test_paid_after_consumption_is_a_duplicate(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
@@ -176,7 +178,7 @@ async def test_paid_again_after_the_money_was_earned_is_a_duplicate(world: World
     assert await state(customer, payment) == "consumed"
 
 
-async def test_a_second_invoice_for_a_paid_request_is_a_conflict(world: World) -> None:
+async def test_second_invoice_for_a_paid_request_is_a_conflict(world: World) -> None:
     _, payment = await a_pending_payment(world)
     await call(world, payment_call(payment))
     assert (await call(world, payment_call(payment, id="another-invoice")))[:2] == (409, "conflict")
@@ -195,14 +197,14 @@ async def test_a_second_invoice_for_a_paid_request_is_a_conflict(world: World) -
         {"currency": "idr "},
     ],
 )
-async def test_too_little_or_other_money_is_a_conflict_without_effect(world: World, wrong: dict[str, Any]) -> None:
+async def test_wrong_amount_or_currency_is_a_conflict_and_changes_nothing(world: World, wrong: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, **wrong)))[:2] == (409, "conflict")
     assert await state(customer, payment) == "pending"
 
 
 @pytest.mark.parametrize("more", [{"amount": 12500}, {"paid_amount": 12500}])
-async def test_overpaid_is_confirmed_and_the_difference_is_noted(world: World, more: dict[str, Any]) -> None:
+async def test_overpayment_is_confirmed_and_the_difference_is_logged(world: World, more: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
     status, result, row = await call(world, payment_call(payment, **more))
     assert (status, result) == (200, "confirmed")
@@ -212,13 +214,13 @@ async def test_overpaid_is_confirmed_and_the_difference_is_noted(world: World, m
 
 
 @pytest.mark.parametrize("left_out", ["currency", "metadata"])
-async def test_currency_and_metadata_may_be_missing(world: World, left_out: str) -> None:
+async def test_missing_currency_or_metadata_is_accepted(world: World, left_out: str) -> None:
     _, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, **{left_out: None})))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("left_out", ["id", "external_id", "status", "amount"])
-async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str) -> None:
+async def test_missing_required_field_is_an_invalid_payload(world: World, left_out: str) -> None:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, **{left_out: None})))[:2] == (400, "invalid_payload")
     assert await state(customer, payment) == "pending"
@@ -248,7 +250,7 @@ async def test_a_missing_field_is_an_invalid_payload(world: World, left_out: str
         {"external_id": {}},
     ],
 )
-async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
+async def test_field_of_wrong_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, **odd)))[:2] == (400, "invalid_payload")
     assert await state(customer, payment) == "pending"
@@ -271,44 +273,44 @@ async def test_a_field_of_another_type_or_size_is_an_invalid_payload(world: Worl
         "💸",
     ],
 )
-async def test_an_external_id_that_is_no_uuid_is_acknowledged(world: World, external_id: Any) -> None:
+async def test_external_id_that_is_not_a_uuid_is_acknowledged(world: World, external_id: Any) -> None:
     status, result, _ = await call(world, {"id": "i", "external_id": external_id, "status": "PAID", "amount": 1})
     assert (status, result) == (200, "ignored_non_uuid_external_id")
 
 
-async def test_a_uuid_in_capitals_is_the_same_uuid(world: World) -> None:
+async def test_uppercase_external_id_is_the_same_uuid(world: World) -> None:
     _, payment = await a_pending_payment(world)
     body = payment_call(payment, external_id=payment["payment_request_id"].upper())
     assert (await call(world, body))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("app", ["sesi-v1", "", "SESI", 5, ["sesi"], "\ud800"])
-async def test_a_call_for_another_generation_is_ignored(world: World, app: Any) -> None:
+async def test_call_for_another_app_is_ignored(world: World, app: Any) -> None:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, metadata={"app": app})))[:2] == (200, "ignored_foreign_app")
     assert await state(customer, payment) == "pending"
 
 
 @pytest.mark.parametrize("metadata", [{}, {"app": None}, {"other": 1}, "sesi", 5, []])
-async def test_metadata_that_names_no_app_is_ours(world: World, metadata: Any) -> None:
+async def test_metadata_without_app_is_accepted(world: World, metadata: Any) -> None:
     _, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, metadata=metadata)))[:2] == (200, "confirmed")
 
 
 @pytest.mark.parametrize("status_word", ["PAID", "SETTLED", "EXPIRED", "REFUNDED"])
-async def test_money_for_nothing_we_know_is_noisy(world: World, status_word: str) -> None:
+async def test_unknown_external_id_is_404(world: World, status_word: str) -> None:
     unknown = {"payment_request_id": new_id(), "amount": 12000}
     assert (await call(world, payment_call(unknown, status=status_word)))[:2] == (404, "unknown_external_id")
 
 
 @pytest.mark.parametrize("status_word", ["PENDING", "FAILED", "REFUNDED", "PAID\0", "PAID\ud800", "\uff30AID"])
-async def test_any_other_status_is_ignored(world: World, status_word: str) -> None:
+async def test_unknown_gateway_status_is_ignored(world: World, status_word: str) -> None:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, status=status_word)))[1] in ("ignored_status", "invalid_payload")
     assert await state(customer, payment) == "pending"
 
 
-async def test_expired_expires_a_pending_request_once_and_never_a_paid_one(world: World) -> None:
+async def test_expired_call_expires_pending_requests_only(world: World) -> None:
     customer, payment = await an_expired_payment(world)
     assert await state(customer, payment) == "expired"
     assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "ignored_status")
@@ -318,21 +320,21 @@ async def test_expired_expires_a_pending_request_once_and_never_a_paid_one(world
     assert await state(payer, other) == "confirmed"
 
 
-async def test_paid_in_time_but_told_after_the_expiry_is_confirmed(world: World) -> None:
+async def test_paid_call_after_expiry_without_late_paid_at_is_confirmed(world: World) -> None:
     customer, payment = await an_expired_payment(world)
     assert (await call(world, payment_call(payment)))[:2] == (200, "confirmed")
     assert await state(customer, payment) == "confirmed"
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(60, "confirmed"), (61, "late_payment_recorded")])
-async def test_paid_at_decides_up_to_a_minute_after_the_expiry(world: World, seconds: int, result: str) -> None:
+async def test_paid_at_up_to_a_minute_after_expiry_is_confirmed(world: World, seconds: int, result: str) -> None:
     customer, payment = await an_expired_payment(world)
     paid_at = dt.datetime.fromisoformat(payment["expires_at"]) + dt.timedelta(seconds=seconds)
     assert (await call(world, payment_call(payment, paid_at=paid_at.isoformat())))[:2] == (200, result)
     assert await state(customer, payment) == ("confirmed" if result == "confirmed" else "failed_pairing")
 
 
-async def test_an_unreadable_paid_at_counts_as_the_time_of_receipt(world: World) -> None:
+async def test_unreadable_paid_at_counts_as_the_time_of_receipt(world: World) -> None:
     for odd in ("yesterday", 17, "2020-01-01T00:00:00", {}, "\0"):
         _, payment = await an_expired_payment(world)
         assert (await call(world, payment_call(payment, paid_at=odd)))[:2] == (200, "confirmed")
@@ -341,7 +343,7 @@ async def test_an_unreadable_paid_at_counts_as_the_time_of_receipt(world: World)
         assert (await call(world, payment_call(payment, paid_at=edge)))[0] == 200
 
 
-async def test_after_the_sweep_only_paid_at_can_save_a_payment(fast_world: World) -> None:
+async def test_paid_call_after_the_expiry_sweep_is_confirmed_only_by_paid_at(fast_world: World) -> None:
     world = fast_world
     await world.config("payment_session_timeout_minutes", 1)
     try:
@@ -366,7 +368,7 @@ async def test_after_the_sweep_only_paid_at_can_save_a_payment(fast_world: World
     assert (await call(world, payment_call(other)))[:2] == (200, "duplicate")
 
 
-async def test_paid_for_an_abandoned_request_is_recorded_as_late(world: World) -> None:
+async def test_paid_call_for_abandoned_request_is_recorded_as_late(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
     assert (await call(world, payment_call(payment, paid_at=payment["created_at"])))[:2] == (
@@ -379,8 +381,8 @@ async def test_paid_for_an_abandoned_request_is_recorded_as_late(world: World) -
     assert (await failure_of(world, payment))["amount"] == payment["amount"]
 
 
-async def test_paid_while_another_session_lives_is_paid_not_pairable(world: World) -> None:
-    """Both are EXPIRED first: an expired request does not stand in the way of a second one, and can still be paid."""
+async def test_paid_call_during_another_session_is_paid_not_pairable(world: World) -> None:
+    """Expire both requests first: an expired request does not block a second one, and can still be paid."""
     customer, first = await an_expired_payment(world)
     second = await world.request(customer)
     assert (await call(world, payment_call(second)))[:2] == (200, "confirmed")
@@ -391,7 +393,7 @@ async def test_paid_while_another_session_lives_is_paid_not_pairable(world: Worl
     assert await state(customer, second) == "confirmed"
 
 
-async def test_a_discount_used_elsewhere_is_paid_not_pairable(world: World) -> None:
+async def test_paid_call_for_discount_used_elsewhere_is_paid_not_pairable(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer, first_session_discount=True)
     await call(world, payment_call(first, status="EXPIRED"))
@@ -421,7 +423,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE.keys())
-async def test_an_unreadable_body_is_invalid_and_kept_byte_by_byte(world: World, body: bytes) -> None:
+async def test_unreadable_body_is_an_invalid_payload_and_kept_byte_for_byte(world: World, body: bytes) -> None:
     assert await world.raw_webhook(body) == (400, {"received": True, "processing_result": "invalid_payload"})
     (row,) = await world.stack.sql(
         "SELECT raw_body, http_status, processing_result, truncated FROM webhook_logs ORDER BY received_at DESC, id DESC LIMIT 1"
@@ -433,7 +435,7 @@ async def test_an_unreadable_body_is_invalid_and_kept_byte_by_byte(world: World,
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/octet-stream", "odd", ""],
 )
-async def test_the_content_type_does_not_matter(world: World, content_type: str) -> None:
+async def test_webhook_ignores_the_content_type(world: World, content_type: str) -> None:
     customer, payment = await a_pending_payment(world)
     headers = {"X-Callback-Token": CALLBACK_TOKEN, "Content-Type": content_type}
     url = world.stack.addresses.public + PATH
@@ -441,7 +443,7 @@ async def test_the_content_type_does_not_matter(world: World, content_type: str)
         assert (answer.status, (await answer.json())["processing_result"]) == (200, "confirmed")
 
 
-async def test_the_body_is_kept_verbatim_spacing_and_unknown_fields_included(world: World) -> None:
+async def test_body_is_kept_verbatim_in_the_log(world: World) -> None:
     _, payment = await a_pending_payment(world)
     body = (json.dumps(payment_call(payment, note="terima kasih \u00e9 \U0001f4b8"), indent=7) + "\r\n\t ").encode()
     assert (await world.raw_webhook(body))[0] == 200
@@ -451,7 +453,7 @@ async def test_the_body_is_kept_verbatim_spacing_and_unknown_fields_included(wor
     assert row["raw_body"] == body
 
 
-async def test_of_a_field_given_twice_the_last_counts(world: World) -> None:
+async def test_repeated_field_in_webhook_takes_the_last_value(world: World) -> None:
     customer, payment = await a_pending_payment(world)
     text = json.dumps(payment_call(payment))
     assert (await world.raw_webhook((text[:-1] + ', "amount": 1}').encode()))[1]["processing_result"] == "conflict"
@@ -459,7 +461,7 @@ async def test_of_a_field_given_twice_the_last_counts(world: World) -> None:
 
 
 @pytest.mark.parametrize("extra", [1, 10_000, 1_000_000])
-async def test_a_body_over_64_kib_is_cut_flagged_and_refused(world: World, extra: int) -> None:
+async def test_webhook_body_over_64_kib_is_truncated_flagged_and_413(world: World, extra: int) -> None:
     customer, payment = await a_pending_payment(world)
     bare = len(json.dumps(payment_call(payment, filler="")).encode())
     body = json.dumps(payment_call(payment, filler="x" * (65_536 + extra - bare))).encode()
@@ -472,7 +474,7 @@ async def test_a_body_over_64_kib_is_cut_flagged_and_refused(world: World, extra
     assert await state(customer, payment) == "pending"
 
 
-async def test_a_body_of_64_kib_is_read(world: World) -> None:
+async def test_webhook_body_of_64_kib_is_accepted(world: World) -> None:
     _, payment = await a_pending_payment(world)
     bare = len(json.dumps(payment_call(payment, filler="")).encode())
     body = json.dumps(payment_call(payment, filler="x" * (65_536 - bare))).encode()
@@ -480,7 +482,7 @@ async def test_a_body_of_64_kib_is_read(world: World) -> None:
     assert (await world.raw_webhook(body))[1]["processing_result"] == "confirmed"
 
 
-async def test_the_log_is_filtered_by_id_result_and_time(world: World) -> None:
+async def test_webhook_log_is_filtered_by_id_result_and_time(world: World) -> None:
     operator = await world.operator()
     _, payment = await a_pending_payment(world)
     _, _, first = await call(world, payment_call(payment))
@@ -499,8 +501,8 @@ async def test_the_log_is_filtered_by_id_result_and_time(world: World) -> None:
     assert await found(q=one, limit=1, cursor=page["next_cursor"]) == [first["id"]]
 
 
-async def test_a_call_that_the_log_does_not_take_goes_to_the_file_and_still_counts(world: World) -> None:
-    """A second api process with the sink on; the log's table is away for a moment."""
+async def test_call_is_written_to_the_fallback_file_when_the_log_fails(world: World) -> None:
+    """Run a second api process with the fallback file, and make the log table unavailable for a moment."""
     stack, public, internal = world.stack, free_port(), free_port()
     folder = stack.root / "fallback"
     stack.start(
@@ -530,7 +532,7 @@ async def test_a_call_that_the_log_does_not_take_goes_to_the_file_and_still_coun
     assert await state(customer, payment) == "confirmed"
 
 
-async def test_every_row_of_the_log_is_stamped(world: World) -> None:
+async def test_every_webhook_log_row_has_a_result(world: World) -> None:
     (open_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE http_status IS NULL")
     (errors,) = await world.stack.sql("SELECT count(*) FROM webhook_logs WHERE processing_result = 'error'")
     (all_rows,) = await world.stack.sql("SELECT count(*) FROM webhook_logs")
@@ -539,7 +541,7 @@ async def test_every_row_of_the_log_is_stamped(world: World) -> None:
     assert (await world.stack.sql("SELECT count(*) FROM webhook_logs"))[0][0] == all_rows[0] + 1
 
 
-async def test_one_invoice_pays_one_request(world: World) -> None:
+async def test_one_invoice_confirms_only_one_request(world: World) -> None:
     first, second = await world.customer(), await world.customer("Eka")
     paid, unpaid = await world.request(first), await world.request(second)
     assert (await world.webhook(paid, id="inv-twice-" + paid["payment_request_id"]))[0] == 200

@@ -1,4 +1,4 @@
-"""Calls of the webhook without a valid token: some are stored in full, the others are counted, and none delays a genuine one."""
+"""Webhook calls without a valid token: some are stored in full, the rest is counted, and none delays a genuine call."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ A_MINUTE = 60
 
 
 async def rows_of(stack: Stack, address: str) -> tuple[int, list[Any]]:
-    """How many calls of an address are stored in full, and the rows that count others."""
+    """Return how many calls of an address are stored in full, and the rows that count the others."""
     rows = await stack.sql(
         """SELECT processing_result, http_status, token_valid, calls, bytes, body_sha256, octet_length(raw_body) AS kept, headers::text
            FROM webhook_logs WHERE source_ip = $1""",
@@ -30,7 +30,7 @@ async def rows_of(stack: Stack, address: str) -> tuple[int, list[Any]]:
     )
 
 
-async def test_calls_without_a_token_above_the_limit_are_counted_in_one_row_a_minute(world: World) -> None:
+async def test_calls_without_token_above_the_limit_share_one_row_a_minute(world: World) -> None:
     address, body = "203.0.113.7", json.dumps({"filler": "x" * 1000}).encode()
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
@@ -39,8 +39,8 @@ async def test_calls_without_a_token_above_the_limit_are_counted_in_one_row_a_mi
     answers = [task.result() for task in tasks]
     assert {status for status, _ in answers} == {401}
     full, floods = await rows_of(world.stack, address)
-    assert A_MINUTE <= full <= A_MINUTE + 1 + took  # one a second comes back
-    assert 1 <= len(floods) <= 2  # two when a minute began meanwhile
+    assert A_MINUTE <= full <= A_MINUTE + 1 + took  # the limit grants one more each second
+    assert 1 <= len(floods) <= 2  # two if a minute began during the test
     assert full + sum(row["calls"] for row in floods) == 200
     assert sum(row["bytes"] for row in floods) == len(body) * (200 - full)
     for row in floods:
@@ -51,7 +51,7 @@ async def test_calls_without_a_token_above_the_limit_are_counted_in_one_row_a_mi
     assert (await world.audit())["violations"] == []
 
 
-async def test_a_counted_call_says_when_to_come_back_and_operators_see_the_count(world: World) -> None:
+async def test_counted_call_has_retry_after_and_operators_see_the_count(world: World) -> None:
     address, client = "203.0.113.8", world.client()
     url = world.stack.addresses.public + PATH
     seen: list[str | None] = []
@@ -69,12 +69,12 @@ async def test_a_counted_call_says_when_to_come_back_and_operators_see_the_count
     assert (row["calls"], row["bytes"], row["raw_body"]) == (1, 2, "")
 
 
-async def test_calls_from_many_networks_of_an_ipv6_block_share_ten_times_the_limit(world: World) -> None:
+async def test_calls_from_one_ipv6_48_block_share_ten_times_the_limit(world: World) -> None:
     calls = 10 * A_MINUTE + 100
     began = time.monotonic()
     for start in range(0, calls, 100):
         async with asyncio.TaskGroup() as group:
-            for n in range(start, start + 100):  # each from a /64 of its own, all in one /48
+            for n in range(start, start + 100):  # each from its own /64, all in one /48
                 group.create_task(world.raw_webhook({"n": n}, token=None, address=f"2001:db8:79:{n:x}::1"))
     took = time.monotonic() - began
     (row,) = await world.stack.sql(
@@ -85,7 +85,7 @@ async def test_calls_from_many_networks_of_an_ipv6_block_share_ten_times_the_lim
     assert row["calls"] == calls
 
 
-async def test_an_ipv6_network_is_one_address_and_another_address_has_its_own_limit(world: World) -> None:
+async def test_ipv6_64_network_shares_a_limit_and_another_network_has_its_own(world: World) -> None:
     for n in range(A_MINUTE + 20):
         await world.raw_webhook({"n": n}, token=None, address=f"2001:db8:77::{n:x}")
     _, floods = await rows_of(world.stack, "2001:db8:77::/64")
@@ -94,7 +94,7 @@ async def test_an_ipv6_network_is_one_address_and_another_address_has_its_own_li
     assert (status, answer["processing_result"]) == (401, "unauthorized")
 
 
-async def test_a_call_with_the_token_is_never_limited(world: World) -> None:
+async def test_call_with_valid_token_is_never_limited(world: World) -> None:
     address = "203.0.113.9"
     for _ in range(A_MINUTE + 20):
         await world.raw_webhook({}, token="wrong", address=address)
@@ -104,7 +104,7 @@ async def test_a_call_with_the_token_is_never_limited(world: World) -> None:
     assert {status for status, _ in answers} == {200}
 
 
-async def test_a_flood_that_waits_for_the_log_uses_three_connections(world: World) -> None:
+async def test_flood_waiting_for_the_log_uses_at_most_three_connections(world: World) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute("LOCK TABLE webhook_logs IN ACCESS EXCLUSIVE MODE")
         async with asyncio.TaskGroup() as group:
@@ -119,11 +119,11 @@ async def test_a_flood_that_waits_for_the_log_uses_three_connections(world: Worl
                 )
                 seen = max(seen, row["n"])
                 await asyncio.sleep(0.05)
-            assert 1 <= seen <= 3  # two that store calls in full, one that counts
+            assert 1 <= seen <= 3  # two store calls in full, one counts
     assert {task.result()[0] for task in calls} == {401}
 
 
-async def test_the_body_of_a_call_without_a_token_is_not_read_beyond_what_is_kept(world: World) -> None:
+async def test_body_of_call_without_token_is_read_only_as_far_as_it_is_kept(world: World) -> None:
     host, port = world.stack.addresses.public.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.50\r\nContent-Length: 7000000\r\n\r\n"
@@ -134,7 +134,7 @@ async def test_the_body_of_a_call_without_a_token_is_not_read_beyond_what_is_kep
     writer.close()
 
 
-async def test_headers_are_kept_up_to_a_number_and_a_size(world: World) -> None:
+async def test_logged_headers_are_limited_in_number_and_size(world: World) -> None:
     url = world.stack.addresses.public + PATH
     for address, headers in (
         ("203.0.113.60", {f"X-Filler-{n}": "1" for n in range(90)}),
@@ -147,7 +147,7 @@ async def test_headers_are_kept_up_to_a_number_and_a_size(world: World) -> None:
         assert len(row["headers"]) <= 10_000
 
 
-async def test_each_of_several_callback_tokens_is_right(world: World) -> None:
+async def test_each_configured_callback_token_is_accepted(world: World) -> None:
     stack, public, internal = world.stack, free_port(), free_port()
     stack.start(
         "api", key="api-two-tokens", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal),
@@ -165,7 +165,7 @@ async def test_each_of_several_callback_tokens_is_right(world: World) -> None:
         assert stack.stop("api-two-tokens") == 0
 
 
-async def test_calls_that_nobody_stamped_are_stamped_in_parts_and_a_held_one_is_left(world: World) -> None:
+async def test_sweep_marks_unfinished_calls_in_batches_and_skips_locked_rows(world: World) -> None:
     await world.stack.sql(
         """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body)
            SELECT gen_random_uuid(), now() - interval '1 hour', 'orphan', true, '' FROM generate_series(1, 1200)"""

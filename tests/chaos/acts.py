@@ -1,4 +1,4 @@
-"""Carries the faults of a schedule out, and keeps the service as a supervisor would: whatever has died is started again."""
+"""Carry out the faults of a schedule, and restart every process that has died, as a supervisor would."""
 
 import asyncio
 import collections
@@ -16,11 +16,11 @@ from tools.embedded import running
 from tools.service import Process
 
 LOOK_S = 0.2
-STOP_S = 15.0  # SIGTERM ends a process in this time, with exit 0 (reliability I13)
+STOP_S = 15.0  # after SIGTERM a process exits with 0 within this time
 
 
 class Acts:
-    """The hand that breaks things."""
+    """Carries out faults and restarts processes."""
 
     def __init__(self, service: Service, notes: Notes) -> None:
         self.service = service
@@ -28,11 +28,11 @@ class Acts:
         self.counts: collections.Counter[str] = collections.Counter()
         self.database_died_at = 0.0
         self._servers = asyncio.Lock()
-        self._busy: set[str] = set()  # processes that a fault has in its hands
+        self._busy: set[str] = set()  # processes that a fault is using, which the supervisor leaves alone
         self._ways: collections.Counter[tuple[str, str]] = collections.Counter()
 
     async def play(self, faults: list[Fault]) -> None:
-        """Let each fault happen at its time, until all are over."""
+        """Carry out each fault at its time; return when all are over."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for fault in faults:
@@ -82,14 +82,17 @@ class Acts:
         return False
 
     async def supervise(self) -> None:
-        """Start again what has ended, until cancelled. A process that finds no database ends, and is started again."""
+        """Restart processes that have ended, until cancelled.
+
+        A process that finds no database ends, and is restarted.
+        """
         while True:
             await asyncio.sleep(LOOK_S)
             for key, process in list(self.service.processes.items()):
                 if key not in self._busy and process.poll() is not None:
                     self.service.begin(key)
 
-    # -- servers and the ways to them
+    # -- servers and the proxies in front of them
 
     async def _server(self, server: str, how: str, fault: Fault) -> None:
         if how in ("killed", "stopped"):
@@ -106,7 +109,10 @@ class Acts:
             await self._way(server, mode, keys, fault.seconds)
 
     async def _way(self, server: str, mode: Mode, keys: list[str], seconds: float) -> None:
-        """Spoil the way of processes to a server for a while. Where two faults overlap the later one's end ends both."""
+        """Disturb the connections of processes to a server for `seconds`.
+
+        If two faults overlap, the end of the later one ends both.
+        """
         for key in keys:
             self._ways[key, server] += 1
         await self.service.network(server, mode, keys)
@@ -137,7 +143,7 @@ class Acts:
                 writer.close()
 
     async def lift(self) -> None:
-        """End every fault; return when all processes and both servers are there."""
+        """End every fault; return when all processes and both servers are available."""
         async with self._servers:
             await asyncio.to_thread(self.service.servers.watch)
         for server in ("postgres", "redis"):

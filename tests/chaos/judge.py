@@ -1,4 +1,4 @@
-"""What must be true when everything has settled (reliability, Invariants)."""
+"""Check what must be true when a run has settled (docs/invariants.md)."""
 
 import asyncio
 import base64
@@ -11,16 +11,17 @@ from tests.chaos.lives import OVER, Ack, Crowd, Mitra
 from tests.faults import people as app
 from tools.phone import PAUSES_S
 
-SETTLE_S = 90.0  # a payment that a sweep finds after 60 s, the session's deadlines, and a machine that is busy
-BY_CHOICE_S = 10.0  # a mitra who goes offline is back after half a second, and two calls
-RECONNECT_S = (
-    PAUSES_S[-1] + 5.0
-)  # a phone that failed often may wait so long, and then connects and asks for what it missed
-STAMP_S = 75.0  # real seconds in which the sweep stamps calls whose process died
+SETTLE_S = 90.0  # for a payment that a sweep finds after 60 s, the session's deadlines, and a busy machine
+BY_CHOICE_S = 10.0  # a mitra who goes offline by choice returns after half a second and two calls
+RECONNECT_S = PAUSES_S[-1] + 5.0  # the longest backoff of a phone, the connection, and the requests for missed events
+STAMP_S = 75.0  # real seconds in which the sweep marks webhook calls whose process died
 
 
 async def settled(crowd: Crowd) -> None:
-    """Wait until no session is open and no payment waits. What still does then is a violation."""
+    """Wait until no session is open and no payment is pending.
+
+    A session or payment that still is counts as a violation.
+    """
     rest: list[Any] = []
     deadline = asyncio.get_running_loop().time() + SETTLE_S
     while asyncio.get_running_loop().time() < deadline:
@@ -37,9 +38,9 @@ async def settled(crowd: Crowd) -> None:
 
 
 async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
-    """Check that every mitra, whose phones are alive, is online, and was taken offline by nobody else.
+    """Check that every mitra with a working phone is online, and that only the mitra took themselves offline.
 
-    First it waits for those who are just offline by choice.
+    First wait for those who are offline by choice at the moment.
     """
     crowd.notes.all_stay = True
     with contextlib.suppress(TimeoutError):
@@ -53,7 +54,7 @@ async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
     seen = {row["mitra_id"]: row for row in rows}
     for mitra in mitras:
         if mitra.id not in seen:
-            continue  # whose life never began: that is a violation already
+            continue  # this mitra's task failed at the start, which is a violation already
         crowd.notes.counts["mitras online"] += seen[mitra.id]["is_online"]
         if not seen[mitra.id]["is_online"]:
             crowd.notes.violation(
@@ -65,7 +66,7 @@ async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
 
 
 async def judge(crowd: Crowd) -> None:
-    """Note every violation."""
+    """Record every violation."""
     audit = await asyncio.to_thread(crowd.stack.command, "audit", check=False)
     crowd.notes.counts["audited"] = 1
     if audit.returncode != 0:
@@ -105,7 +106,7 @@ async def _transcripts(crowd: Crowd) -> None:
                     f"a phone of {phone.client.user['display_name']} shows {len(shown)} of {len(stored)} messages of {row['id']}"
                 )
         told = [frame["session"]["id"] for frame in phone.events if frame["type"] == "session_completed"]
-        if len(told) != len(set(told)):  # the same event twice is one here: these are two events
+        if len(told) != len(set(told)):  # duplicates of one event were removed: these are two events
             crowd.notes.violation(f"{phone.client.user['display_name']} was told twice that a session is completed")
 
 
@@ -114,7 +115,10 @@ def _lines(folder: pathlib.Path) -> list[str]:
 
 
 async def _calls(crowd: Crowd) -> None:
-    """Every call that was answered is kept once, in the log or in the file, or counted; and what is kept was sent."""
+    """Check that every answered webhook call is stored once, in the log or the fallback file, or counted.
+
+    Also check that every stored call was sent.
+    """
     kept: dict[str, str] = {}
     (floods,) = await crowd.stack.sql(
         "SELECT coalesce(sum(calls), 0) AS calls FROM webhook_logs WHERE processing_result = 'flood'"

@@ -1,4 +1,7 @@
-"""Customers and mitras who live whole paid sessions while the service breaks, and remember what they were promised."""
+"""Simulated customers and mitras who go through whole paid sessions while faults happen.
+
+They record what the service has promised them.
+"""
 
 import asyncio
 import collections
@@ -36,7 +39,7 @@ class Ack:
 
 @attrs.define
 class Notes:
-    """What everybody has seen."""
+    """The records of all users of a run."""
 
     acks: list[Ack] = attrs.field(factory=list)
     counts: collections.Counter[str] = attrs.field(factory=collections.Counter)
@@ -44,16 +47,16 @@ class Notes:
     phones: list[Phone] = attrs.field(factory=list)
     calls_sent: set[str] = attrs.field(factory=set)
     calls_answered: set[str] = attrs.field(factory=set)
-    recess: bool = False  # mitras take no requests for a moment
-    all_stay: bool = False  # no mitra goes offline by choice any more
+    recess: bool = False  # while set, mitras accept no requests
+    all_stay: bool = False  # from now on no mitra goes offline by choice
 
     def violation(self, what: str) -> None:
-        """Something must not be."""
+        """Record a violation."""
         self.violations.append(what)
 
 
 class Watched(Client):
-    """A client that knows which answers must never come (reliability I11)."""
+    """A client that records answers that must never occur, such as a 500."""
 
     notes: Notes
 
@@ -65,29 +68,29 @@ class Watched(Client):
 
 
 class Crowd(World):
-    """The people of a run, spread over the processes."""
+    """The users of a run, distributed over the processes."""
 
     def __init__(self, service: Service, notes: Notes) -> None:
-        super().__init__(service, heartbeats=False)  # the phones send them, over their sockets
+        super().__init__(service, heartbeats=False)  # the phones send heartbeats over their sockets
         self.service = service
         self.notes = notes
         self._http: aiohttp.ClientSession | None = None
 
     def client(self) -> Client:
-        """A device without a user."""
+        """Return a device without a user."""
         made = Watched(self.service.at(len(self.clients)))
         made.notes = self.notes
         self.clients.append(made)
         return made
 
     async def phone(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> Phone:
-        """A phone of a client, which lives until the end of the run."""
+        """Open a phone of a client, which stays until the end of the run."""
         made = await Phone(client, path, heartbeat_s=heartbeat_s).start()
         self.notes.phones.append(made)
         return made
 
     async def raw_webhook(self, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, Any]:
-        """One call of the gateway to one of the api processes; it is marked, and remembered."""
+        """Send one webhook call to one of the api processes, with a mark in the body, and record it."""
         if self._http is None:
             self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10))
         mark = ids.new_id()
@@ -100,7 +103,7 @@ class Crowd(World):
         return found
 
     async def close(self) -> None:
-        """Put all phones away and close all connections."""
+        """Close all phones and all connections."""
         for phone in self.notes.phones:
             await phone.stop()
         if self._http is not None:
@@ -110,7 +113,7 @@ class Crowd(World):
 
 
 class Life:
-    """What customers and mitras have in common: they talk, and never forget what was acknowledged."""
+    """What customers and mitras have in common: they chat, and they record what was acknowledged."""
 
     def __init__(self, crowd: Crowd, dice: random.Random, name: str) -> None:
         self.crowd = crowd
@@ -120,11 +123,11 @@ class Life:
         self._said = 0
 
     async def pause(self, low: float, high: float) -> None:
-        """Do nothing for a while (real seconds)."""
+        """Wait a random time between `low` and `high` real seconds."""
         await asyncio.sleep(self.dice.uniform(low, high))
 
     async def talk(self, phone: Phone, session_id: str, count: int) -> None:
-        """Say so many things one after the other, as long as the session is active."""
+        """Send `count` messages one after the other, as long as the session is active."""
         last = 0
         for _ in range(count):
             self._said += 1
@@ -156,18 +159,18 @@ class Life:
             await self.pause(0.0, 0.3)
 
     async def guarded(self, work: Any) -> None:
-        """Live; what ends a life otherwise than by the end of the run is a violation."""
+        """Run `work`; an exception other than cancellation is a violation."""
         try:
             await work
-        except Exception as error:  # whatever it is, it has no place in the life of an app
+        except Exception as error:  # any exception would break an app, too
             self.notes.violation(f"{self.name}: {error!r}")
 
 
 class Customer(Life):
-    """Pays, searches, talks, says goodbye, and comes again."""
+    """A customer who pays, searches, chats, says goodbye, and starts again."""
 
     async def live(self, stop: asyncio.Event) -> None:
-        """One session after the other until it is time to stop; the last one is lived to its end."""
+        """Run sessions one after the other until `stop` is set; the last one is completed."""
         client = await app.insist(lambda: self.crowd.customer(self.name))
         phone = await self.crowd.phone(client)
         while not stop.is_set():
@@ -176,7 +179,7 @@ class Customer(Life):
             await self.pause(0.0, 0.5)
 
     async def session(self, client: Client, phone: Phone) -> None:
-        """From a payment request to the end of what became of it."""
+        """Run one session from the payment request to its end."""
         wish = {"topics": ["kerja"]} if self.dice.random() < 0.3 else {}
         payment = await app.request(client, **wish)
         path = f"{app.CREATE}/{payment['payment_request_id']}"
@@ -196,7 +199,7 @@ class Customer(Life):
         self.notes.counts["sessions"] += 1
 
     async def paid(self, payment: dict[str, Any]) -> None:
-        """The gateway calls: once, many times at once, late, with an old state after the new one."""
+        """Send the gateway's webhook calls: once, repeatedly at once, late, or an older state after a newer one."""
         if self.dice.random() < 0.2:
             await self.pause(0.2, 1.0)
         if self.dice.random() < 0.2:
@@ -209,7 +212,7 @@ class Customer(Life):
             await app.pay(self.crowd, payment, status=self.dice.choice(["EXPIRED", "PENDING", "SETTLED"]))
 
     async def search(self, client: Client, path: str) -> str | None:
-        """Wait for a mitra; return the session, or None when there was none."""
+        """Wait for a mitra; return the session's id, or None if the search failed."""
         while True:
             seen = await app.insist(lambda: client.get(path))
             if seen["status"] == "consumed":
@@ -221,7 +224,7 @@ class Customer(Life):
             await asyncio.sleep(0.15)
 
     async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
-        """Talk until the time is up, perhaps buy more of it, then say goodbye or leave without."""
+        """Chat until the paid time ends, perhaps extend it, then say goodbye or leave without one."""
         about = f"/api/shared/chat/sessions/{session_id}"
         wants_more = self.dice.random() < 0.25
         while True:
@@ -239,7 +242,7 @@ class Customer(Life):
             session = await app.insist(lambda: client.get(about))
 
     async def extend(self, client: Client, session_id: str) -> None:
-        """Buy more minutes; the mitra answers, or the time-out does."""
+        """Buy an extension; the mitra answers it, or it times out."""
         try:
             payment = await app.request(client, is_extension=True, session_id=session_id)
         except Refused as refused:
@@ -251,14 +254,14 @@ class Customer(Life):
 
 
 class Mitra(Life):
-    """Takes requests, talks with everybody, says yes to more time, says goodbye."""
+    """A mitra who accepts requests, chats with every customer, answers extensions, and says goodbye."""
 
     id = ""
     went_offline = 0
     is_away = False  # by choice, for a moment
 
     async def live(self, stop: asyncio.Event) -> None:
-        """Until the run ends: the customers stop first."""
+        """Run until cancelled at the end of the run: the customers stop first."""
         client = await app.insist(lambda: self.crowd.mitra(self.name))
         self.id = client.user["id"]
         phone = await self.crowd.phone(client)
@@ -282,7 +285,7 @@ class Mitra(Life):
                 await self.pause(0.1, 0.4)
 
     async def look_at_requests(self, client: Client) -> None:
-        """Take most requests, refuse some, overlook some."""
+        """Accept most requests, reject some, ignore some."""
         refusals = ("REQUEST_TAKEN", "REQUEST_CLOSED", "MITRA_AT_CAPACITY", "MITRA_OFFLINE", "NOT_FOUND")
         for item in (await app.insist(lambda: client.get("/api/mitra/chat-requests"), timeout=60))["items"]:
             luck = self.dice.random()
@@ -293,7 +296,7 @@ class Mitra(Life):
             await app.insist(lambda path=path: client.post(path), done=refusals)
 
     async def answer_extensions(self, client: Client, phone: Phone) -> None:
-        """Say yes or no to those who want more time; leave some to the time-out."""
+        """Approve or reject extensions; let some time out."""
         while (found := phone._take_event(("extension_requested",), lambda _: True)) is not None:
             if self.dice.random() < 0.3:
                 continue
@@ -303,7 +306,7 @@ class Mitra(Life):
             await app.insist(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
 
     async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
-        """Talk in one session until it ends."""
+        """Chat in one session until it ends."""
         about = f"/api/shared/chat/sessions/{session_id}"
         while True:
             session = await app.insist(lambda: client.get(about))

@@ -1,4 +1,4 @@
-"""The loads that a real service meets (`--scenario`): ten thousand sockets, a thousand mitras, five hundred talks."""
+"""Loads that a real service meets (`--scenario`): ten thousand sockets, a thousand mitras, five hundred chats."""
 
 import asyncio
 import collections
@@ -24,26 +24,26 @@ from tools.phone import Phone, Reconnection
 BACK_S = 45.0
 HUB_MIB = 600
 ANSWER_S = 5.0
-CONNECT_S = 20.0  # as the reference client
-AT_ONCE = 200  # connects under way while the crowd gathers
+CONNECT_S = 20.0  # as in the reference client
+AT_ONCE = 200  # concurrent connects while the crowd gathers
 Say = Callable[[str], None]
 
 
 def rss_mib(pid: int) -> float:
-    """A process's memory."""
+    """Return a process's resident memory in MiB."""
     with open(f"/proc/{pid}/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
 def more_files() -> None:
-    """Raise the limit of open files as far as we may; processes that are started inherit it."""
+    """Raise the limit of open files as far as allowed; child processes inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @attrs.define(eq=False)
 class Device:
-    """An app with one raw socket, which comes back as the reference client does."""
+    """An app with one raw socket, which reconnects like the reference client."""
 
     user: User
     port: int
@@ -60,7 +60,7 @@ class Device:
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def live(self) -> None:
-        """Stay connected, until cancelled."""
+        """Stay connected until cancelled."""
         loop = asyncio.get_running_loop()
         reconnection = Reconnection(self.dice)
         while True:
@@ -105,7 +105,7 @@ class Device:
                 self.last_seq[frame["session_id"]] = message["seq"]
         elif kind == "message":
             self._ask(frame["message"]["session_id"], frame["message"]["seq"])
-        elif kind == "error" and "ref" in frame:  # the service could not answer just now
+        elif kind == "error" and "ref" in frame:  # the service was unavailable for a moment
             asyncio.get_running_loop().call_later(1.0, self._ask, frame["ref"], 1)
         elif kind == "chat_request":
             self.requests.append(frame["request"]["session_id"])
@@ -117,7 +117,7 @@ class Device:
 
 
 async def _all_there(devices: list[Device], limit: float) -> float:
-    """Wait until every device is connected; return the seconds that took."""
+    """Wait until every device is connected; return how many seconds that took."""
     began = time.monotonic()
     async with asyncio.timeout(limit):
         for device in devices:
@@ -126,7 +126,7 @@ async def _all_there(devices: list[Device], limit: float) -> float:
 
 
 async def sockets(notes: Notes, say: Say, *, count: int = 10_000, spoken_to: int = 500) -> None:
-    """Idle sockets, all dropped at once, come back with the client's jitter; what was said meanwhile arrives."""
+    """Drop all idle sockets at once. They reconnect with the client's jitter, and messages sent in between arrive."""
     more_files()
     stack = await asyncio.to_thread(Stack)
     lives: list[asyncio.Task[None]] = []
@@ -198,7 +198,7 @@ async def _hears(notes: Notes, device: Device, words: str) -> None:
 
 
 async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
-    """Each mitra says something over REST."""
+    """Send one message from each mitra over REST; return the ids."""
     words = [new_id() for _ in ids]
     turns = asyncio.Semaphore(20)
     async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
@@ -222,7 +222,7 @@ async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
 
 
 async def _send_heartbeats(devices: list[Device]) -> None:
-    """Let each connected device send a heartbeat at the app's cadence, until cancelled."""
+    """Send a heartbeat from each connected device at the app's cadence, until cancelled."""
     while True:
         await asyncio.sleep(CADENCE_S)
         for device in devices:
@@ -231,7 +231,7 @@ async def _send_heartbeats(devices: list[Device]) -> None:
 
 
 async def mitras(notes: Notes, say: Say, *, count: int = 1000) -> None:
-    """One request goes to a thousand mitras, who all accept at once: one wins, the others are told so, soon."""
+    """Invite a thousand mitras, who all accept at once: one wins, and the others are informed soon."""
     more_files()
     stack = await asyncio.to_thread(Stack)
     world = World(stack)
@@ -274,7 +274,7 @@ async def _accept_all(stack: Stack, crowd: list[User], session_id: str) -> tuple
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as http:
 
         async def accept(user: User) -> tuple[int, str | None]:
-            while True:  # 512 requests may be in progress; the others are refused, and an app repeats them
+            while True:  # 512 requests may be in progress; the others are refused, and an app retries them
                 async with http.post(url, headers={"Authorization": f"Bearer {user.token}"}) as answer:
                     body = await answer.json()
                 if answer.status != 503:
@@ -288,7 +288,7 @@ async def _accept_all(stack: Stack, crowd: list[User], session_id: str) -> tuple
 
 
 async def talk(notes: Notes, say: Say, *, count: int = 500, seconds: float = 60) -> None:
-    """Sessions talk on both sides while every process is restarted in turn."""
+    """Chat on both sides of all sessions while every process is restarted in turn."""
     more_files()
     service = await asyncio.to_thread(Service, counts={"api": 2, "realtime": 2, "jobs": 2})
     world = World(service)

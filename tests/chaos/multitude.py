@@ -1,4 +1,4 @@
-"""Thousands of users put straight into the database of a test, each with a token of the service's own key."""
+"""Insert thousands of users directly into a test's database, each with a token signed with the service's key."""
 
 import datetime as dt
 
@@ -15,14 +15,14 @@ TOKEN_S = 86_400
 
 @attrs.frozen
 class User:
-    """Somebody with a valid token."""
+    """A user with a valid token."""
 
     id: str
     token: str
 
 
 async def users(stack: Stack, kind: UserType, count: int, *, online: bool = False) -> list[User]:
-    """So many new customers or mitras, as after a sign-in."""
+    """Insert `count` customers or mitras as a sign-in would, and return them."""
     kid, secret = stack.env["JWT_SECRETS"].split(":")
     tokens = AccessTokens(((kid, secret.encode()),))
     connection = await asyncpg.connect(stack.database_url)
@@ -63,11 +63,12 @@ async def users(stack: Stack, kind: UserType, count: int, *, online: bool = Fals
 
 
 async def active_sessions(stack: Stack, pairs: list[tuple[User, User]]) -> list[str]:
-    """An active session, of an hour and paid by nobody, for each customer and mitra."""
+    """Insert an active session of an hour, without a payment, for each customer and mitra; return the ids."""
     connection = await asyncpg.connect(stack.database_url)
     made = [ids.new_id() for _ in pairs]
     try:
-        await connection.execute("SET session_replication_role = replica")  # without the guard of unpaid sessions
+        # Turns off the trigger that refuses unpaid sessions.
+        await connection.execute("SET session_replication_role = replica")
         await connection.executemany(
             """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, duration_minutes, expires_at)
                SELECT $1, $2, $3, 'active', t, t, 60, t + interval '60 minutes' FROM (SELECT clock_timestamp() t) x""",

@@ -1,4 +1,4 @@
-"""A WebSocket client that costs little, for thousands at once: text frames, pongs, and nothing else (RFC 6455)."""
+"""A cheap WebSocket client (RFC 6455) for thousands of connections: it supports text frames and pongs only."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ SHORT, MEDIUM = 126, 127
 
 
 def masked(opcode: int, payload: bytes) -> bytes:
-    """Return a client's frame; its mask is zero, so that masking costs nothing."""
+    """Return a client's frame. Its mask is zero, so masking costs nothing."""
     size = len(payload)
     head = bytes((0x80 | opcode,))
     head += bytes((0x80 | size,)) if size < SHORT else bytes((0x80 | SHORT,)) + size.to_bytes(2, "big")
@@ -22,7 +22,7 @@ def masked(opcode: int, payload: bytes) -> bytes:
 
 
 class RawSocket(asyncio.Protocol):
-    """One socket. `hear` gets each frame's bytes; `lost` is called once when it has ended."""
+    """One socket. `hear` is called with each frame's bytes; `lost` is called once when the connection has ended."""
 
     def __init__(self, path: str, token: str, hear: Callable[[bytes], None], lost: Callable[[], None]) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class RawSocket(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the upgrade."""
+        """Send the upgrade request."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.write(UPGRADE.format(path=self._path).encode())
@@ -46,7 +46,7 @@ class RawSocket(asyncio.Protocol):
             self.transport.write(masked(TEXT, json.dumps(frame).encode()))
 
     def data_received(self, data: bytes) -> None:
-        """Cut frames out of the bytes."""
+        """Split the bytes into frames."""
         self._buffer += data
         if not self._open:
             head, end, rest = self._buffer.partition(b"\r\n\r\n")
@@ -83,10 +83,10 @@ class RawSocket(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Lose the connection without a word."""
+        """Drop the connection without a close frame."""
         if self.transport is not None:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner."""
+        """Notify the owner."""
         self._lost()

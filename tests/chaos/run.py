@@ -1,10 +1,10 @@
-"""Breaks a whole service by a schedule made from a seed while people use it, and says what did not hold.
+"""Run a whole service under a schedule of faults while simulated users use it, and report every violation.
 
-The service runs at real speed with the default configuration, so presence is judged as in production. Only the deadlines
-of sessions, which would take longer than the run, are brought forward in the database (`_hurry`).
+The service runs at real speed with the default configuration, so presence is judged as in production. Only session
+deadlines, which would take longer than the run, are brought forward in the database (`_hurry`).
 
-`make chaos SEED=… MINUTES=…`, or `python -m tests.chaos.run --seed 7 --minutes 3`. Prints the seed, the schedule, the
-counts and the violations; exit code 1 if there are any.
+`make chaos SEED=… MINUTES=…`, or `python -m tests.chaos.run --seed 7 --minutes 3`. It prints the seed, the schedule,
+the counts and the violations; the exit code is 1 if there are violations.
 """
 
 import argparse
@@ -31,17 +31,18 @@ from tests.faults.service import Service
 from tools.client import Refused
 
 MOST_MINUTES = 10.0
-WORKS_AGAIN_S, AFTER_RESTART_S = 5.0, 10.0  # I12
-LIVES_END_S = 150.0  # a search that a sweep finds after 60 s, a session with an extension, the grace, a slow machine
-HURRY_EVERY_S, HURRY_AFTER_S, SOON_S = 1.0, 6.0, 2.0  # real seconds from the first sight of a deadline to its new place
-# What a look into the database meets while it is killed: the last one from a connection that was lost in mid-sentence.
+WORKS_AGAIN_S, AFTER_RESTART_S = 5.0, 10.0  # docs/invariants.md#i12
+# A search that a sweep finds after 60 s, a session with an extension, the grace period, a slow machine.
+LIVES_END_S = 150.0
+HURRY_EVERY_S, HURRY_AFTER_S, SOON_S = 1.0, 6.0, 2.0  # in real seconds: interval, age of a deadline, its new distance
+# The errors of a query while the database is killed; the last one is from a connection lost in mid-statement.
 DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-OWN_TIME_S = 10.0  # what a whole session may take by itself on a busy machine
+OWN_TIME_S = 10.0  # what a whole session may take on a busy machine
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """How large a run is."""
+    """The size of a run."""
 
     seed: int
     seconds: float
@@ -54,7 +55,7 @@ class Plan:
 
 
 async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
-    """Make a run; return what everybody has seen."""
+    """Run the service under faults; return the records of all users."""
     faults = schedule(plan.seed, seconds=plan.seconds, pace=plan.pace)
     say(f"seed {plan.seed}, {plan.seconds:.0f} s, {len(faults)} faults:")
     for fault in faults:
@@ -88,7 +89,7 @@ def _service(plan: Plan, folder: str) -> Service:
 
 async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: Callable[[str], None]) -> None:
     notes = crowd.notes
-    await crowd.operator()  # signs in while nothing is broken
+    await crowd.operator()  # signs in before any fault
     customers_stop, mitras_stop = asyncio.Event(), asyncio.Event()
     dice = random.Random(plan.seed)
     async with asyncio.TaskGroup() as group:
@@ -118,7 +119,7 @@ async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: C
     say(f"acknowledged messages: {len(notes.acks)}")
 
 
-# Deadlines that lie further ahead than a run has time: what they are of, the column, the moment.
+# Deadlines further ahead than a run lasts: the table's kind, the column, the time.
 DEADLINES = f"""SELECT * FROM (
     SELECT id::text, 'expires_at' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active'
     UNION ALL SELECT id::text, 'grace_ends_at', grace_ends_at FROM chat_sessions WHERE status IN ('expired', 'closing')
@@ -128,7 +129,9 @@ ANSWER_SOON = f"UPDATE session_extensions SET answer_by = {app.NOW} + make_inter
 
 
 async def _hurry(crowd: Crowd) -> None:
-    """Bring every deadline forward that was seen for some seconds, until cancelled: nobody waits 12 minutes for it."""
+    """Bring forward, until cancelled, every deadline that has existed for some seconds.
+
+    A run would otherwise wait 12 minutes for the end of a session."""
     seen: dict[tuple[str, str, dt.datetime], float] = {}
     while True:
         await asyncio.sleep(HURRY_EVERY_S)
@@ -144,7 +147,7 @@ async def _hurry(crowd: Crowd) -> None:
 
 
 async def _new_session(crowd: Crowd) -> bool:
-    """A whole session; False when a mitra who was about to accept anyway took it."""
+    """Run a whole session. Return False if another mitra, who was about to accept, took it."""
     try:
         await app.whole_session(crowd)
     except Refused as refused:
@@ -155,7 +158,7 @@ async def _new_session(crowd: Crowd) -> bool:
 
 
 async def _works_again(crowd: Crowd, acts: Acts, say: Callable[[str], None]) -> None:
-    """A new paid session works soon after the last fault (I12)."""
+    """Check that a new paid session works soon after the last fault (docs/invariants.md#i12)."""
     began = time.monotonic()
     limit = AFTER_RESTART_S if began - acts.database_died_at < AFTER_RESTART_S else WORKS_AGAIN_S
     crowd.notes.recess = True  # the new customer's request is for the new mitra
@@ -179,14 +182,14 @@ def _minutes(text: str) -> float:
 
 
 def main() -> int:
-    """Read the arguments, run, judge."""
+    """Read the arguments, run, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
     parser.add_argument("--minutes", type=_minutes, default=3.0, help="of faults; at most 10")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="one of the loads instead of faults")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops the run leaves nothing running
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopping the run stops its processes, too
     if args.scenario is not None:
         notes = Notes()
         asyncio.run(SCENARIOS[args.scenario](notes, print))

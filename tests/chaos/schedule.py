@@ -1,10 +1,10 @@
-"""What fails when: made from a seed alone, so that a run can be made again."""
+"""The schedule of faults, computed from a seed alone, so that a run can be repeated."""
 
 import random
 
 import attrs
 
-# How often, relative to the others, and for how long (real seconds). Zero: it is over at once.
+# Kind -> its weight, and the range of its duration in real seconds. Zero means that it is over at once.
 KINDS: dict[str, tuple[float, tuple[float, float]]] = {
     "kill api": (3, (0, 0)),
     "kill realtime": (3, (0, 0)),
@@ -29,12 +29,12 @@ KINDS: dict[str, tuple[float, tuple[float, float]]] = {
     "redis refuses for long": (0.5, (3, 30)),
     "phones lose the network": (2, (0, 0)),
 }
-FREEZE_30_S = "postgres hangs"  # a long run has one of 30 s (reliability, Faults)
+FREEZE_30_S = "postgres hangs"  # a long run has one freeze of 30 s
 
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """One fault: when it begins, what it is, whom it meets (a number that the run takes modulo), for how long."""
+    """One fault: when it begins, its kind, its target (a number that the run takes modulo), and its duration."""
 
     at: float
     kind: str
@@ -47,7 +47,7 @@ class Fault:
 
 
 def schedule(seed: int, *, seconds: float, pace: float) -> list[Fault]:
-    """Return the faults of a run of so many seconds, one in `pace` seconds on average; none outlasts the run."""
+    """Return the faults of a run of `seconds`, one in `pace` seconds on average; all end within the run."""
     dice = random.Random(seed)
     kinds = list(KINDS)
     weights = [KINDS[kind][0] for kind in kinds]

@@ -1,4 +1,4 @@
-"""A Chromium of the machine's, and an operator in front of it."""
+"""A Chromium browser of this machine, and an operator who uses it."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ WAIT_MS = 20_000
 
 
 def chromium() -> str | None:
-    """Where Chromium is; CHROMIUM names it, and must then be right."""
+    """Return the path of Chromium, or None if it is not installed. If CHROMIUM is set, that path must exist."""
     named = os.environ.get("CHROMIUM")
     found = [found for name in ((named,) if named else NAMES) if (found := shutil.which(name))]
     if named and not found:
@@ -29,9 +29,9 @@ def chromium() -> str | None:
 
 @contextlib.asynccontextmanager
 async def launched(program: str) -> AsyncIterator[Browser]:
-    """A running browser without a window."""
+    """Start a headless browser."""
     async with async_playwright() as playwright:
-        # The sandbox of Chromium needs a user of its own; what it opens here is only our own service.
+        # Chromium's sandbox needs a separate user; the browser opens only our own service.
         browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:
             yield browser
@@ -40,7 +40,7 @@ async def launched(program: str) -> AsyncIterator[Browser]:
 
 
 class Desk:
-    """One operator's window: a page, and what went wrong in it."""
+    """An operator's browser window: a page, and the errors that occurred in it."""
 
     def __init__(self, context: BrowserContext, page: Page, home: str) -> None:
         self.context = context
@@ -51,12 +51,15 @@ class Desk:
         page.on("console", self._heard)
 
     def _heard(self, message: ConsoleMessage) -> None:
-        # A refusal is written down by the browser itself; the page shows it, and the test looks at that.
+        # The browser itself logs refused requests. The page shows them, and the tests check that.
         if message.type == "error" and "the server responded with a status of" not in message.text:
             self.troubles.append(message.text)
 
     async def open(self, address: str = "#/") -> None:
-        """Go to an address of the control center. What was shown before is marked: it may stay for a moment."""
+        """Go to an address of the control center.
+
+        The content shown before is marked, because it may stay for a moment.
+        """
         await self.page.evaluate("document.querySelector('main > *')?.setAttribute('data-before', '')")
         await self.page.goto(f"{self.home}/internal/{address}")
 
@@ -68,13 +71,13 @@ class Desk:
         await expect(self.page.get_by_role("navigation", name="Menu")).to_be_attached()
 
     async def signed_in(self, client: Any) -> None:
-        """Go on where a signed-in client stopped, as a tab does that was loaded again."""
+        """Continue with the tokens of a signed-in client, as a reloaded tab does."""
         tokens = f'{{"access":"{client.access_token}","refresh":"{client.refresh_token}"}}'
-        await self.open("static/icon.svg")  # the same origin, and no page of ours yet
+        await self.open("static/icon.svg")  # the same origin, but not a page of the application
         await self.page.evaluate("tokens => sessionStorage.setItem('sesi.tokens', tokens)", tokens)
 
     async def settled(self) -> None:
-        """Wait until the page of the address is there, and nothing loads any more."""
+        """Wait until the page of the address is shown and has finished loading."""
         await expect(self.page.locator("[data-before]")).to_have_count(0)
         await expect(self.page.locator(".page-body").first).to_be_visible()
         await expect(self.page.locator("[aria-busy]")).to_have_count(0)
@@ -83,7 +86,7 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def desk(browser: Browser, home: str, **options: Any) -> AsyncIterator[Desk]:
-    """An operator's window. When it closes, nothing must have gone wrong in it that no page has shown."""
+    """Open an operator's window. When it closes, every error must have been shown by a page."""
     expect.set_options(timeout=WAIT_MS)
     context = await browser.new_context(**{**DESK, "locale": "en-GB", "timezone_id": "Asia/Jakarta", **options})
     context.set_default_timeout(WAIT_MS)

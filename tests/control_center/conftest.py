@@ -14,7 +14,7 @@ __all__ = ["world"]
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """A browser; without one the tests are skipped, and say so."""
+    """Start a browser; without one the tests are skipped with a message."""
     program = chromium()
     if program is None:
         pytest.skip(SKIPPED)
@@ -24,7 +24,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def window(browser: Browser, world: World) -> AsyncIterator[Desk]:
-    """The administrator's window."""
+    """Open the administrator's window."""
     async with desk(browser, world.stack.addresses.internal) as made:
         await made.signed_in(await world.operator())
         yield made

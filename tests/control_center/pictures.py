@@ -1,4 +1,4 @@
-"""Pictures of every page for docs/control-center.md: light, dark, and on a phone, side by side (`make pictures`)."""
+"""Take pictures of every page for docs/control-center.md: light, dark, and on a phone (`make pictures`)."""
 
 import asyncio
 import base64
@@ -40,7 +40,7 @@ async def _pictures(browser: Browser, world: World, names: list[str]) -> dict[st
 
 
 async def _set_up(window: Desk) -> bytes:
-    """The dialog with the QR code; the second factor is not confirmed, so the administrator goes on without one."""
+    """Take the dialog with the QR code. The second factor is not confirmed, so the administrator keeps none."""
     page = window.page
     await page.get_by_role("button", name="Set it up…").click()
     await page.get_by_role("dialog").get_by_label("Current password").fill(PASSWORD)
@@ -75,7 +75,7 @@ async def _all(stack: Stack, program: str, names: list[str]) -> dict[str, bytes]
 
 
 def main() -> int:
-    """Take the pictures that are named, or all; 1 without a Chromium."""
+    """Take the pictures that are named, or all. Return 1 without Chromium."""
     program = chromium()
     if program is None:
         sys.stderr.write(f"{SKIPPED}\n")

@@ -1,4 +1,4 @@
-"""A service as operators meet it: chats that run, payments that failed, calls that made no sense."""
+"""A service as operators see it: active chats, failed payments, webhook calls that made no sense."""
 
 import attrs
 
@@ -9,11 +9,11 @@ from tools.client import Client
 
 @attrs.frozen(kw_only=True)
 class Scene:
-    """What there is to look at, by its id."""
+    """The ids of the objects that can be shown."""
 
     failure: str
     session: str  # ended, with both goodbyes
-    running: str  # a session
+    running: str  # an active session
     payment: str
     pending: str
     mitra: str
@@ -26,7 +26,7 @@ GOODBYES = {"customer": "Terima kasih, Kak Ayu.", "mitra": "Sama-sama, Sari. Jag
 
 
 async def ended_with_goodbyes(world: World, customer: Client, mitra: Client) -> str:
-    """A session that the customer has ended early, with both goodbyes; its id."""
+    """Create a session that the customer ended early, with both goodbyes; return its id."""
     session_id = await world.session(customer, mitra)
     path = f"/api/shared/chat/sessions/{session_id}"
     async with world.setting(early_end_customer_enabled=True):
@@ -37,7 +37,7 @@ async def ended_with_goodbyes(world: World, customer: Client, mitra: Client) -> 
 
 
 async def play(world: World) -> Scene:
-    """Let it come about, through the public interfaces."""
+    """Create the objects through the public interfaces."""
     root = await world.operator()
     ayu = await world.mitra("Ayu Lestari")
     await world.mitra("Citra Dewi", online=False)
@@ -70,7 +70,7 @@ async def play(world: World) -> Scene:
 
 
 def addresses(scene: Scene) -> dict[str, str]:
-    """Every page of the control center, by a name for its picture."""
+    """Return the address of every page of the control center, by the name of its picture."""
     return {
         "overview": "#/",
         "failed-pairings": "#/failed-pairings?operator_action=all",

@@ -1,4 +1,4 @@
-"""The pages' files: what the browser gets, under which policy, and that none of it comes from elsewhere."""
+"""The files of the control center: their types, their policy, and that they load nothing from other hosts."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ async def ask(world: World, path: str, **more: Any) -> tuple[int, Any, bytes]:
         return answer.status, answer.headers, await answer.read()
 
 
-async def test_every_file_is_served_with_its_type_and_the_strict_policy(world: World) -> None:
+async def test_every_file_has_its_content_type_and_the_strict_policy(world: World) -> None:
     for path in (path for path in FOLDER.rglob("*.*") if path.is_file()):
         status, headers, content = await ask(world, f"/internal/static/{path.relative_to(FOLDER).as_posix()}")
         assert status == 200
@@ -35,7 +35,7 @@ async def test_every_file_is_served_with_its_type_and_the_strict_policy(world: W
     assert POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
 
 
-async def test_a_browser_is_sent_to_the_page_and_keeps_what_has_not_changed(world: World) -> None:
+async def test_root_redirects_to_the_page_and_unchanged_files_are_304(world: World) -> None:
     status, headers, _ = await ask(world, "/")
     assert (status, headers["Location"]) == (307, "/internal/")
     for path in ("/internal/", "/internal"):
@@ -49,7 +49,7 @@ async def test_a_browser_is_sent_to_the_page_and_keeps_what_has_not_changed(worl
     assert content
 
 
-async def test_nothing_outside_the_folder_is_served(world: World) -> None:
+async def test_paths_outside_the_folder_are_404(world: World) -> None:
     for name in (
         "../control_center.py",
         "%2e%2e/control_center.py",
@@ -64,7 +64,7 @@ async def test_nothing_outside_the_folder_is_served(world: World) -> None:
                 assert answer.status == 404, name
 
 
-def test_no_file_asks_for_anything_from_elsewhere_and_every_import_is_there() -> None:
+def test_files_load_nothing_from_other_hosts_and_every_import_exists() -> None:
     for path in SOURCES:
         text = path.read_text()
         elsewhere = [
@@ -79,7 +79,7 @@ def test_no_file_asks_for_anything_from_elsewhere_and_every_import_is_there() ->
             assert target.is_file(), (path, place)
 
 
-def test_text_never_becomes_html_and_styles_stay_in_their_files() -> None:
+def test_scripts_never_write_html_or_inline_styles() -> None:
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.cssText|\"style\""
     )
@@ -89,7 +89,7 @@ def test_text_never_becomes_html_and_styles_stay_in_their_files() -> None:
     assert re.search(r"<script(?![^>]*\bsrc=)|\sstyle=|\son[a-z]+=", page) is None
 
 
-def test_files_are_small_enough_to_be_read() -> None:
+def test_files_stay_below_a_readable_length() -> None:
     # The dictionary has a line for each text of all pages.
     ours = [path for path in SOURCES if path.parent.name != "vendor" and path.name != "words.id.js"]
     assert [path.name for path in ours if len(path.read_text().splitlines()) > 620] == []

@@ -1,4 +1,4 @@
-"""Every page: it shows what is there, shuts nobody out, speaks both languages, and hides what the role may not do."""
+"""Every page of the control center: its content, accessibility, both languages, and what a role must not see."""
 
 import re
 from typing import Any
@@ -15,12 +15,12 @@ from tests.stack import World
 
 pytestmark = pytest.mark.anyio
 
-# WCAG 2.2 AA, and what axe calls good practice.
+# WCAG 2.2 AA, and the best practices of axe.
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 AXE: dict[str, Any] = {"runOnly": TAGS, "resultTypes": ["violations"]}
 COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 NOT_COLOURS: dict[str, Any] = {**AXE, "rules": {"color-contrast": {"enabled": False}}}
-# A phone has the colours of a desk, and dark changes nothing but colours.
+# A phone has the same colours, and dark mode changes only colours, so not every rule is checked in every look.
 LOOKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "desk": (DESK, NOT_COLOURS),
     "light": (DESK, COLOURS),
@@ -30,21 +30,21 @@ LOOKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 async def no_violations(window: Desk, where: str, options: dict[str, Any] = AXE) -> None:
-    """Axe finds nothing on the page as it stands."""
-    known = await window.page.evaluate("'axe' in window")  # half a megabyte that need not be read for each page
+    """Check that axe finds no violation on the page as it is shown."""
+    known = await window.page.evaluate("'axe' in window")  # half a megabyte, loaded once for each document
     found = await Axe(axe_script="" if known else AXE_SCRIPT).run(window.page, options=options)
     told = [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found.response["violations"]]
     assert told == [], where
 
 
 async def nothing_sticks_out(window: Desk, where: str) -> None:
-    """The page is no wider than the window: nobody has to scroll sideways (WCAG 1.4.10)."""
+    """Check that the page fits into the window's width, so that users need not scroll sideways (WCAG 1.4.10)."""
     width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert await window.page.evaluate(width) == 0, where
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_every_page_has_no_violation_in_any_look(browser: Browser, world: World, look: str) -> None:
+async def test_every_page_is_accessible_in_every_look(browser: Browser, world: World, look: str) -> None:
     pages = addresses(await play(world))
     size, options = LOOKS[look]
     async with desk(browser, world.stack.addresses.internal, **size) as window:
@@ -75,7 +75,7 @@ async def test_session_page_shows_goodbyes_and_the_running_search(window: Desk, 
     await expect(facts.get_by_text("Search ends")).to_be_visible()
 
 
-async def test_dialogs_have_no_violation_and_give_the_focus_back(window: Desk, world: World) -> None:
+async def test_dialogs_are_accessible_and_return_the_focus(window: Desk, world: World) -> None:
     scene, page = await play(world), window.page
     for address, button in (
         (f"#/failed-pairings/{scene.failure}", "Refunded"),
@@ -99,7 +99,7 @@ async def test_dialogs_have_no_violation_and_give_the_focus_back(window: Desk, w
         await expect(opener).to_be_focused()
 
 
-async def test_every_page_in_indonesian(browser: Browser, world: World) -> None:
+async def test_every_page_is_shown_in_indonesian(browser: Browser, world: World) -> None:
     pages = addresses(await play(world))
     async with desk(browser, world.stack.addresses.internal, locale="id-ID") as window:
         await window.open()
@@ -121,7 +121,7 @@ async def test_every_page_in_indonesian(browser: Browser, world: World) -> None:
         )
 
 
-async def test_a_role_sees_what_it_may_and_no_more(browser: Browser, world: World) -> None:
+async def test_role_sees_only_what_its_permissions_allow(browser: Browser, world: World) -> None:
     scene = await play(world)
     clerk = await an_operator(world, {"failed_pairings": "read", "customers": "read"})
     async with desk(browser, world.stack.addresses.internal) as window:
@@ -141,7 +141,7 @@ async def test_a_role_sees_what_it_may_and_no_more(browser: Browser, world: Worl
         await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
-async def test_the_back_button_filters_and_links_keep_their_place(window: Desk, world: World) -> None:
+async def test_back_button_restores_filters_and_pages(window: Desk, world: World) -> None:
     scene, page = await play(world), window.page
     await window.open("#/payments")
     await window.settled()
@@ -168,7 +168,7 @@ async def test_the_back_button_filters_and_links_keep_their_place(window: Desk, 
     )
 
 
-async def test_a_service_that_is_away_is_told_and_comes_back(window: Desk, world: World) -> None:
+async def test_page_reports_an_unreachable_service_and_recovers(window: Desk, world: World) -> None:
     page = window.page
     await window.open("#/customers")
     await window.settled()
@@ -176,12 +176,12 @@ async def test_a_service_that_is_away_is_told_and_comes_back(window: Desk, world
     await page.get_by_role("link", name="Mitras", exact=True).click()
     await expect(page.get_by_role("alert")).to_contain_text("The service can't be reached.")
     await page.unroute("**/internal/mitras*")
-    window.troubles.clear()  # the browser wrote the lost connection down; the page has told it
+    window.troubles.clear()  # the browser logged the lost connection, and the page has shown it
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_role("search")).to_be_visible()
 
 
-async def test_names_are_text_and_never_markup(window: Desk, world: World) -> None:
+async def test_names_with_markup_are_shown_as_text(window: Desk, world: World) -> None:
     name = "<img src=x onerror=alert(1)><b>Dewi</b>"
     customer = await world.customer(name)
     payment = await world.request(customer)
@@ -194,7 +194,7 @@ async def test_names_are_text_and_never_markup(window: Desk, world: World) -> No
     assert await window.page.locator("main img, main script, main b").count() == 0
 
 
-async def test_what_can_not_be_asked_like_this_can_be_corrected(window: Desk) -> None:
+async def test_refused_filter_stays_editable(window: Desk) -> None:
     page = window.page
     await window.open("#/activity/log?mitra_id=Ayu")
     await expect(page.get_by_role("alert")).to_contain_text("mitra_id")
@@ -203,13 +203,13 @@ async def test_what_can_not_be_asked_like_this_can_be_corrected(window: Desk) ->
     await page.get_by_role("button", name="Search").click()
     await expect(page.get_by_role("alert")).to_have_count(0)
     async with page.expect_request("**/internal/mitra-activity/log*"):
-        await page.get_by_role("button", name="Search").click()  # the same again: look again
+        await page.get_by_role("button", name="Search").click()  # pressing again with the same query reloads
     for address in ("#/payments/%", "#/mitras/..%2Foperators"):
         await window.open(address)
         await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
-async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_away(window: Desk, world: World) -> None:
+async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(window: Desk, world: World) -> None:
     page = window.page
     await play(world)
     searching = page.get_by_role("link", name="customers searching").locator(".value")
@@ -219,7 +219,7 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     async def numbered(route: Route) -> None:
         nonlocal asked
         asked += 1
-        if asked == 2:  # this one takes its time
+        if asked == 2:  # this answer is held back
             held.append(route)
         elif asked > 3:
             await route.fulfill(status=503, json={"error": {"code": "UNAVAILABLE", "message": "Not now."}})
@@ -239,7 +239,7 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     await link.focus()
     await page.clock.run_for(6_000)
     await world.until(count, lambda seen: seen == 2)
-    await page.clock.run_for(6_000)  # no other one is asked while the slow one is out
+    await page.clock.run_for(6_000)  # no further request while the slow one is pending
     assert asked == 2
     async with page.expect_response("**/internal/overview"):
         await held[0].continue_()
@@ -253,7 +253,7 @@ async def test_the_overview_shows_the_newest_and_keeps_it_when_the_service_is_aw
     await expect(link).to_be_focused()
 
 
-async def test_a_link_that_is_pressed_while_the_overview_looks_again_still_leads_on(window: Desk, world: World) -> None:
+async def test_link_pressed_while_the_overview_reloads_still_works(window: Desk, world: World) -> None:
     page = window.page
     asked = 0
 
@@ -273,7 +273,7 @@ async def test_a_link_that_is_pressed_while_the_overview_looks_again_still_leads
     async def looked_again() -> None:
         async with page.expect_response("**/internal/overview"):
             await page.clock.run_for(6_000)
-        # When this one is read, the one before has been dealt with.
+        # When this request is answered, the one before has been handled.
         await page.evaluate("fetch(location.pathname).then((answer) => answer.text())")
 
     await link.hover()
@@ -281,7 +281,7 @@ async def test_a_link_that_is_pressed_while_the_overview_looks_again_still_leads
     await looked_again()
     await expect(link.locator(".value")).to_have_text("1")
     await page.get_by_role("heading", level=1).hover()
-    await page.mouse.up()  # elsewhere: this was no click
+    await page.mouse.up()  # released elsewhere, so this was not a click
     await page.clock.run_for(100)
     await expect(link.locator(".value")).not_to_have_text("1")
     await link.hover()

@@ -1,4 +1,4 @@
-"""The second factor in a browser: setting it up, signing in, fresh codes, and a role that requires it."""
+"""The second factor in a browser: enrolment, sign-in, fresh codes, and a role that requires it."""
 
 import base64
 import time
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.anyio
 
 
 def code_of(secret: str, away: int = 0) -> str:
-    """The code that an authenticator shows for a secret as people type it."""
+    """Return the code of an authenticator for a secret as people type it, `away` steps from now."""
     text = secret.replace(" ", "")
     raw = base64.b32decode(text + "=" * (-len(text) % 8))
     return totp.code_at(raw, int(time.time()) // totp.STEP_S + away)
 
 
 async def set_up(window: Desk, *, code: str | None = None) -> str:
-    """Go through the three dialogs, which axe looks at; return the secret."""
+    """Go through the three dialogs, checking each with axe; return the secret."""
     page = window.page
     dialog = page.get_by_role("dialog")
     await page.get_by_role("button", name="Set it up…").click()
@@ -53,7 +53,7 @@ async def set_up(window: Desk, *, code: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-async def test_an_operator_sets_it_up_and_signs_in_with_it(browser: Browser, world: World, size: dict) -> None:
+async def test_operator_enrols_a_second_factor_and_signs_in_with_it(browser: Browser, world: World, size: dict) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
     async with desk(browser, world.stack.addresses.internal, **size) as window:
@@ -82,8 +82,8 @@ async def test_an_operator_sets_it_up_and_signs_in_with_it(browser: Browser, wor
         await expect(page.get_by_role("heading", name="My account")).to_be_visible()
 
 
-async def test_a_qr_code_says_the_address_that_the_service_gave(window: Desk, world: World) -> None:
-    """A browser that reads QR codes is not at hand, so the drawing is compared with the encoder's own modules."""
+async def test_qr_code_shows_the_otpauth_uri_of_the_service(window: Desk, world: World) -> None:
+    """Compare the drawing with the encoder's own modules, because no QR code reader is available."""
     await window.open("#/account")
     await window.settled()
     drawn = await window.page.evaluate(
@@ -102,7 +102,7 @@ async def test_a_qr_code_says_the_address_that_the_service_gave(window: Desk, wo
     assert drawn["size"] >= 41 + 8
 
 
-async def test_a_role_that_requires_it_shows_nothing_else_before(browser: Browser, world: World) -> None:
+async def test_role_requiring_a_second_factor_shows_only_enrolment_before(browser: Browser, world: World) -> None:
     root = await world.operator()
     body = {"name": unique("strict"), "permissions": {"customers": "read"}, "require_totp": True}
     role = await root.post("/internal/roles", body)
@@ -120,7 +120,7 @@ async def test_a_role_that_requires_it_shows_nothing_else_before(browser: Browse
         await expect(page.get_by_role("heading", name="Customers", level=1)).to_be_visible()
 
 
-async def test_a_fresh_code_is_asked_for_and_the_action_goes_on(browser: Browser, world: World) -> None:
+async def test_protected_action_continues_after_a_fresh_code(browser: Browser, world: World) -> None:
     me = await an_enrolled_operator(world, {"*": "write"})
     target = await an_operator(world, {})
     await (await world.operator()).call("PATCH", f"/internal/operators/{target.id}", {"display_name": unique("Budi")})
@@ -146,7 +146,7 @@ async def test_a_fresh_code_is_asked_for_and_the_action_goes_on(browser: Browser
         await expect(page.get_by_role("dialog")).to_have_count(0)
         row = page.get_by_role("row").filter(has_text=name)
         await expect(row.get_by_text("required")).to_be_visible()
-        # Within the five minutes nothing is asked for.
+        # Within the five minutes no code is requested.
         await row.get_by_role("button", name="Edit").click()
         await page.get_by_label("Its operators need a second factor").uncheck()
         await page.get_by_role("button", name="Save").click()
@@ -154,7 +154,7 @@ async def test_a_fresh_code_is_asked_for_and_the_action_goes_on(browser: Browser
         await expect(row.get_by_text("required")).to_have_count(0)
 
 
-async def test_an_administrator_resets_another_ones_and_hands_over_the_code(browser: Browser, world: World) -> None:
+async def test_administrator_resets_another_operators_second_factor(browser: Browser, world: World) -> None:
     me, root = await an_enrolled_operator(world, {"*": "write"}), await world.operator()
     target = await an_operator(world, {})
     name = unique("Budi")
@@ -176,7 +176,7 @@ async def test_an_administrator_resets_another_ones_and_hands_over_the_code(brow
         await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-async def test_an_operator_signs_out_another_device_of_theirs(browser: Browser, world: World) -> None:
+async def test_operator_signs_out_another_device(browser: Browser, world: World) -> None:
     me = await an_operator(world, {})
     other = world.client()
     other._http.headers["X-Platform"] = "the other desk"

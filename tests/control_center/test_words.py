@@ -1,4 +1,4 @@
-"""Both languages say the same: whatever the pages and the service word in English has its Indonesian, and nothing is left over."""
+"""Both languages are complete: every English text has an Indonesian one, and no entry is unused."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from core.reads.timeline import ENDED_BY_OPERATOR, UNPAID, WHY
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
 DICTIONARY = SCRIPTS.pop("words.id.js") + SCRIPTS.pop("words.rows.id.js")
 STRING = r'"((?:[^"\\]|\\.)*)"'
-# What the service words and the pages show: settings, late work, why there was no chat.
+# Texts of the service that the pages show: settings, overdue work, and why there was no chat.
 SERVICE = {
     *(key.meaning for key in KEYS.values()),
     *(key.unit for key in KEYS.values() if key.unit),
@@ -25,7 +25,7 @@ SAYS_NOTHING = {""}
 
 
 def arguments(script: str) -> set[str]:
-    """Every text that is given to `t(…)` as it stands, or as one of two."""
+    """Return every literal text that is passed to `t(…)`, also as one branch of a condition."""
     found = set()
     for call in re.finditer(r"\bt\(", script):
         depth, at = 1, call.end()
@@ -38,7 +38,7 @@ def arguments(script: str) -> set[str]:
 
 
 def tables() -> set[str]:
-    """Texts that stand in tables, and are given to `t` by a name."""
+    """Return the texts in tables, which are passed to `t` by a variable."""
     status, timeline, app = SCRIPTS["status.js"], SCRIPTS["timeline.js"], SCRIPTS["app.js"]
     words = set(re.findall(rf"\[{STRING}, \"(?:good|bad|warn|busy)?\"\]", status + timeline))
     words |= set(re.findall(rf"\[\"/[^\"]*\", {STRING}", app))
@@ -55,7 +55,7 @@ def tables() -> set[str]:
 
 
 def entries() -> dict[str, str]:
-    """The dictionary."""
+    """Return the dictionary."""
     body = DICTIONARY[DICTIONARY.index("{") + 1 :]
     pairs = re.findall(rf"^  (?:{STRING}|(\w+)):\s*{STRING},$", body, re.MULTILINE)
     keys = [json.loads(f'"{quoted}"') if quoted else plain for quoted, plain, _ in pairs]
@@ -64,20 +64,20 @@ def entries() -> dict[str, str]:
     return {key: json.loads(f'"{words}"') for key, (_, _, words) in zip(keys, pairs, strict=True)}
 
 
-def test_every_english_text_has_its_indonesian() -> None:
+def test_every_english_text_has_an_indonesian_one() -> None:
     said = set().union(*map(arguments, SCRIPTS.values())) | tables() | SERVICE
     assert sorted(said - set(entries()) - SAYS_NOTHING) == []
 
 
-def test_no_entry_is_left_that_nobody_says() -> None:
+def test_dictionary_has_no_unused_entries() -> None:
     literal = set(re.findall(STRING, "\n".join(SCRIPTS.values())))
     kinds = {json.loads(f'"{text}"') for text in literal} | SERVICE
-    # Refusals of the service are looked up by what it says.
+    # The service's error messages are looked up by their English text.
     errors = {text for text in entries() if text.endswith(".")}
     assert sorted(set(entries()) - kinds - errors) == []
 
 
-def test_what_is_filled_in_is_the_same_in_both_languages() -> None:
+def test_placeholders_are_the_same_in_both_languages() -> None:
     def names(text: str) -> list[str]:
         return sorted(re.findall(r"\{(\w+)\}", text))
 

@@ -1,4 +1,4 @@
-"""What operators do all day, in a browser, against the whole service."""
+"""The daily work of operators, in a browser, against the whole service."""
 
 import asyncio
 import datetime as dt
@@ -19,7 +19,7 @@ FAILURES, TIERS = "/internal/failed-pairings", "/internal/pricing/tiers"
 
 
 async def a_failure(world: World, name: str) -> dict[str, Any]:
-    """A customer who paid and left."""
+    """Create a failed pairing: a customer pays and cancels."""
     customer = await world.customer(name)
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
@@ -28,13 +28,13 @@ async def a_failure(world: World, name: str) -> dict[str, Any]:
 
 
 async def nothing_waits(world: World) -> None:
-    """Act on what other tests have left, so that what this one makes comes first."""
+    """Act on the failed pairings that other tests have left, so that this test's own come first."""
     root = await world.operator()
     for row in (await root.get(FAILURES, operator_action="none", limit=200))["items"]:
         await root.call("PATCH", f"{FAILURES}/{row['id']}", {"operator_action": "no_action"})
 
 
-async def test_signing_in_leads_to_where_one_wanted_to_go_and_out_again(browser: Browser, world: World) -> None:
+async def test_sign_in_leads_to_the_requested_page_and_sign_out_leaves_it(browser: Browser, world: World) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
     async with desk(browser, world.stack.addresses.internal) as window:
@@ -46,7 +46,7 @@ async def test_signing_in_leads_to_where_one_wanted_to_go_and_out_again(browser:
         await expect(page.get_by_role("alert").get_by_text("Incorrect e-mail or password.")).to_be_visible()
         await window.sign_in(account["email"], PASSWORD)
         await expect(page.get_by_label("Name or id")).to_have_value("Dewi")
-        # The tokens are the tab's alone, and never in the address.
+        # The tokens are kept in this tab only, and never in the address.
         assert await page.evaluate("localStorage.length + document.cookie.length") == 0
         tokens = await page.evaluate("JSON.parse(sessionStorage.getItem('sesi.tokens'))")
         assert set(tokens) == {"access", "refresh"}
@@ -59,7 +59,7 @@ async def test_signing_in_leads_to_where_one_wanted_to_go_and_out_again(browser:
         await world.until(lambda: revoked._once("GET", "/internal/auth/me", None), lambda seen: seen[0] == 401)
 
 
-async def test_a_lockout_is_counted_down(browser: Browser, world: World) -> None:
+async def test_lockout_shows_a_countdown(browser: Browser, world: World) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
     async with desk(browser, world.stack.addresses.internal) as window:
@@ -77,7 +77,7 @@ async def test_a_lockout_is_counted_down(browser: Browser, world: World) -> None
         await expect(timer).not_to_have_text(first)
 
 
-async def test_tokens_that_have_run_out_are_renewed_without_a_word(browser: Browser, world: World) -> None:
+async def test_expired_tokens_are_renewed_silently(browser: Browser, world: World) -> None:
     somebody = await an_operator(world, {"customers": "read", "mitras": "read"})
     async with desk(browser, world.stack.addresses.internal) as window:
         page = window.page
@@ -88,7 +88,7 @@ async def test_tokens_that_have_run_out_are_renewed_without_a_word(browser: Brow
             await window.open("#/mitras")
         assert (await refreshed.value).status == 200
         await expect(page.get_by_role("heading", name="Mitras")).to_be_visible()
-        # Two tabs with the same tokens: whichever renews them tells the other, and both go on.
+        # Two tabs with the same tokens: the one that renews them informs the other, and both continue.
         other = await window.context.new_page()
         await other.goto(f"{window.home}/internal/static/icon.svg")
         tokens = await page.evaluate("sessionStorage.getItem('sesi.tokens')")
@@ -103,7 +103,7 @@ async def test_tokens_that_have_run_out_are_renewed_without_a_word(browser: Brow
         await page.wait_for_function("fresh => sessionStorage.getItem('sesi.tokens') === fresh", arg=fresh)
 
 
-async def test_who_is_switched_off_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
+async def test_disabled_operator_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
     somebody, root = await an_operator(world, {"customers": "read", "mitras": "read"}), await world.operator()
     async with desk(browser, world.stack.addresses.internal) as window:
         await window.signed_in(somebody.client)
@@ -114,8 +114,8 @@ async def test_who_is_switched_off_is_signed_out_of_the_page(browser: Browser, w
         await expect(window.page.get_by_label("E-mail")).to_be_visible()
 
 
-async def test_a_dialog_changes_what_was_changed_in_it_and_nothing_else(window: Desk, world: World) -> None:
-    """A colleague changes the rest meanwhile."""
+async def test_dialog_saves_only_the_fields_that_were_changed(window: Desk, world: World) -> None:
+    """Check that a dialog saves only its changed fields while a colleague changes the others."""
     root, page = await world.operator(), window.page
     role = await a_role(root, {"payments": "write", "customers": "read"})
     weak = await a_role(root, {"sessions": "read"})
@@ -152,7 +152,7 @@ async def test_a_dialog_changes_what_was_changed_in_it_and_nothing_else(window: 
     assert (seen["display_name"], seen["phone"]) == ("Ayu Lestari", other)
 
 
-async def test_the_role_that_somebody_has_is_offered_however_many_there_are(window: Desk, world: World) -> None:
+async def test_role_select_offers_the_current_role_among_very_many(window: Desk, world: World) -> None:
     root, page = await world.operator(), window.page
     role = await a_role(root, {"customers": "read"})
     account = await an_account(root, role["id"])
@@ -168,7 +168,7 @@ async def test_the_role_that_somebody_has_is_offered_however_many_there_are(wind
         await world.stack.sql("DELETE FROM roles WHERE name LIKE 'one of many %'")
 
 
-async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) -> None:
+async def test_failed_pairings_are_handled_oldest_first(window: Desk, world: World) -> None:
     await nothing_waits(world)
     first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
     page = window.page
@@ -190,7 +190,7 @@ async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) 
     assert audit["action"] == "failed_pairing.actioned"
     await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
     await expect(page.get_by_role("button", name="No action needed")).to_be_visible()
-    # Somebody else is faster: nothing is written twice, and the page says so.
+    # A colleague was faster: nothing is written twice, and the page says so.
     await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})
     await page.get_by_role("button", name="No action needed").click()
     dialog = page.get_by_role("dialog")
@@ -201,7 +201,7 @@ async def test_failures_are_worked_off_oldest_first(window: Desk, world: World) 
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
 
 
-async def test_what_is_on_its_way_can_not_be_cancelled_and_is_shown(window: Desk, world: World) -> None:
+async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: Desk, world: World) -> None:
     failure, page = await a_failure(world, "Cahya"), window.page
     go_on = asyncio.Event()
 
@@ -227,7 +227,7 @@ async def test_what_is_on_its_way_can_not_be_cancelled_and_is_shown(window: Desk
     assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["operator_action"] == "refunded"
 
 
-async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Desk, world: World) -> None:
+async def test_concurrent_price_edit_asks_the_operator_to_decide(window: Desk, world: World) -> None:
     root, page = await world.operator(), window.page
     made = await root.post(TIERS, {"mode": "chat", "minutes": 77, "price_idr": 70_000})
     other = (await an_operator(world, {"pricing": "write"})).client
@@ -271,7 +271,7 @@ async def test_a_price_that_somebody_else_edits_meanwhile_is_decided(window: Des
     await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
 
 
-async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: Desk, world: World) -> None:
+async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window: Desk, world: World) -> None:
     root, page = await world.operator(), window.page
     made = await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
     held: list[Route] = []
@@ -293,7 +293,7 @@ async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: 
     await dialog.get_by_role("button", name="Save").click()
     await world.until(count, lambda seen: seen == 1)
     await expect(dialog).to_have_count(0)
-    await edit.click()  # of a row that is out of date: what it then shows is not
+    await edit.click()  # this row is out of date, but the dialog shows the current one
     await held[0].continue_()
     await expect(dialog.get_by_label("Price (Rp)")).to_have_value("61000")
     await dialog.get_by_label("Price (Rp)").fill("62000")
@@ -305,7 +305,7 @@ async def test_a_button_pressed_while_prices_are_read_anew_has_its_turn(window: 
     await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
 
-async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: World) -> None:
+async def test_prices_are_reordered_by_keyboard_and_by_drag(window: Desk, world: World) -> None:
     root, page = await world.operator(), window.page
 
     async def order() -> list[int]:
@@ -320,7 +320,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
         return calls.get_by_role("button", name=f"Move {minutes} min, call:")
 
     async def place(minutes: int) -> Any:
-        """Where a grip is; for a moment it is nowhere, while the saved order is shown anew."""
+        """Return where a grip is. For a moment it is absent, while the saved order is drawn."""
         return await world.until(grip(minutes).bounding_box, lambda box: box is not None)
 
     await grip(first).focus()
@@ -336,7 +336,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await page.mouse.up()
     await world.until(order, lambda seen: seen == [first, second, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{first} min")
-    # Let go outside the list: what is shown is what is saved, and nothing sticks to the mouse.
+    # Dropped outside the list: the saved order is shown, and the row no longer follows the mouse.
     start, end = await place(second), await place(first)
     await page.mouse.move(start["x"] + 8, start["y"] + 8)
     await page.mouse.down()
@@ -345,7 +345,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await page.mouse.up()
     await world.until(order, lambda seen: seen == [second, first, *rest])
     await expect(page.locator(".carried")).to_have_count(0)
-    # Twice quickly: the second move is not lost, and nobody else is blamed for it.
+    # Two quick moves: the second is not lost, and no colleague is blamed for it.
     await grip(second).focus()
     await page.keyboard.press("ArrowDown")
     await page.keyboard.press("ArrowUp")
@@ -354,7 +354,7 @@ async def test_the_order_of_prices_by_keyboard_and_by_drag(window: Desk, world: 
     await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
 
 
-async def test_a_setting_with_a_fraction_is_written_with_point_or_comma(window: Desk, world: World) -> None:
+async def test_fractional_setting_accepts_point_and_comma(window: Desk, world: World) -> None:
     path = "/internal/config/mitra_stale_after_seconds"
     operator = await world.operator()
     before = (await operator.get(path))["value"]
@@ -369,7 +369,7 @@ async def test_a_setting_with_a_fraction_is_written_with_point_or_comma(window: 
         await operator.call("PUT", path, {"value": before})
 
 
-async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, world: World) -> None:
+async def test_setting_takes_effect_and_its_bounds_are_shown(window: Desk, world: World) -> None:
     page, customer = window.page, await world.customer()
     await world.config("payment_session_timeout_minutes", 20)
     await window.open("#/settings")
@@ -393,7 +393,7 @@ async def test_a_setting_takes_effect_and_its_bounds_are_told(window: Desk, worl
     await world.config("payment_session_timeout_minutes", 20)
 
 
-async def test_a_payment_is_found_and_tells_why_there_was_no_chat(window: Desk, world: World) -> None:
+async def test_payment_page_explains_why_there_was_no_chat(window: Desk, world: World) -> None:
     failure = await a_failure(world, "Wulan Purnama")
     page = window.page
     await window.open()
@@ -413,7 +413,7 @@ async def test_a_payment_is_found_and_tells_why_there_was_no_chat(window: Desk, 
     await expect(page.locator("main")).to_contain_text("Replay of")
 
 
-async def test_a_payment_is_confirmed_by_hand(window: Desk, world: World) -> None:
+async def test_operator_confirms_a_payment_by_hand(window: Desk, world: World) -> None:
     customer = await world.customer("Ratna")
     payment = await world.request(customer)
     page = window.page
@@ -429,7 +429,7 @@ async def test_a_payment_is_confirmed_by_hand(window: Desk, world: World) -> Non
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
 
-async def test_a_mitra_is_added_taken_offline_and_switched_off(window: Desk, world: World) -> None:
+async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: Desk, world: World) -> None:
     page = window.page
     ayu = await world.mitra("Kartika Sari")
     await window.open(f"#/mitras/{ayu.user['id']}")
@@ -455,7 +455,7 @@ async def test_a_mitra_is_added_taken_offline_and_switched_off(window: Desk, wor
     await expect(page.get_by_role("heading", name="Laras")).to_be_visible()
 
 
-async def test_operators_and_roles_and_ones_own_password(browser: Browser, window: Desk, world: World) -> None:
+async def test_operator_manages_roles_operators_and_own_password(browser: Browser, window: Desk, world: World) -> None:
     page = window.page
     await window.open("#/roles")
     await page.get_by_role("button", name="Add a role…").click()
@@ -475,7 +475,7 @@ async def test_operators_and_roles_and_ones_own_password(browser: Browser, windo
     await dialog.get_by_label("Role").select_option(label="night watch")
     await dialog.get_by_label("Password").fill("password1234")
     await dialog.get_by_role("button", name="Add").click()
-    await expect(dialog.locator(".wrong")).to_be_visible()  # a common one
+    await expect(dialog.locator(".wrong")).to_be_visible()  # a common password
     await dialog.get_by_label("Password").fill(PASSWORD)
     await dialog.get_by_role("button", name="Add").click()
     await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("can sign in")
@@ -496,6 +496,6 @@ async def test_operators_and_roles_and_ones_own_password(browser: Browser, windo
     await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
 
 
-async def test_the_books_are_checked_on_request(window: Desk) -> None:
+async def test_ledger_audit_page_shows_no_violations(window: Desk) -> None:
     await window.open("#/ledger")
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()

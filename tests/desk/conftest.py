@@ -1,4 +1,4 @@
-"""The worlds of these tests are those of the api's."""
+"""The worlds of tests/api, used here as well."""
 
 from tests.api.conftest import fast_world, world
 

@@ -1,4 +1,4 @@
-"""Operators with a second factor, for tests: enrolled through the public routes, with codes of any step."""
+"""Operators with a second factor: enrolled through the public routes, with codes of any time step."""
 
 import base64
 import secrets
@@ -16,14 +16,14 @@ AUTH = "/internal/auth"
 
 
 def from_an_address(world: World, address: str | None = None) -> Client:
-    """A device behind an address of its own, or a given one."""
+    """Return a device with a given address, or with a new one."""
     client = world.client()
     client._http.headers["X-Forwarded-For"] = address or an_address()
     return client
 
 
 def an_address() -> str:
-    """An address that no other test uses."""
+    """Return an address that no other test uses."""
     return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{secrets.randbelow(256)}"
 
 
@@ -40,11 +40,11 @@ class Enrolled:
     recovery_codes: list[str]
 
     def code(self, away: int = 0) -> str:
-        """The code of this step, or of one so many steps away."""
+        """Return the code of the current step, or of the step `away` steps from it."""
         return totp.code_at(self.secret, int(time.time()) // totp.STEP_S + away)
 
     async def forget_steps(self) -> None:
-        """Let the codes of this minute work again, so that no test waits for the next one."""
+        """Make the codes of this minute valid again, so that no test waits for the next step."""
         sql = "UPDATE control_center_users SET totp_last_step = NULL WHERE email = $1"
         await self.world.stack.sql(sql, self.email)
 
@@ -56,7 +56,7 @@ class Enrolled:
         return answer["login_token"]
 
     async def sign_in(self, client: Client | None = None) -> Client:
-        """One more device, signed in with password and code."""
+        """Sign a further device in with password and code."""
         client = client or from_an_address(self.world)
         token = await self.password_right(client)
         await self.forget_steps()
@@ -64,7 +64,7 @@ class Enrolled:
         return client
 
     async def step_up(self) -> None:
-        """Open five minutes."""
+        """Send a fresh code, which opens five minutes for protected actions."""
         await self.forget_steps()
         assert await self.client.post(f"{AUTH}/step-up", {"code": self.code()}) == {"expires_in": 300}
 
@@ -80,7 +80,7 @@ async def verify(client: Client, login_token: str, **code: str) -> dict[str, Any
 
 
 def keep(client: Client, answer: dict[str, Any]) -> None:
-    """Go on as the operator who has signed in."""
+    """Store the tokens and the operator of a sign-in answer in the client."""
     client._base, client._refresh_path = client.addresses.internal, f"{AUTH}/refresh"
     client._keep(answer)
 
@@ -96,7 +96,7 @@ async def enrol(client: Client, **more: Any) -> tuple[bytes, list[str]]:
 
 
 async def an_enrolled_operator(world: World, permissions: dict[str, str]) -> Enrolled:
-    """An operator who may do this, with a second factor that they chose, signed in before it."""
+    """Create an operator with these permissions, sign in, and enrol a second factor."""
     root = await world.operator()
     role = await a_role(root, permissions)
     made = await an_account(root, role["id"])

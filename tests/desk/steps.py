@@ -1,4 +1,4 @@
-"""What tests of the desk do again and again: operators of any rights, many calls at once, audit rows, settings for a while."""
+"""Common steps of the control center's tests: operators with any permissions, concurrent calls, audit rows, lists."""
 
 import asyncio
 import json
@@ -15,13 +15,13 @@ PASSWORD = "a quite long password 7"
 
 
 def unique(word: str) -> str:
-    """A word that nobody has."""
+    """Return a word with a suffix that makes it unique."""
     return f"{word}-{secrets.token_hex(5)}"
 
 
 @attrs.frozen(kw_only=True)
 class Somebody:
-    """An operator, her role and her signed-in device."""
+    """An operator, their role and their signed-in device."""
 
     id: str
     email: str
@@ -30,25 +30,25 @@ class Somebody:
 
 
 async def a_role(root: Client, permissions: dict[str, str]) -> dict[str, Any]:
-    """A new role."""
+    """Create a role."""
     return await root.post("/internal/roles", {"name": unique("role"), "permissions": permissions})
 
 
 async def an_account(root: Client, role_id: str, **more: Any) -> dict[str, Any]:
-    """A new operator, not signed in."""
+    """Create an operator who is not signed in."""
     body = {"email": f"{unique('op')}@example.test", "display_name": "Sari", "role_id": role_id, "password": PASSWORD}
     return await root.post("/internal/operators", {**body, **more})
 
 
 async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
-    """One more device of an operator."""
+    """Sign a further device of an operator in."""
     client = world.client()
     await client.sign_in_as_operator(email, password)
     return client
 
 
 async def an_operator(world: World, permissions: dict[str, str]) -> Somebody:
-    """An operator who may do this and no more, signed in."""
+    """Create an operator with exactly these permissions, signed in."""
     root = await world.operator()
     role = await a_role(root, permissions)
     made = await an_account(root, role["id"])
@@ -57,7 +57,7 @@ async def an_operator(world: World, permissions: dict[str, str]) -> Somebody:
 
 
 async def answer(call: Awaitable[Any]) -> tuple[int, Any]:
-    """How a call ends: 200 and what it says, or the status and code of its refusal."""
+    """Return 200 and the answer of a call, or the status and code of its refusal."""
     try:
         return 200, await call
     except Refused as no:
@@ -65,7 +65,7 @@ async def answer(call: Awaitable[Any]) -> tuple[int, Any]:
 
 
 async def at_once(count: int, call: Callable[[int], Awaitable[Any]]) -> list[tuple[int, Any]]:
-    """Make many calls at the same moment; return how each ends."""
+    """Make `count` calls concurrently; return the result of each, as `answer` does."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_answered(call, n)) for n in range(count)]
     return [task.result() for task in tasks]
@@ -76,7 +76,7 @@ async def _answered(call: Callable[[int], Awaitable[Any]], n: int) -> tuple[int,
 
 
 async def audits(world: World, object_id: str) -> list[dict[str, Any]]:
-    """What operators did to an object, oldest first."""
+    """Return the audit rows about an object, oldest first."""
     rows = await world.stack.sql(
         """SELECT action, operator_id::text, before, after FROM operator_audit_log WHERE object_id = $1
            ORDER BY created_at, id""",
@@ -89,17 +89,17 @@ async def audits(world: World, object_id: str) -> list[dict[str, Any]]:
 
 
 async def audit_count(world: World) -> int:
-    """How many audit rows there are."""
+    """Return how many audit rows there are."""
     return (await world.stack.sql("SELECT count(*) FROM operator_audit_log"))[0][0]
 
 
 async def found(client: Client, path: str, *, by: str = "id", **query: Any) -> list[str]:
-    """The ids of a list's items."""
+    """Return the ids of a list's items."""
     return [item[by] for item in (await client.get(path, **query))["items"]]
 
 
 async def every(client: Client, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
-    """All items of a list, page by page."""
+    """Return all items of a list, read in pages."""
     items: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:

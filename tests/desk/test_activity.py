@@ -1,4 +1,4 @@
-"""What mitras did: held against a plain model of the same rows, and read by index alone when there are many of them."""
+"""The activity of mitras: compared with a plain model, and read by index only when there are many rows."""
 
 import bisect
 import collections
@@ -34,7 +34,7 @@ ASKED = """INSERT INTO chat_request_notifications (id, session_id, mitra_id, not
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service of our own: its rows are counted."""
+    """Run a separate service, because its rows are counted."""
     made = Stack()
     yield made
     made.close()
@@ -42,7 +42,10 @@ def own() -> Iterator[Stack]:
 
 @pytest.fixture
 async def desk(own: Stack) -> AsyncIterator[World]:
-    """The operator of that service. Its books are not checked: the generated requests have no payments and no answers."""
+    """Return a World on that service.
+
+    The ledger audit is not checked: the generated requests have no payments and no answers.
+    """
     made = World(own)
     yield made
     for client in made.clients:
@@ -50,20 +53,20 @@ async def desk(own: Stack) -> AsyncIterator[World]:
 
 
 def written_in_order(count: int) -> list[str]:
-    """So many ids, as rows get them that are written one after the other."""
+    """Return `count` ids in ascending order, like those of rows written one after the other."""
     return sorted(new_id() for _ in range(count))
 
 
 class Model:
-    """The same rows, and what follows from them, in the plainest way."""
+    """The same rows in memory, with the plainest computation of what the routes report."""
 
     def __init__(self, seed: int) -> None:
         chance = self.chance = random.Random(seed)
         self.mitras = [new_id() for _ in range(7)]
         self.customer = new_id()
         self.turns: dict[str, list[tuple[dt.datetime, str]]] = {}
-        for mitra in self.mitras[:-1]:  # one was never online and never asked
-            # Two turns at one moment are told in the order in which they were written.
+        for mitra in self.mitras[:-1]:  # one mitra was never online and never invited
+            # Two changes with the same time are reported in the order in which they were written.
             times = sorted(self.moment() for _ in range(chance.randrange(0, 60)))
             times += times[-1:]
             self.turns[mitra] = [(at, chance.choice(("online", "offline"))) for at in times]
@@ -84,12 +87,12 @@ class Model:
                 )  # fmt: skip
 
     def moment(self) -> dt.datetime:
-        """Some second of the time; whole hours are common, so that ranges end where things happen."""
+        """Return a second of the period. Whole hours are frequent, so that ranges often end exactly at a row."""
         step = self.chance.choice((1, 3600))
         return FIRST + dt.timedelta(seconds=self.chance.randrange(DAYS * 86_400 // step) * step)
 
     async def put(self, connection: Any) -> None:
-        """Write the rows."""
+        """Insert the rows."""
         await connection.execute("INSERT INTO customers (id) SELECT $1::text::uuid", self.customer)
         for n, mitra in enumerate(self.mitras):
             await connection.execute(
@@ -121,7 +124,7 @@ class Model:
         await connection.executemany(ASKED, asked)
 
     def online_seconds(self, mitra: str, since: dt.datetime, until: dt.datetime) -> int:
-        """How long she was online in the range: each stretch goes to her next turn."""
+        """Return how long the mitra was online in the range; each online interval ends at the next change."""
         turns = self.turns.get(mitra, [])
         total = 0.0
         for n, (at, status) in enumerate(turns):
@@ -131,7 +134,7 @@ class Model:
         return round(total)
 
     def summary(self, mitra: str, since: dt.datetime, until: dt.datetime) -> dict[str, Any]:
-        """The figures of the contract."""
+        """Return the figures that the summary reports."""
         mine = [one["response"] for one in self.asked if one["mitra"] == mitra and since <= one["notified_at"] < until]
         counted = collections.Counter(mine)
         judged = counted["ACCEPTED"] + counted["REJECTED"] + counted["IGNORED"]
@@ -151,7 +154,7 @@ class Model:
 
 @pytest.fixture(scope="module")
 async def model(own: Stack) -> Model:
-    """Generated rows, in the database and in the model."""
+    """Generate rows, in the database and in the model."""
     made = Model(seed=20261121)
     connection = await asyncpg.connect(own.database_url)
     try:
@@ -162,7 +165,7 @@ async def model(own: Stack) -> Model:
 
 
 def ranges(model: Model) -> list[tuple[dt.datetime, dt.datetime]]:
-    """The whole time, a moment, nothing, what ends where something happens, and some more."""
+    """Return the whole period, a moment, an empty range, ranges that end at rows, and some random ones."""
     moments = sorted(model.moment() for _ in range(24))
     turns = sorted(at for turns in model.turns.values() for at, _ in turns)
     exact = [(turns[n], turns[bisect.bisect_right(turns, turns[n])]) for n in (0, 9, 40)]
@@ -170,7 +173,7 @@ def ranges(model: Model) -> list[tuple[dt.datetime, dt.datetime]]:
     return [*wide, *exact, *[(a, b) for a, b in zip(moments[::2], moments[1::2], strict=True) if a < b]]
 
 
-async def test_the_summary_is_the_models_whatever_the_range(desk: World, model: Model) -> None:
+async def test_activity_summary_matches_the_model_for_any_range(desk: World, model: Model) -> None:
     operator = await desk.operator()
     rates = set()
     for since, until in ranges(model):
@@ -190,7 +193,7 @@ async def test_the_summary_is_the_models_whatever_the_range(desk: World, model: 
     assert model.summary(never, FIRST, FIRST + dt.timedelta(days=DAYS))["online_seconds"] == 0
 
 
-async def test_the_log_is_the_models_in_all_its_filters(desk: World, model: Model) -> None:
+async def test_activity_log_matches_the_model_for_all_filters(desk: World, model: Model) -> None:
     operator = await desk.operator()
     for since, until in ranges(model)[:8]:
         for mitra in (None, model.mitras[0], model.mitras[-1]):
@@ -212,7 +215,7 @@ async def test_the_log_is_the_models_in_all_its_filters(desk: World, model: Mode
                 assert dt.datetime.fromisoformat(row["notified_at"]) == one["notified_at"]
 
 
-async def test_odd_ranges_and_filters(desk: World, model: Model) -> None:
+async def test_activity_with_odd_ranges_and_filters_is_empty_or_422(desk: World, model: Model) -> None:
     operator = await desk.operator()
     for query in (
         {"from": FIRST.isoformat(), "to": FIRST.isoformat()},
@@ -230,8 +233,8 @@ async def test_odd_ranges_and_filters(desk: World, model: Model) -> None:
     assert (await operator.get(SUMMARY))["items"]  # the last thirty days
 
 
-async def test_who_is_online_now_is_online_until_now(desk: World) -> None:
-    """A stretch that has not ended ends with the range, or with the present."""
+async def test_current_online_interval_ends_now(desk: World) -> None:
+    """Check that an interval that has not ended ends with the range, or now."""
     operator, mitra = await desk.operator(), await desk.mitra()
     (row,) = await desk.stack.sql(
         """UPDATE mitra_online_logs SET "timestamp" = date_trunc('second', "timestamp") - interval '100 seconds'
@@ -278,7 +281,7 @@ GENERATED = (
 
 
 def scans(plan: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Every scan of a plan: how, of which table, by which index."""
+    """Yield every scan of a plan: its kind, its table, its index."""
     if "Relation Name" in plan:
         yield plan["Node Type"], plan["Relation Name"], plan.get("Index Name", "")
     for part in plan.get("Plans", []):
@@ -290,7 +293,7 @@ def literal(value: Any) -> str:
 
 
 async def plan_of(connection: Any, statement: str, args: list[Any], *, generic: bool) -> tuple[set[Any], float]:
-    """The scans of a kept statement's plan, and the milliseconds that it took."""
+    """Return the scans of a prepared statement's plan, and the milliseconds that it took."""
     await connection.execute(f"SET plan_cache_mode = force_{'generic' if generic else 'custom'}_plan")
     await connection.execute(f"PREPARE desk AS {statement}")
     try:
@@ -304,7 +307,7 @@ async def plan_of(connection: Any, statement: str, args: list[Any], *, generic: 
 
 @pytest.fixture(scope="module")
 async def many(own: Stack, model: Model) -> None:
-    """A hundred and fifty thousand requests over sixty days."""
+    """Insert 150,000 requests over sixty days."""
     connection = await asyncpg.connect(own.database_url)
     try:
         for statement in GENERATED:
@@ -316,8 +319,8 @@ async def many(own: Stack, model: Model) -> None:
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["planned for its values", "planned once"])
-async def test_with_many_rows_every_read_is_by_index(own: Stack, many: None, generic: bool) -> None:
-    """`-s` shows how long each took."""
+async def test_activity_reads_of_many_rows_use_an_index(own: Stack, many: None, generic: bool) -> None:
+    """Run with `-s` to see how long each read took."""
     connection = await asyncpg.connect(own.database_url)
     try:
         mitra = str(await connection.fetchval("SELECT id FROM mitras WHERE display_name = 'Many 7'"))
@@ -351,8 +354,8 @@ async def test_with_many_rows_every_read_is_by_index(own: Stack, many: None, gen
         await connection.close()
 
 
-async def test_the_generated_books_add_up(desk: World, many: None) -> None:
-    """One page of many, over the wire."""
+async def test_activity_summary_of_many_rows_adds_up(desk: World, many: None) -> None:
+    """Read one page of many over HTTP."""
     operator = await desk.operator()
     page = await operator.get(LOG, limit=200)
     assert len(page["items"]) == 200

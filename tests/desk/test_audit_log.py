@@ -1,4 +1,7 @@
-"""The audit log: searched by its filters, never changed, and emptied of one customer's personal fields only."""
+"""The audit log: searchable by its filters, and unchangeable (docs/product.md#audit-log).
+
+Only the personal fields of one customer's rows can be blanked.
+"""
 
 import json
 import pathlib
@@ -19,7 +22,7 @@ FIELDS = {"id", "operator", "action", "object_type", "object_id", "before", "aft
 # -- the list
 
 
-async def test_each_filter_finds_its_rows_and_pages_hold_all(world: World) -> None:
+async def test_audit_log_filters_find_their_rows_across_pages(world: World) -> None:
     root, clerk = await world.operator(), await an_operator(world, {"mitras": "write", "config": "write"})
     mitra = (await world.mitra(online=False)).user["id"]
     for name in ("Ayu", "Bima", "Citra"):
@@ -42,13 +45,13 @@ async def test_each_filter_finds_its_rows_and_pages_hold_all(world: World) -> No
         await refused(root.get(LOG, **query), 422, "VALIDATION_ERROR")
 
 
-async def test_the_area_is_a_roles_own(world: World) -> None:
+async def test_audit_log_requires_its_own_permission(world: World) -> None:
     everything_else = (await an_operator(world, {"operators": "write", "customers": "write"})).client
     await refused(everything_else.get(LOG), 403, "FORBIDDEN")
     assert (await (await an_operator(world, {"audit": "read"})).client.get(LOG, limit=1))["items"]
 
 
-async def test_a_filter_is_answered_by_an_index(world: World) -> None:
+async def test_audit_log_filters_use_an_index(world: World) -> None:
     filters = {
         "operator_audit_log_operator": "operator_id = '00000000-0000-0000-0000-000000000000'",
         "operator_audit_log_action": "action = 'x'",
@@ -72,7 +75,7 @@ async def test_a_filter_is_answered_by_an_index(world: World) -> None:
 # -- the guard
 
 
-async def test_rows_can_not_be_changed_or_deleted(world: World) -> None:
+async def test_audit_rows_cannot_be_changed_or_deleted(world: World) -> None:
     await world.operator()
     before = await audit_count(world)
     assert before > 0
@@ -86,7 +89,7 @@ async def test_rows_can_not_be_changed_or_deleted(world: World) -> None:
     ):
         with pytest.raises(asyncpg.CheckViolationError, match="neither changed nor deleted"):
             await world.stack.sql(sql)
-    # The blanking function's own setting lets nothing else through.
+    # The setting that the blanking function uses permits nothing else.
     async with world.stack.transaction() as tx:
         await tx.execute("SET LOCAL sesi.blanks_audit_log = 'on'")
         with pytest.raises(asyncpg.CheckViolationError):
@@ -94,7 +97,7 @@ async def test_rows_can_not_be_changed_or_deleted(world: World) -> None:
     assert await audit_count(world) == before
 
 
-async def test_blanking_empties_the_personal_fields_of_one_customers_rows(world: World) -> None:
+async def test_blanking_clears_personal_fields_of_one_customers_rows_only(world: World) -> None:
     root = await world.operator()
     ended = {}
     for name in ("Dewi", "Eka"):
@@ -113,7 +116,7 @@ async def test_blanking_empties_the_personal_fields_of_one_customers_rows(world:
     story = await root.get("/internal/sessions", q=of_dewi)
     timeline = await root.get(f"/internal/payment-requests/{story['items'][0]['payment_request_id']}/timeline")
     assert any("the reason was erased" in entry["text"] for entry in timeline["entries"])
-    # The function is its owner's: no other role may call it.
+    # Only the function's owner may call it.
     (grants,) = await world.stack.sql(
         "SELECT proacl::text, prosecdef FROM pg_proc WHERE proname = 'blank_operator_audit_log'"
     )
@@ -124,7 +127,7 @@ async def test_blanking_empties_the_personal_fields_of_one_customers_rows(world:
 # -- roles
 
 
-async def test_only_roles_with_full_access_have_the_area_after_the_migration(world: World) -> None:
+async def test_migration_grants_the_audit_area_to_full_access_roles_only(world: World) -> None:
     areas = [
         "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings", "sessions",
         "payments", "webhooks",

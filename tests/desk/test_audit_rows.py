@@ -1,4 +1,7 @@
-"""Every write by an operator leaves exactly one row in the audit log (reliability I16): a new route is in here by being there."""
+"""Every write by an operator adds exactly one row to the audit log (docs/invariants.md#i16).
+
+All write routes are tested without being listed.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +18,7 @@ from tools.client import Client
 pytestmark = pytest.mark.anyio
 
 TIERS, PROMOTION = "/internal/pricing/tiers", "/internal/pricing/promotions/first-session"
-# They sign in and out, and change nothing of the service's.
+# These sign in and out, and change nothing else.
 OF_ONESELF = {
     "/internal/auth/login", "/internal/auth/totp/verify", "/internal/auth/refresh", "/internal/auth/logout",
     "/internal/auth/sessions/{auth_session_id}",
@@ -30,23 +33,23 @@ WRITES = [
     for route in ROUTES
     if route.listener == "internal" and route.method != "GET" and route.path not in OF_ONESELF | SECOND_FACTOR
 ]
-Call = tuple[str, Any]  # the address, the body
+Call = tuple[str, Any]  # path, body
 
 
 @attrs.frozen(kw_only=True)
 class Scene:
-    """Who does it."""
+    """The operators and objects of a call."""
 
     world: World
     root: Client
 
     async def mitra(self) -> str:
-        """A mitra's id."""
+        """Create a mitra and return their id."""
         body = {"phone": a_phone(), "display_name": "Ayu", "is_active": True}
         return (await self.root.post("/internal/mitras", body))["id"]
 
     async def tier(self, **more: Any) -> dict[str, Any]:
-        """A new tier; its minutes are those that nobody has."""
+        """Create a tier with minutes that no other tier has."""
         taken = {tier["minutes"] for tier in (await self.root.get(TIERS))["items"]}
         minutes = next(n for n in range(1000, 1441) if n not in taken)
         return await self.root.post(TIERS, {"mode": "call", "minutes": minutes, "price_idr": 1, **more})
@@ -195,12 +198,12 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
 }
 
 
-def test_every_write_has_a_valid_call_here() -> None:
+def test_every_write_route_has_a_valid_call() -> None:
     assert set(VALID) == {str(route) for route in WRITES}
 
 
 @pytest.mark.parametrize("route", sorted(VALID))
-async def test_a_write_leaves_exactly_one_audit_row_and_a_refused_one_none(world: World, route: str) -> None:
+async def test_write_adds_exactly_one_audit_row_and_a_refused_one_none(world: World, route: str) -> None:
     root = await world.operator()
     method, _, _ = route.partition(" ")
     caller, weak = root, await an_operator(world, {})
@@ -217,7 +220,7 @@ async def test_a_write_leaves_exactly_one_audit_row_and_a_refused_one_none(world
     )
     if body:
         assert await audit_count(world) == before
-    else:  # a route without a body may not look at one: then that was the write
+    else:  # a route without a body may ignore one: then this call was the write
         caller = None if await audit_count(world) > before else caller
     if caller is not None:
         status, _ = await caller._once(method, address, body)
@@ -234,7 +237,7 @@ async def test_a_write_leaves_exactly_one_audit_row_and_a_refused_one_none(world
                 await root.call("DELETE", f"{TIERS}/{tier['id']}", params={"updated_at": tier["updated_at"]})
 
 
-async def test_signing_in_and_out_writes_no_audit_row(world: World) -> None:
+async def test_sign_in_and_sign_out_add_no_audit_row(world: World) -> None:
     somebody = await an_operator(world, {})
     before = await audit_count(world)
     device = await signed_in(world, somebody.email)

@@ -1,4 +1,4 @@
-"""Every reading of a customer's phone or e-mail, or of a webhook's body, leaves a row in the audit log."""
+"""Every read of a customer's phone or e-mail, or of a webhook's body, adds a row to the audit log."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ LOG, CUSTOMERS, CALLS = "/internal/audit-log", "/internal/customers", "/internal
 
 
 async def known(world: World, name: str, *, phone: bool = True) -> str:
-    """The id of a customer with a phone and an e-mail, or with an e-mail only."""
+    """Create a customer with an e-mail and, unless `phone` is false, a phone; return the id."""
     customer = await world.customer(name)
     number = "+628120" + f"{int(new_id()[-7:], 16) % 10**7:07d}" if phone else None
     await world.stack.sql(
@@ -28,12 +28,12 @@ async def known(world: World, name: str, *, phone: bool = True) -> str:
 
 
 async def reader(world: World) -> Client:
-    """An operator who may see phones and e-mails, and the webhook log."""
+    """Create an operator who may see phones, e-mails and the webhook log."""
     areas = {"customers": "read", "customers.pii": "read", "webhooks": "read"}
     return (await an_operator(world, areas)).client
 
 
-async def test_reading_a_phone_or_email_leaves_a_row_without_them(world: World) -> None:
+async def test_read_of_phone_or_email_adds_an_audit_row_without_them(world: World) -> None:
     client = await reader(world)
     customer = await known(world, unique("Melati"))
     shown = await client.get(f"{CUSTOMERS}/{customer}")
@@ -48,7 +48,7 @@ async def test_reading_a_phone_or_email_leaves_a_row_without_them(world: World) 
     assert shown["email"] not in text
 
 
-async def test_reading_without_personal_data_leaves_no_row(world: World) -> None:
+async def test_read_without_personal_data_adds_no_audit_row(world: World) -> None:
     name = unique("Melati")
     customer, guest = await known(world, name), (await world.customer(unique("Guest"))).user["id"]
     plain, trusted = (await an_operator(world, {"customers": "read"})).client, await reader(world)
@@ -62,7 +62,7 @@ async def test_reading_without_personal_data_leaves_no_row(world: World) -> None
     assert await audit_count(world) == before
 
 
-async def test_list_of_customers_leaves_one_row_that_names_those_shown(world: World) -> None:
+async def test_customer_list_adds_one_audit_row_naming_the_customers_shown(world: World) -> None:
     client, root, name = await reader(world), await world.operator(), unique("Melati")
     shown = [await known(world, f"{name} {n}") for n in range(3)]
     guest = (await world.customer(f"{name} guest")).user["id"]
@@ -76,7 +76,7 @@ async def test_list_of_customers_leaves_one_row_that_names_those_shown(world: Wo
     assert await found(root, LOG, object_id=shown[0]) == await found(root, LOG, object_id=guest) == []
 
 
-async def test_reading_a_webhooks_body_leaves_a_row(world: World) -> None:
+async def test_read_of_webhook_body_adds_an_audit_row(world: World) -> None:
     client, root = await reader(world), await world.operator()
     payment = await world.request(await world.customer())
     await world.raw_webhook(payment_call(payment, payer_email="melati@example.test"))
@@ -98,13 +98,13 @@ async def test_reading_a_webhooks_body_leaves_a_row(world: World) -> None:
 
 @contextlib.asynccontextmanager
 async def unwritable(world: World) -> AsyncIterator[None]:
-    """No row comes into the audit log, while it can be read."""
+    """Block inserts into the audit log, which can still be read."""
     async with world.stack.transaction() as tx:
         await tx.execute("LOCK TABLE operator_audit_log IN SHARE MODE")
         yield
 
 
-async def test_reading_is_refused_while_its_row_can_not_be_written(world: World) -> None:
+async def test_read_of_personal_data_is_refused_without_its_audit_row(world: World) -> None:
     client, plain = await reader(world), (await an_operator(world, {"customers": "read"})).client
     name = unique("Melati")
     customer = await known(world, name)

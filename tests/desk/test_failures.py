@@ -1,4 +1,7 @@
-"""Failed pairings: found by what they are, acted on once, and never when the customer has tried again."""
+"""Failed pairings: found by filters, acted on once, and never after the customer has tried again.
+
+See docs/product.md#failed-pairings.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ FAILURES = "/internal/failed-pairings"
 
 
 async def a_failure(world: World) -> dict[str, Any]:
-    """An open failed pairing: the customer paid and left."""
+    """Create an open failed pairing: a customer pays and cancels."""
     customer = await world.customer()
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
@@ -27,7 +30,7 @@ async def the_failure(world: World, payment: dict[str, Any], **query: Any) -> di
     return row
 
 
-async def test_of_five_hundred_actions_at_once_one_counts(world: World) -> None:
+async def test_five_hundred_concurrent_actions_apply_one(world: World) -> None:
     root, other = await world.operator(), (await an_operator(world, {"failed_pairings": "write"})).client
     failure = await a_failure(world)
     wishes = ("refunded", "credited", "no_action")
@@ -38,7 +41,7 @@ async def test_of_five_hundred_actions_at_once_one_counts(world: World) -> None:
 
     seen = await at_once(500, act)
     (done,) = [one[1] for one in seen if one[0] == 200]
-    # Of so many at once a busy machine may send some away, to come again: they have done nothing.
+    # A busy machine may refuse some of these calls with a retry; they have changed nothing.
     assert {one for one in seen if one[0] != 200} - {(503, "UNAVAILABLE")} == {(409, "ALREADY_ACTIONED")}
     (row,) = await audits(world, failure["id"])
     assert row["action"] == "failed_pairing.actioned"
@@ -48,7 +51,7 @@ async def test_of_five_hundred_actions_at_once_one_counts(world: World) -> None:
     assert await the_failure(world, failure) == done
 
 
-async def test_who_has_waited_longest_comes_first_page_by_page(world: World) -> None:
+async def test_oldest_failed_pairing_comes_first_across_pages(world: World) -> None:
     operator = await world.operator()
     made = [await a_failure(world) for _ in range(3)]
     newest = await every(operator, FAILURES, limit=2, operator_action="none")
@@ -60,7 +63,7 @@ async def test_who_has_waited_longest_comes_first_page_by_page(world: World) -> 
     await refused(operator.get(f"{FAILURES}/{new_id()}"), 404, "NOT_FOUND")
 
 
-async def test_filters_part_the_failures_without_rest(world: World) -> None:
+async def test_filters_partition_the_failed_pairings(world: World) -> None:
     operator = await world.operator()
     failure, acted = await a_failure(world), await a_failure(world)
     await operator.call("PATCH", f"{FAILURES}/{acted['id']}", {"operator_action": "credited"})
@@ -82,7 +85,7 @@ async def test_filters_part_the_failures_without_rest(world: World) -> None:
         await refused(operator.get(FAILURES, **query), 422, "VALIDATION_ERROR")
 
 
-async def test_a_superseded_failure_takes_no_action_and_an_actioned_one_no_second_try(world: World) -> None:
+async def test_superseded_failure_refuses_actions_and_actioned_one_refuses_retry(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
     async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)
@@ -115,7 +118,7 @@ async def test_a_superseded_failure_takes_no_action_and_an_actioned_one_no_secon
             }  # fmt: skip
 
 
-async def test_of_an_action_and_a_second_try_at_once_one_wins(world: World) -> None:
+async def test_concurrent_action_and_retry_apply_one(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
     async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)

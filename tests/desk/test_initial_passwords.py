@@ -1,4 +1,4 @@
-"""A password that another person chose is replaced at the first sign-in, before any other route answers."""
+"""A password that another person chose must be replaced at the first sign-in, before any other route answers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ CONFINED = (
 
 @pytest.fixture(scope="module")
 def strict(stack: Stack) -> Iterator[str]:
-    """The internal address of an api process whose new operators replace their passwords."""
+    """Run an api process whose new operators must replace their passwords; return its internal address."""
     port = free_port()
     ports = {"PUBLIC_PORT": str(free_port()), "INTERNAL_PORT": str(port)}
     stack.start("api", key="api-strict", **ports, **EXPIRE)
@@ -34,7 +34,7 @@ def strict(stack: Stack) -> Iterator[str]:
 
 
 async def root_at(world: World, base: str) -> Client:
-    """The administrator at that process."""
+    """Return the administrator as a client of that process."""
     made = world.client()
     operator = await world.operator()
     made._base, made.access_token = base, operator.access_token
@@ -42,7 +42,7 @@ async def root_at(world: World, base: str) -> Client:
 
 
 async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
-    """A device of an operator."""
+    """Sign a device of an operator in."""
     made = from_an_address(world)
     keep(made, await login(made, email, password))
     return made
@@ -53,7 +53,7 @@ def change(device: Client, current: str, new: str) -> Any:
     return device.post(f"{AUTH}/password", {"current_password": current, "new_password": new})
 
 
-async def test_initial_password_opens_nothing_until_it_is_replaced(world: World, strict: str) -> None:
+async def test_initial_password_opens_only_its_replacement(world: World, strict: str) -> None:
     root = await root_at(world, strict)
     account = await an_account(root, (await a_role(root, {"*": "write"}))["id"])
     device = await signed_in(world, account["email"])
@@ -80,14 +80,14 @@ async def test_operator_with_an_initial_password_may_sign_out(world: World, stri
     assert (await device.post(f"{AUTH}/logout"))["email"] == account["email"]
 
 
-async def test_password_that_another_operator_set_is_due_and_ones_own_is_not(world: World, strict: str) -> None:
+async def test_password_change_is_due_only_if_another_operator_set_it(world: World, strict: str) -> None:
     root = await root_at(world, strict)
     account = await an_account(root, (await a_role(root, {"*": "write"}))["id"])
     device = await signed_in(world, account["email"])
     await change(device, PASSWORD, OWN)
     device._base = strict
     path = f"/internal/operators/{account['id']}"
-    await device.call("PATCH", path, {"password": PASSWORD})  # by oneself; it signs out everywhere
+    await device.call("PATCH", path, {"password": PASSWORD})  # changed by the operator themselves; signs out everywhere
     device = await signed_in(world, account["email"])
     assert device.user["password_change_due"] is False
     await root.call("PATCH", path, {"display_name": "Sari the second"})
@@ -99,7 +99,7 @@ async def test_password_that_another_operator_set_is_due_and_ones_own_is_not(wor
     assert (await device.get(f"{AUTH}/me"))["password_change_due"] is True
 
 
-async def test_operator_of_the_command_replaces_the_password_before_enrolling(world: World) -> None:
+async def test_operator_created_by_command_replaces_the_password_before_enrolling(world: World) -> None:
     root = await world.operator()
     body = {"name": unique("strict"), "permissions": {"mitras": "read"}, "require_totp": True}
     role, email = await root.post("/internal/roles", body), f"{unique('op')}@example.test"
@@ -119,7 +119,7 @@ async def test_operator_of_the_command_replaces_the_password_before_enrolling(wo
     assert (await device.get("/internal/mitras", limit=1))["items"] is not None
 
 
-async def test_outside_production_initial_passwords_are_kept_unless_the_setting_says_so(world: World) -> None:
+async def test_initial_passwords_are_kept_outside_production_by_default(world: World) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {}))["id"])
     assert (await signed_in(world, account["email"])).user["password_change_due"] is False

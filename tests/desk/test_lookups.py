@@ -1,4 +1,7 @@
-"""Look-ups for support: customers, sessions, payment requests, webhook calls; confirming by hand, and calling back."""
+"""Look-ups for support: customers, sessions, payment requests, webhook calls.
+
+Also confirming a payment by hand, and replaying a call.
+"""
 
 import datetime as dt
 import json
@@ -20,12 +23,12 @@ CALL_FIELDS = {
 
 
 def plus(moment: str, **more: float) -> str:
-    """A moment of the wire, so much later."""
+    """Return a time in the format of the interface, moved by `more`."""
     return (dt.datetime.fromisoformat(moment) + dt.timedelta(**more)).isoformat()
 
 
 async def with_phone(world: World, customer: Client, phone: str, email: str) -> None:
-    """Give a customer what only some operators may see."""
+    """Give a customer a phone and an e-mail, which only some operators may see."""
     await world.stack.sql(
         "UPDATE customers SET phone = $2, email = $3 WHERE id = $1::text::uuid", customer.user["id"], phone, email
     )
@@ -34,7 +37,7 @@ async def with_phone(world: World, customer: Client, phone: str, email: str) -> 
 # -- customers
 
 
-async def test_phone_and_email_are_for_operators_with_the_permission(world: World) -> None:
+async def test_phone_and_email_are_shown_only_with_the_permission(world: World) -> None:
     name = unique("Mel_ati%")
     customer = await world.customer(name)
     phone, email = "+628120" + f"{int(new_id()[-7:], 16) % 10**7:07d}", f"{unique('melati')}@example.test"
@@ -50,7 +53,7 @@ async def test_phone_and_email_are_for_operators_with_the_permission(world: Worl
     for client, expected in ((plain, masked), (trusted, whole)):
         for q in (name, name.lower(), name[2:8], mine, mine.upper()):
             assert (await client.get(path, q=q))["items"] == [expected], q
-        assert await found(client, path, q=name.replace("_", "x")) == []  # % and _ are letters here
+        assert await found(client, path, q=name.replace("_", "x")) == []  # % and _ have no special meaning
     for q in (phone, phone[1:], "0" + phone[3:], f"0{phone[3:6]}-{phone[6:]}", phone[-8:], email, email[:12].upper()):
         assert await found(trusted, path, q=q) == [mine], q
         assert await found(plain, path, q=q) == [], q
@@ -59,7 +62,7 @@ async def test_phone_and_email_are_for_operators_with_the_permission(world: Worl
     assert mine in await found(trusted, path, q="", limit=200)
 
 
-async def test_payers_in_a_webhook_body_are_for_operators_with_the_permission(world: World) -> None:
+async def test_payer_in_webhook_body_is_shown_only_with_the_permission(world: World) -> None:
     payment = await world.request(await world.customer())
     payer = {"payer_email": "melati@example.test", "customer": {"given_names": "Melati"}, "account_number": "880123"}
     await world.raw_webhook(payment_call(payment, **payer))
@@ -75,7 +78,7 @@ async def test_payers_in_a_webhook_body_are_for_operators_with_the_permission(wo
     assert {**listed, "raw_body": row["raw_body"]} == row
 
 
-def test_what_has_letters_is_no_part_of_a_number() -> None:
+def test_search_text_with_letters_is_not_treated_as_a_number() -> None:
     assert like_numbers("0812-3456") == ["08123456", "628123456"]
     assert like_numbers("+62 (812) 34.56") == ["628123456"]
     for text in (None, "", "Dewi 5", "  ", "+", "١٢"):
@@ -85,7 +88,7 @@ def test_what_has_letters_is_no_part_of_a_number() -> None:
 # -- paging
 
 
-async def test_pages_stay_as_they_are_while_new_rows_come(world: World) -> None:
+async def test_pages_are_stable_while_new_rows_are_added(world: World) -> None:
     operator = await world.operator()
     name = unique("Page")
     customers = [await world.customer(f"{name} {n}") for n in range(5)]
@@ -144,7 +147,7 @@ async def test_sessions_and_payments_are_found_by_names_and_every_id(world: Worl
     assert "content" not in str(view)
 
 
-async def test_ranges_begin_at_from_and_end_before_to(world: World) -> None:
+async def test_ranges_include_from_and_exclude_to(world: World) -> None:
     operator, customer = await world.operator(), await world.customer(unique("Range"))
     session_id = (await world.paid(customer))["session_id"]
     view = await operator.get(f"{SESSIONS}/{session_id}")
@@ -180,7 +183,7 @@ async def test_ranges_begin_at_from_and_end_before_to(world: World) -> None:
 # -- confirming by hand
 
 
-async def test_a_payment_is_confirmed_by_hand_once_and_its_search_begins(world: World) -> None:
+async def test_payment_confirmed_by_hand_starts_its_search_once(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     path = f"{PAYMENTS}/{payment['payment_request_id']}"
@@ -192,13 +195,13 @@ async def test_a_payment_is_confirmed_by_hand_once_and_its_search_begins(world: 
     (row,) = await audits(world, payment["payment_request_id"])
     assert (row["action"], row["operator_id"]) == ("payment.confirmed", operator.user["id"])
     assert (row["before"], row["after"]) == ({"status": "pending"}, {"result": "confirmed"})
-    # The gateway tells later: nothing more happens.
+    # If the gateway's call comes later, nothing more happens.
     assert (await world.webhook(payment))[1]["processing_result"] == "duplicate"
     for one in (new_id(), "nonsense"):
         await refused(operator.post(f"{PAYMENTS}/{one}/confirm"), 404, "NOT_FOUND")
 
 
-async def test_what_is_confirmed_by_hand_pairs(world: World) -> None:
+async def test_payment_confirmed_by_hand_can_be_paired(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
     payment = await world.request(customer)
     path = f"{PAYMENTS}/{payment['payment_request_id']}"
@@ -209,10 +212,10 @@ async def test_what_is_confirmed_by_hand_pairs(world: World) -> None:
     assert (await operator.get(path))["status"] == "consumed"
 
 
-async def test_what_may_not_pair_any_more_fails_when_it_is_confirmed_by_hand(world: World) -> None:
+async def test_payment_confirmed_by_hand_that_cannot_pair_fails(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     first = await world.request(customer)
-    # Confirmed beside a live search: a row that no route would let be asked for is put in by hand.
+    # Confirmed during a live search: inserted by hand, because no route creates such a row.
     await world.webhook(first)
     (copy,) = await world.stack.sql(
         """INSERT INTO payment_requests SELECT (jsonb_populate_record(p, jsonb_build_object('id', $2::text, 'status', 'pending',
@@ -240,7 +243,7 @@ async def test_what_may_not_pair_any_more_fails_when_it_is_confirmed_by_hand(wor
 # -- the gateway's calls
 
 
-async def test_calls_are_listed_filtered_and_shown(world: World) -> None:
+async def test_webhook_calls_are_listed_filtered_and_shown(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     one = payment["payment_request_id"]
@@ -264,7 +267,7 @@ async def test_calls_are_listed_filtered_and_shown(world: World) -> None:
         await refused(operator.post(f"{CALLS}/{missing}/replay"), 404, "NOT_FOUND")
 
 
-async def test_a_call_is_found_by_its_own_id_and_by_an_id_in_either_case(world: World) -> None:
+async def test_webhook_call_is_found_by_its_id_and_by_an_id_in_either_case(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     one = payment["payment_request_id"]
@@ -277,7 +280,7 @@ async def test_a_call_is_found_by_its_own_id_and_by_an_id_in_either_case(world: 
         assert await found(operator, CALLS, q=q) == [call["id"]], q
 
 
-async def test_a_mitra_is_found_by_her_number_however_it_is_written(world: World) -> None:
+async def test_mitra_is_found_by_any_spelling_of_their_number(world: World) -> None:
     operator = await world.operator()
     number = f"+62813{int(new_id()[-7:], 16) % 10**8:08d}"
     mitra = await operator.post(
@@ -292,7 +295,7 @@ async def test_a_mitra_is_found_by_her_number_however_it_is_written(world: World
     assert (made["after"]["phone"], changed["before"]["phone"], changed["after"]["phone"]) == (number, number, other)
 
 
-async def test_a_replay_is_a_new_row_of_the_same_handler_and_does_nothing_twice(world: World) -> None:
+async def test_replay_adds_a_row_and_changes_nothing_twice(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     await world.webhook(payment)
@@ -311,7 +314,7 @@ async def test_a_replay_is_a_new_row_of_the_same_handler_and_does_nothing_twice(
     assert {(status, one["processing_result"]) for status, one in seen} == {(200, "duplicate")}
 
 
-async def test_a_call_without_a_valid_token_is_never_replayed(world: World) -> None:
+async def test_replay_of_call_without_valid_token_is_refused(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     await world.webhook(payment, token="wrong")
@@ -321,12 +324,12 @@ async def test_a_call_without_a_valid_token_is_never_replayed(world: World) -> N
     assert len((await operator.get(CALLS, q=payment["payment_request_id"]))["items"]) == 1
 
 
-async def test_a_call_that_failed_once_confirms_when_it_is_replayed_and_counts_from_when_it_came(world: World) -> None:
-    """The request had run out meanwhile; the money was there in time, so it is confirmed and not recorded as late."""
+async def test_replayed_failed_call_confirms_by_its_original_time(world: World) -> None:
+    """Check a request that expired in between: the money came in time, so it is confirmed and not late."""
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     one = payment["payment_request_id"]
-    await world.webhook(payment, status="PENDING")  # a row whose body becomes the one that failed
+    await world.webhook(payment, status="PENDING")  # a row whose body becomes the failed call's
     (row,) = (await operator.get(CALLS, q=one))["items"]
     await world.stack.sql(
         """UPDATE webhook_logs SET raw_body = convert_to(replace(convert_from(raw_body, 'UTF8'), 'PENDING', 'PAID'), 'UTF8'),
@@ -345,7 +348,7 @@ async def test_a_call_that_failed_once_confirms_when_it_is_replayed_and_counts_f
     assert view["status"] == "confirmed"
 
 
-async def test_a_replay_of_a_replay_still_counts_from_when_the_call_came(world: World) -> None:
+async def test_replay_of_a_replay_keeps_the_original_time(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     one = payment["payment_request_id"]
@@ -367,7 +370,7 @@ async def test_a_replay_of_a_replay_still_counts_from_when_the_call_came(world: 
     assert (answered["processing_result"], answered["replay_of"]) == ("confirmed", row["id"])
 
 
-async def test_a_late_call_is_late_when_it_is_replayed(world: World) -> None:
+async def test_replayed_late_call_is_still_late(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     one = payment["payment_request_id"]

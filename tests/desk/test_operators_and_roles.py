@@ -1,4 +1,7 @@
-"""Operators and roles: nobody gives rights that she does not have, and the last administrator stays."""
+"""Operators and roles (docs/product.md#roles).
+
+An operator cannot grant rights that they do not have, and the last administrator stays.
+"""
 
 from typing import Any
 
@@ -28,7 +31,7 @@ OPERATOR_FIELDS = {
 LEAD = {"operators": "write", "mitras": "write", "config": "read"}
 
 
-async def test_an_operator_is_added_read_and_changed_with_audit_rows(world: World) -> None:
+async def test_operator_created_and_changed_is_audited(world: World) -> None:
     root = await world.operator()
     role = await a_role(root, {"mitras": "read"})
     email = f"{unique('Mixed.Case')}@Example.Test"
@@ -50,7 +53,7 @@ async def test_an_operator_is_added_read_and_changed_with_audit_rows(world: Worl
     assert {row["operator_id"] for row in rows} == {root.user["id"]}
 
 
-async def test_emails_and_role_names_are_there_once_even_at_once(world: World) -> None:
+async def test_concurrent_duplicate_emails_and_role_names_are_created_once(world: World) -> None:
     root = await world.operator()
     role, other = await a_role(root, {}), await a_role(root, {})
     email, name = f"{unique('same')}@example.test", unique("same")
@@ -88,7 +91,7 @@ async def test_emails_and_role_names_are_there_once_even_at_once(world: World) -
         ("password_hash", {"password_hash": ""}),
     ],
 )
-async def test_a_bad_field_of_an_operator_is_named(world: World, field: str, change: dict[str, Any]) -> None:
+async def test_invalid_operator_field_is_named(world: World, field: str, change: dict[str, Any]) -> None:
     root = await world.operator()
     role = await a_role(root, {})
     made = await an_account(root, role["id"])
@@ -119,17 +122,17 @@ async def test_unknown_areas_and_levels_are_422(world: World, permissions: Any) 
     assert same["permissions"] == {"config": "read"}
 
 
-async def test_what_is_not_there_is_404(world: World) -> None:
+async def test_unknown_operator_or_role_is_404(world: World) -> None:
     root = await world.operator()
     for one in (new_id(), "nonsense"):
         await refused(root.call("PATCH", f"/internal/operators/{one}", {"display_name": "x"}), 404, "NOT_FOUND")
         await refused(root.call("PATCH", f"/internal/roles/{one}", {"name": "x"}), 404, "NOT_FOUND")
 
 
-# -- nobody gives rights that she does not have
+# -- no operator grants rights that they do not have
 
 
-async def test_nobody_raises_her_own_rights_in_any_way(world: World) -> None:
+async def test_operator_cannot_raise_their_own_rights(world: World) -> None:
     root, lead = await world.operator(), await an_operator(world, LEAD)
     stronger = await a_role(root, {"*": "write"})
     sideways = await a_role(root, {"pricing": "read"})
@@ -153,7 +156,7 @@ async def test_nobody_raises_her_own_rights_in_any_way(world: World) -> None:
     assert (await lead.client.get("/internal/auth/me"))["permissions"] == LEAD
 
 
-async def test_every_area_written_out_is_not_the_star(world: World) -> None:
+async def test_write_on_every_area_is_not_the_wildcard(world: World) -> None:
     nearly = await an_operator(world, dict.fromkeys(AREAS, "write"))
     call = nearly.client.post("/internal/roles", {"name": unique("r"), "permissions": {"*": "write"}})
     await refused(call, 403, "FORBIDDEN")
@@ -162,7 +165,7 @@ async def test_every_area_written_out_is_not_the_star(world: World) -> None:
     )
 
 
-async def test_nobody_takes_over_the_account_of_somebody_stronger(world: World) -> None:
+async def test_operator_cannot_take_over_an_account_with_more_rights(world: World) -> None:
     root, lead = await world.operator(), await an_operator(world, LEAD)
     strong = await an_operator(world, {"payments": "write"})
     for target in (strong.id, root.user["id"]):
@@ -182,7 +185,7 @@ async def test_nobody_takes_over_the_account_of_somebody_stronger(world: World) 
     assert (await signed_in(world, strong.email)).user["id"] == strong.id
 
 
-async def test_within_her_rights_she_may(world: World) -> None:
+async def test_operator_may_grant_rights_they_have(world: World) -> None:
     lead = await an_operator(world, LEAD)
     role = await lead.client.post("/internal/roles", {"name": unique("r"), "permissions": {"mitras": "read"}})
     made = await an_account(lead.client, role["id"])
@@ -191,8 +194,8 @@ async def test_within_her_rights_she_may(world: World) -> None:
     assert (await lead.client.call("PATCH", f"/internal/roles/{role['id']}", {"permissions": {}}))["permissions"] == {}
 
 
-async def test_rights_that_were_lost_meanwhile_give_nothing_any_more(world: World) -> None:
-    """A crowd of calls while the caller's role is taken away: whoever is served later is refused."""
+async def test_rights_lost_during_concurrent_calls_grant_nothing(world: World) -> None:
+    """Send many calls while the caller's role is taken away: calls that are served later are refused."""
     root, lead = await world.operator(), await an_operator(world, LEAD)
 
     async def one(n: int) -> Any:
@@ -214,7 +217,7 @@ async def test_rights_that_were_lost_meanwhile_give_nothing_any_more(world: Worl
     await refused(call, 403, "FORBIDDEN")
 
 
-async def test_a_changed_role_acts_at_once(world: World) -> None:
+async def test_changed_role_takes_effect_at_once(world: World) -> None:
     root, reader = await world.operator(), await an_operator(world, {"mitras": "read"})
     path = f"/internal/roles/{reader.role_id}"
     assert (await answer(reader.client.get("/internal/mitras")))[0] == 200
@@ -227,7 +230,7 @@ async def test_a_changed_role_acts_at_once(world: World) -> None:
     assert (await answer(reader.client.get("/internal/mitras")))[0] == 200
 
 
-async def test_disabling_ends_tokens_and_refresh(world: World) -> None:
+async def test_disabled_operator_loses_access_and_refresh_tokens(world: World) -> None:
     root, somebody = await world.operator(), await an_operator(world, {"mitras": "read"})
     path = f"/internal/operators/{somebody.id}"
     refresh_token, somebody.client.refresh_token = somebody.client.refresh_token, None
@@ -237,11 +240,11 @@ async def test_disabling_ends_tokens_and_refresh(world: World) -> None:
     await refused(somebody.client.post("/internal/auth/refresh", body), 401, "REFRESH_INVALID")
     await refused(signed_in(world, somebody.email), 401, "LOGIN_INVALID")
     await root.call("PATCH", path, {"disabled": False})
-    assert (await somebody.client._once("GET", "/internal/auth/me", None))[0] == 401  # the old token stays dead
+    assert (await somebody.client._once("GET", "/internal/auth/me", None))[0] == 401  # the old token stays invalid
     assert (await signed_in(world, somebody.email)).user["id"] == somebody.id
 
 
-async def test_a_new_password_from_somebody_else_signs_out_everywhere(world: World) -> None:
+async def test_password_set_by_another_operator_signs_out_everywhere(world: World) -> None:
     root, somebody = await world.operator(), await an_operator(world, {})
     somebody.client.refresh_token = None
     await root.call("PATCH", f"/internal/operators/{somebody.id}", {"password": "given by the root 5"})
@@ -259,19 +262,19 @@ async def test_a_new_password_from_somebody_else_signs_out_everywhere(world: Wor
 
 @pytest.fixture(scope="module")
 def few() -> Any:
-    """A service of our own: here administrators are counted."""
+    """Run a separate service, because administrators are counted."""
     made = Stack()
     yield made
     made.close()
 
 
-async def test_the_last_administrator_stays(few: Stack) -> None:
+async def test_last_administrator_cannot_be_removed(few: Stack) -> None:
     world = World(few)
     root = await world.operator()
     weak = await a_role(root, {"operators": "write"})
     me = f"/internal/operators/{root.user['id']}"
     (own,) = [one for one in (await root.get("/internal/roles"))["items"] if one["name"] == "administrator"]
-    # Another one who can't sign in is none.
+    # An administrator who cannot sign in does not count.
     await an_account(root, own["id"], password=None)
     await an_account(root, own["id"], disabled=True)
     ways: list[tuple[str, dict[str, Any]]] = [
@@ -287,7 +290,7 @@ async def test_the_last_administrator_stays(few: Stack) -> None:
     await world.close()
 
 
-async def test_of_two_administrators_who_demote_each_other_one_stays(few: Stack) -> None:
+async def test_concurrent_mutual_demotion_leaves_one_administrator(few: Stack) -> None:
     world = World(few)
     root = await world.operator()
     weak = await a_role(root, {})

@@ -1,4 +1,4 @@
-"""The numbers that an operator looks at first, a session of the past for trying things, and who may ask from a browser."""
+"""The overview of the control center, seeded sessions for tests, and cross-origin requests of browsers."""
 
 import datetime as dt
 import itertools
@@ -29,7 +29,7 @@ SWEEPS = {
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Stack]:
-    """A service of our own: everybody in it is counted, and its jobs are stopped."""
+    """Run a separate service, because all its users are counted and its jobs process is stopped."""
     made = Stack(INTERNAL_CORS_ORIGINS=ORIGIN)
     yield made
     made.close()
@@ -37,7 +37,7 @@ def own() -> Iterator[Stack]:
 
 @pytest.fixture
 async def world(own: Stack) -> AsyncIterator[World]:
-    """The people of that service."""
+    """Return a World on that service."""
     made = World(own)
     await made.config("otp_max_per_ip_per_hour", 1_000_000)
     yield made
@@ -46,18 +46,19 @@ async def world(own: Stack) -> AsyncIterator[World]:
 
 
 def counts(overview: dict[str, Any]) -> dict[str, int]:
-    """The plain numbers of an overview."""
+    """Return the plain numbers of an overview."""
     return {name: value for name, value in overview.items() if name not in ("sweeps", "hours", "failures_oldest_at")}
 
 
-async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: World, own: Stack) -> None:
+async def test_overview_counts_objects_and_reports_overdue_work(world: World, own: Stack) -> None:
     operator = await world.operator()
     empty = await operator.get(OVERVIEW)
     assert set(counts(empty).values()) == {0}
     assert [(hour["chats"], hour["paid_amount"], hour["failures"]) for hour in empty["hours"]] == [(0, 0, 0)] * 24
     assert empty["failures_oldest_at"] is None
     assert {one["name"] for one in empty["sweeps"]} == SWEEPS
-    # One mitra chats and one is free; one is full; one chat closes, one search runs, one payment waits.
+    # One mitra is in a chat and one is free; one is at capacity; one chat is closing, one search runs, one payment is
+    # pending.
     busy, free = await world.mitra("Ayu"), await world.mitra("Bima", online=False)
     chatting, ending, leaving, searching, paying = [await world.customer() for _ in range(5)]
     active = await world.session(chatting, busy)
@@ -70,7 +71,7 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     await busy.post("/api/mitra/status/online")
     waiting = await world.paid(searching)
     pending = await world.request(paying)
-    await world.webhook(pending, token="wrong")  # anybody can do that
+    await world.webhook(pending, token="wrong")  # such a call needs no credentials
     await world.webhook(pending, currency="USD")
     await world.webhook(pending, amount=1)
     seen = await operator.get(OVERVIEW)
@@ -92,7 +93,7 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     await own.sql("UPDATE webhook_logs SET received_at = received_at - interval '61 minutes' WHERE amount = '1'")
     seen = await operator.get(OVERVIEW)
     assert (seen["failures_open"], seen["failures_open_amount"], seen["webhook_errors_last_hour"]) == (0, 0, 1)
-    # Nobody does the timed work now; everything that was due some time ago is late by that.
+    # The jobs process is stopped, so every deadline that has passed is reported as overdue.
     assert all(one["overdue"] == 0 for one in seen["sweeps"])
     own.stop("jobs")
     for statement, one in (
@@ -126,10 +127,10 @@ async def test_the_overview_counts_what_is_there_and_says_what_is_late(world: Wo
     )
 
 
-# -- a session of the past
+# -- seeded sessions
 
 
-async def test_a_seeded_session_makes_a_returning_customer(world: World) -> None:
+async def test_seeded_session_makes_a_returning_customer(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
     wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
     await refused(customer.post("/api/client/chat/returning", wish), 403, "NOT_PREVIOUS_MITRA")
@@ -162,7 +163,7 @@ def own_url(world: World) -> str:
     return world.stack.addresses.internal
 
 
-async def test_a_seed_of_nobody_or_of_the_future_is_refused(world: World) -> None:
+async def test_seed_with_unknown_user_or_future_time_is_refused(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra(online=False)
     good = {"customer_id": customer.user["id"], "mitra_id": mitra.user["id"]}
     await refused(operator.post(SEED, {**good, "customer_id": new_id()}), 404, "NOT_FOUND")
@@ -178,7 +179,7 @@ async def test_a_seed_of_nobody_or_of_the_future_is_refused(world: World) -> Non
 
 
 def paths_of(environment: str) -> set[str]:
-    """The addresses of the internal listener, with these settings."""
+    """Return the paths of the internal listener with these settings."""
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
     runtime: Any = types.SimpleNamespace(
         settings=attrs.evolve(settings, environment=environment), note_overload=lambda: None
@@ -188,14 +189,14 @@ def paths_of(environment: str) -> set[str]:
     return {route.path_format for route in app.routes}
 
 
-def test_in_production_there_is_no_seed() -> None:
+def test_seed_route_is_absent_in_production() -> None:
     assert paths_of("development") - paths_of("production") == {SEED}
 
 
-# -- from a browser
+# -- cross-origin requests
 
 
-async def test_the_control_centers_origin_alone_may_ask_from_a_browser(own: Stack) -> None:
+async def test_only_the_control_center_origin_may_send_browser_requests(own: Stack) -> None:
     url = own.addresses.internal + "/internal/config/require_mitra_ping"
     async with aiohttp.ClientSession() as http:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):

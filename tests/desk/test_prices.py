@@ -1,4 +1,7 @@
-"""Prices: every write carries the row's token and leaves its history; two operators never overwrite each other."""
+"""Prices: every write carries the row's version token and adds a history row.
+
+Two operators never overwrite each other's changes.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +30,7 @@ OLD = "2026-01-01T00:00:00.000000Z"
 
 
 def minutes_that_nobody_has() -> int:
-    """Each test has tiers of its own."""
+    """Return minutes that no other tier has, so that each test has its own tiers."""
     made = random.SystemRandom().choice([n for n in range(61, 1441) if n not in USED])
     USED.add(made)
     return made
@@ -35,7 +38,7 @@ def minutes_that_nobody_has() -> int:
 
 @contextlib.asynccontextmanager
 async def a_tier(operator: Client, **more: Any) -> AsyncIterator[dict[str, Any]]:
-    """A tier of the test's own; taken from the price list when the test is over."""
+    """Create a tier for the test, and remove it from the price list when the test ends."""
     body = {"mode": "chat", "minutes": minutes_that_nobody_has(), "price_idr": 9000, **more}
     made = await operator.post(TIERS, body)
     try:
@@ -72,11 +75,11 @@ async def history(operator: Client, tier_id: str) -> list[dict[str, Any]]:
 
 
 async def on_sale(customer: Client, mode: str = "chat") -> list[dict[str, Any]]:
-    """What a customer may buy, in order."""
+    """Return the tiers that a customer may buy, in order."""
     return (await customer.get("/api/client/chat/pricing"))[mode]["tiers"]
 
 
-async def test_a_tier_is_added_last_or_where_it_is_wished(world: World) -> None:
+async def test_new_tier_is_last_unless_a_position_is_given(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     highest = max(tier["sort_order"] for tier in (await operator.get(TIERS, mode="call"))["items"])
     async with (
@@ -99,7 +102,7 @@ async def test_a_tier_is_added_last_or_where_it_is_wished(world: World) -> None:
     await refused(operator.get(TIERS, mode="video"), 422, "VALIDATION_ERROR")
 
 
-async def test_minutes_of_a_mode_have_one_tier_a_deleted_one_too(world: World) -> None:
+async def test_duplicate_minutes_of_a_mode_are_refused_even_if_deleted(world: World) -> None:
     operator = await world.operator()
     minutes = minutes_that_nobody_has()
     body = {"mode": "chat", "minutes": minutes, "price_idr": 1}
@@ -130,14 +133,14 @@ async def test_minutes_of_a_mode_have_one_tier_a_deleted_one_too(world: World) -
         ("is_active", {"is_active": True}),
     ],
 )
-async def test_a_bad_field_of_a_tier_is_named(world: World, field: str, change: dict[str, Any]) -> None:
+async def test_invalid_tier_field_is_named(world: World, field: str, change: dict[str, Any]) -> None:
     operator = await world.operator()
     body = {"mode": "chat", "minutes": minutes_that_nobody_has(), "price_idr": 9000, **change}
     error = await refused(operator.post(TIERS, body), 422, "VALIDATION_ERROR")
     assert [item["field"] for item in error["details"]["fields"]] == [field]
 
 
-async def test_of_a_tier_price_tag_and_place_change_and_nothing_else(world: World) -> None:
+async def test_tier_allows_changes_of_price_tag_and_order_only(world: World) -> None:
     operator = await world.operator()
     async with a_tier(operator, tag="hemat") as tier:
         changed = await patch(operator, tier, price_idr=9500)
@@ -158,11 +161,11 @@ async def test_of_a_tier_price_tag_and_place_change_and_nothing_else(world: Worl
             await refused(patch(operator, bare, **change), 422, "VALIDATION_ERROR")
         await refused(
             operator.call("PATCH", f"{TIERS}/{tier['id']}", {"price_idr": 1}), 422, "VALIDATION_ERROR"
-        )  # no token
+        )  # no version token
         assert await the_tier(operator, tier["id"]) == bare
 
 
-async def test_a_stale_token_is_refused_everywhere_and_shows_how_it_is_now(world: World) -> None:
+async def test_stale_version_token_is_refused_with_the_current_row(world: World) -> None:
     operator = await world.operator()
     async with a_tier(operator) as tier:
         now = await patch(operator, tier, price_idr=1)
@@ -192,7 +195,7 @@ async def test_a_stale_token_is_refused_everywhere_and_shows_how_it_is_now(world
         await refused(operator.get(f"{TIERS}/{one}/history"), 404, "NOT_FOUND")
 
 
-async def test_of_two_operators_who_edit_one_tier_exactly_one_is_refused(world: World) -> None:
+async def test_concurrent_edits_of_one_tier_refuse_exactly_one(world: World) -> None:
     root, other = await world.operator(), (await an_operator(world, {"pricing": "write"})).client
     async with a_tier(root) as tier:
         tokens = {tier["updated_at"]}
@@ -216,7 +219,7 @@ async def test_of_two_operators_who_edit_one_tier_exactly_one_is_refused(world: 
         assert len(await audits(world, tier["id"])) == 51
 
 
-async def test_the_order_is_set_for_all_or_none(world: World) -> None:
+async def test_tier_order_is_set_for_all_or_none(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
 
     async def now() -> list[dict[str, Any]]:
@@ -247,13 +250,13 @@ async def test_the_order_is_set_for_all_or_none(world: World) -> None:
         assert moved
         assert all(row["before"]["sort_order"] != row["after"]["sort_order"] for row in moved)
         written = len(await audits(world, "call"))
-        assert (await order(operator, active, "call"))["items"] == fresh  # as they are
+        assert (await order(operator, active, "call"))["items"] == fresh  # unchanged
         assert len(await audits(world, "call")) == written
         restored = sorted(active, key=lambda tier: began.index(next(one for one in began if one["id"] == tier["id"])))
         await order(operator, restored, "call")
 
 
-async def test_to_delete_a_tier_one_says_which_state_was_seen(world: World) -> None:
+async def test_tier_deletion_requires_its_version_token(world: World) -> None:
     operator = await world.operator()
     async with a_tier(operator) as tier:
         error = await refused(operator.call("DELETE", f"{TIERS}/{tier['id']}"), 422, "VALIDATION_ERROR")
@@ -261,7 +264,7 @@ async def test_to_delete_a_tier_one_says_which_state_was_seen(world: World) -> N
         assert (await the_tier(operator, tier["id"]))["is_active"]
 
 
-async def test_a_deleted_tier_is_gone_for_customers_at_once_and_comes_back(world: World) -> None:
+async def test_deleted_tier_disappears_for_customers_at_once_and_can_return(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     async with a_tier(operator, price_idr=7700) as tier:
         wish = {"duration_minutes": tier["minutes"]}
@@ -275,7 +278,7 @@ async def test_a_deleted_tier_is_gone_for_customers_at_once_and_comes_back(world
         assert tier["id"] in [one["id"] for one in await on_sale(customer)]
         dearer = await patch(operator, back, price_idr=9900)
         assert [one["price_idr"] for one in await on_sale(customer) if one["id"] == tier["id"]] == [9900]
-        # The price that somebody was asked is hers.
+        # A pending request keeps the price that it was created with.
         again = await customer.get(f"/api/client/payment/requests/{pending['payment_request_id']}")
         assert (again["amount"], again["status"]) == (7700, "pending")
         assert (await world.webhook(again))[1]["processing_result"] == "confirmed"
@@ -284,11 +287,11 @@ async def test_a_deleted_tier_is_gone_for_customers_at_once_and_comes_back(world
         assert kinds == ["updated", "reactivated", "deleted", "created"]
 
 
-async def test_a_history_is_complete_and_names_who_did_it(world: World) -> None:
+async def test_tier_history_is_complete_and_names_the_operators(world: World) -> None:
     root, other = await world.operator(), await an_operator(world, {"pricing": "write"})
     async with a_tier(root, tag="a") as tier:
         changed = await patch(other.client, tier, price_idr=1, tag=None)
-        assert await patch(root, changed, price_idr=1) == changed  # nothing changes: nobody's token becomes stale
+        assert await patch(root, changed, price_idr=1) == changed  # nothing changes, so no version token becomes stale
         newest, first = await history(root, tier["id"])
         assert set(newest) == {"id", "change_kind", "changed_by", "changed_at", "before", "after"}
         assert newest["changed_by"] == {"id": other.id, "display_name": "Sari"}
@@ -306,7 +309,7 @@ async def test_a_history_is_complete_and_names_who_did_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("table", ["pricing_tiers", "pricing_promotions"])
-async def test_the_database_refuses_a_change_without_its_history(world: World, table: str) -> None:
+async def test_database_refuses_a_price_change_without_history(world: World, table: str) -> None:
     connection = await asyncpg.connect(world.stack.database_url)
     try:
         before = await connection.fetch(f"SELECT * FROM {table} ORDER BY id")
@@ -318,7 +321,7 @@ async def test_the_database_refuses_a_change_without_its_history(world: World, t
         ):
             transaction = connection.transaction()
             await transaction.start()
-            await connection.execute(statement)  # it is the commit that fails
+            await connection.execute(statement)  # the commit fails
             with pytest.raises(asyncpg.CheckViolationError, match="without its history row"):
                 await transaction.commit()
         assert await connection.fetch(f"SELECT * FROM {table} ORDER BY id") == before
@@ -326,7 +329,7 @@ async def test_the_database_refuses_a_change_without_its_history(world: World, t
         await connection.close()
 
 
-async def test_the_promotion_is_changed_with_its_token_and_history(world: World) -> None:
+async def test_promotion_change_needs_its_version_token_and_adds_history(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     before = await operator.get(PROMOTION)
     assert set(before) == PROMOTION_FIELDS
@@ -381,7 +384,7 @@ async def test_the_promotion_is_changed_with_its_token_and_history(world: World)
     )
 
 
-async def test_edits_of_different_tiers_do_not_hinder_each_other(world: World) -> None:
+async def test_concurrent_edits_of_different_tiers_both_succeed(world: World) -> None:
     operator = await world.operator()
     async with a_tier(operator) as one, a_tier(operator) as two:
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,6 @@
-"""The second factor of operators: setting it up, signing in with it, and what needs a fresh code."""
+"""The second factor of operators: enrolment, sign-in, and actions that need a fresh code.
+
+See docs/product.md#second-factor."""
 
 import asyncio
 import random
@@ -20,14 +22,14 @@ WRONG = "not the password 41"
 
 
 async def actions(world: World, operator_id: str) -> list[str]:
-    """What the audit log says of an operator."""
+    """Return the actions in the audit log about an operator."""
     return [row["action"] for row in await audits(world, operator_id)]
 
 
-# -- setting it up
+# -- enrolment
 
 
-async def test_enrolment_gives_a_secret_then_ten_recovery_codes_and_signs_out_the_others(world: World) -> None:
+async def test_enrolment_returns_secret_and_recovery_codes_and_signs_out_others(world: World) -> None:
     me = await an_operator(world, {})
     other = from_an_address(world)
     keep(other, await login(other, me.email))
@@ -54,7 +56,7 @@ async def test_enrolment_gives_a_secret_then_ten_recovery_codes_and_signs_out_th
     assert await actions(world, me.id) == expected
 
 
-async def test_confirm_needs_a_secret_that_was_begun_within_ten_minutes(world: World) -> None:
+async def test_confirm_requires_an_enrolment_begun_within_ten_minutes(world: World) -> None:
     me = await an_operator(world, {})
     confirm = {"code": "123456"}
     await refused(me.client.post(f"{AUTH}/totp/confirm", confirm), 409, "TOTP_NOT_BEGUN")
@@ -65,15 +67,15 @@ async def test_confirm_needs_a_secret_that_was_begun_within_ten_minutes(world: W
     await refused(me.client.post(f"{AUTH}/totp/confirm", confirm), 409, "TOTP_NOT_BEGUN")
 
 
-async def test_begin_asks_for_the_password_and_for_a_code_of_the_present_factor(world: World) -> None:
+async def test_begin_requires_the_password_and_a_code_of_the_current_factor(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     begin = f"{AUTH}/totp/begin"
-    me.client.refresh_token, kept = None, me.client.refresh_token  # a 401 would be tried again
+    me.client.refresh_token, kept = None, me.client.refresh_token  # the client would refresh after a 401 and call again
     await refused(me.client.post(begin, {"password": WRONG, "code": me.code()}), 401, "LOGIN_INVALID")
     await refused(me.client.post(begin, {"password": PASSWORD}), 422, "VALIDATION_ERROR")
     await refused(me.client.post(begin, {"password": PASSWORD, "code": "000000"}), 400, "TOTP_INVALID")
     me.client.refresh_token = kept
-    # The code that confirmed it is used; a recovery code serves who has lost the authenticator.
+    # The code that confirmed the factor is used. A recovery code helps an operator who has lost the authenticator.
     secret, codes = await enrol(me.client, code=me.recovery_codes[0])
     assert secret != me.secret
     assert not set(codes) & set(me.recovery_codes)
@@ -81,7 +83,7 @@ async def test_begin_asks_for_the_password_and_for_a_code_of_the_present_factor(
     await refused(verify(from_an_address(world), token, recovery_code=me.recovery_codes[1]), 400, "TOTP_INVALID")
 
 
-async def test_removing_it_needs_password_and_code(world: World) -> None:
+async def test_removal_requires_password_and_code(world: World) -> None:
     me = await an_enrolled_operator(world, {})
 
     def remove(**body: str) -> Any:
@@ -99,12 +101,12 @@ async def test_removing_it_needs_password_and_code(world: World) -> None:
 # -- signing in
 
 
-async def test_sign_in_with_a_second_factor_takes_password_and_code(world: World) -> None:
+async def test_sign_in_with_a_second_factor_requires_password_and_code(world: World) -> None:
     me = await an_enrolled_operator(world, {"mitras": "read"})
     device = from_an_address(world)
     token = await me.password_right(device)
     device._base, device.access_token = device.addresses.internal, token
-    await refused(device.get(f"{AUTH}/me"), 401, "UNAUTHENTICATED")  # a login token is no access token
+    await refused(device.get(f"{AUTH}/me"), 401, "UNAUTHENTICATED")  # a login token is not an access token
     device.access_token = None
     await refused(verify(device, token, code="000000"), 400, "TOTP_INVALID")
     await refused(verify(device, token), 422, "VALIDATION_ERROR")
@@ -114,20 +116,20 @@ async def test_sign_in_with_a_second_factor_takes_password_and_code(world: World
     assert (await device.get("/internal/mitras", limit=1))["items"] is not None
 
 
-async def test_a_login_token_works_once_also_for_many_at_once(world: World) -> None:
+async def test_login_token_works_once_under_concurrency(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     token = await me.password_right(from_an_address(world))
     devices = [from_an_address(world) for _ in range(8)]
     seen = await at_once(8, lambda n: verify(devices[n], token, recovery_code=me.recovery_codes[n]))
     assert sorted(one[0] for one in seen) == [200] + [401] * 7
     assert {one[1] for one in seen if one[0] == 401} == {"LOGIN_TOKEN_INVALID"}
-    # The losers' codes were not used up.
+    # The codes of the refused calls were not used up.
     assert (await me.client.get(f"{AUTH}/me"))["recovery_codes_left"] == 9
     await refused(verify(devices[0], token, code=me.code(1)), 401, "LOGIN_TOKEN_INVALID")
 
 
 @pytest.mark.parametrize("kind", ["code", "recovery_code"])
-async def test_a_code_works_once_also_for_many_at_once(world: World, kind: str) -> None:
+async def test_code_works_once_under_concurrency(world: World, kind: str) -> None:
     me = await an_enrolled_operator(world, {})
     code = me.code(1) if kind == "code" else me.recovery_codes[0]
     devices = [from_an_address(world) for _ in range(6)]
@@ -135,7 +137,7 @@ async def test_a_code_works_once_also_for_many_at_once(world: World, kind: str) 
     seen = await at_once(6, lambda n: verify(devices[n], tokens[n], **{kind: code}))
     assert sorted(one[0] for one in seen) == [200] + [400] * 5
     assert {one[1] for one in seen if one[0] == 400} == {"TOTP_INVALID"}
-    if kind == "code":  # the step before the used one is used, too
+    if kind == "code":  # the step before the used one is refused, too
         loser = next(n for n, one in enumerate(seen) if one[0] == 400)
         await refused(verify(devices[loser], tokens[loser], code=me.code(0)), 400, "TOTP_INVALID")
     else:
@@ -143,7 +145,7 @@ async def test_a_code_works_once_also_for_many_at_once(world: World, kind: str) 
         assert (rows[-1]["action"], rows[-1]["after"]) == ("operator.recovery_code_used", {"recovery_codes_left": 9})
 
 
-async def test_a_login_token_ends_with_its_five_minutes_and_with_the_password(world: World) -> None:
+async def test_login_token_ends_after_five_minutes_or_a_password_change(world: World) -> None:
     me, root = await an_enrolled_operator(world, {}), await world.operator()
     device = from_an_address(world)
     token = await me.password_right(device)
@@ -156,7 +158,7 @@ async def test_a_login_token_ends_with_its_five_minutes_and_with_the_password(wo
     await refused(verify(device, token, code=me.code(1)), 401, "LOGIN_TOKEN_INVALID")
 
 
-async def test_wrong_codes_count_to_the_lockout_and_the_password_alone_forgets_nothing(world: World) -> None:
+async def test_wrong_codes_count_towards_the_lockout_and_password_does_not_reset(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     for _ in range(3):
@@ -168,14 +170,14 @@ async def test_wrong_codes_count_to_the_lockout_and_the_password_alone_forgets_n
     assert sorted(seen) == [(400, "TOTP_INVALID")] * 2 + [(423, "ACCOUNT_LOCKED")] * 6
     await refused(verify(device, token, code=me.code(1)), 423, "ACCOUNT_LOCKED")
     await refused(login(device, me.email), 423, "ACCOUNT_LOCKED")
-    await me.sign_in()  # from another address; it forgets the failures
+    await me.sign_in()  # from another address; this resets the failures
     assert (await world.stack.sql(count, me.email))[0][0] == 0
 
 
 # -- a role that requires it
 
 
-async def test_an_operator_whose_role_requires_it_can_only_enrol_with_the_one_time_code(world: World) -> None:
+async def test_role_requiring_a_second_factor_allows_only_enrolment_by_one_time_code(world: World) -> None:
     root = await world.operator()
     role = await root.post(
         "/internal/roles", {"name": unique("strict"), "permissions": {"mitras": "read"}, "require_totp": True}
@@ -202,7 +204,7 @@ async def test_an_operator_whose_role_requires_it_can_only_enrol_with_the_one_ti
     assert (await device.get("/internal/mitras", limit=1))["items"] is not None
     body = {"password": PASSWORD, "code": totp.code_at(secret, int(time.time()) // 30 + 1)}
     await refused(device.call("DELETE", f"{AUTH}/totp", body), 409, "TOTP_REQUIRED_BY_ROLE")
-    # The one-time code was used up.
+    # The one-time code is used up.
     world.stack.command("operator", "reset-totp", "--email", email)
     again = from_an_address(world)
     keep(again, await login(again, email))
@@ -213,7 +215,7 @@ async def test_reset_by_command_signs_out_everywhere_and_prints_a_new_code(world
     me = await an_enrolled_operator(world, {})
     root = await world.operator()
     said = world.stack.command("operator", "reset-totp", "--email", me.email.upper()).stdout
-    assert "One-time code" not in said  # the role does not require it
+    assert "One-time code" not in said  # the role does not require a second factor
     await refused(me.client.post(f"{AUTH}/refresh", {"refresh_token": me.client.refresh_token}), 401, "REFRESH_INVALID")
     await root.call("PATCH", f"/internal/roles/{me.role_id}", {"require_totp": True})
     code = world.stack.command("operator", "reset-totp", "--email", me.email).stdout.strip().rpartition(": ")[2]
@@ -227,7 +229,7 @@ async def test_reset_by_command_signs_out_everywhere_and_prints_a_new_code(world
     assert (await actions(world, me.id)).count("operator.totp_reset") == 2
 
 
-async def test_nobody_locks_their_own_role_out(world: World) -> None:
+async def test_operator_cannot_lock_out_their_own_role(world: World) -> None:
     lead = await an_operator(world, {"operators": "write"})
     path = f"/internal/roles/{lead.role_id}"
     await refused(lead.client.call("PATCH", path, {"require_totp": True}), 409, "TOTP_NOT_ENROLLED")
@@ -238,7 +240,7 @@ async def test_nobody_locks_their_own_role_out(world: World) -> None:
 # -- a fresh code
 
 
-async def test_what_matters_most_needs_a_fresh_code_of_who_has_one(world: World) -> None:
+async def test_protected_actions_require_a_fresh_code(world: World) -> None:
     me = await an_enrolled_operator(world, {"*": "write"})
     customer = await world.customer()
     payment = await world.request(customer)
@@ -258,7 +260,7 @@ async def test_what_matters_most_needs_a_fresh_code_of_who_has_one(world: World)
         await refused(me.client.call(method, path, body), 403, "TOTP_REQUIRED")
     await me.step_up()
     other = await me.sign_in()
-    for method, path, body in calls:  # it is this device's alone
+    for method, path, body in calls:  # the five minutes are for this device only
         await refused(other.call(method, path, body), 403, "TOTP_REQUIRED")
     for method, path, body in calls:
         assert (await answer(me.client.call(method, path, body)))[0] == 200, path
@@ -268,7 +270,7 @@ async def test_what_matters_most_needs_a_fresh_code_of_who_has_one(world: World)
 
 
 async def a_failure(world: World) -> str:
-    """A payment without a chat."""
+    """Create a failed pairing; return its id."""
     customer, root = await world.customer(), await world.operator()
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
@@ -276,13 +278,13 @@ async def a_failure(world: World) -> str:
     return next(row["id"] for row in rows if row["payment_request_id"] == payment["payment_request_id"])
 
 
-async def test_other_actions_on_a_failure_need_no_fresh_code(world: World) -> None:
+async def test_other_actions_on_a_failed_pairing_need_no_fresh_code(world: World) -> None:
     me = await an_enrolled_operator(world, {"failed_pairings": "write"})
     path = f"/internal/failed-pairings/{await a_failure(world)}"
     assert (await me.client.call("PATCH", path, {"operator_action": "no_action"}))["operator_action"] == "no_action"
 
 
-async def test_a_fresh_code_works_once_and_wrong_ones_lock(world: World) -> None:
+async def test_fresh_code_works_once_and_wrong_codes_lock(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     code = {"code": me.code(1)}
     seen = await at_once(4, lambda _: me.client.post(f"{AUTH}/step-up", code))
@@ -294,7 +296,7 @@ async def test_a_fresh_code_works_once_and_wrong_ones_lock(world: World) -> None
     await refused(plain.client.post(f"{AUTH}/step-up", code), 409, "TOTP_NOT_ENROLLED")
 
 
-async def test_resetting_another_one_needs_a_second_factor_and_no_fewer_rights(world: World) -> None:
+async def test_reset_of_another_operator_requires_second_factor_and_their_rights(world: World) -> None:
     me, target = await an_enrolled_operator(world, {"operators": "write"}), await an_operator(world, {})
     strong = await an_operator(world, {"config": "read"})
     reset = "/internal/operators/{}/reset-totp"
@@ -317,7 +319,7 @@ async def test_resetting_another_one_needs_a_second_factor_and_no_fewer_rights(w
     assert code not in str(rows)
 
 
-async def test_each_write_leaves_one_audit_row_and_a_refused_one_none(world: World) -> None:
+async def test_each_second_factor_write_adds_one_audit_row_and_a_refused_one_none(world: World) -> None:
     me, target = await an_enrolled_operator(world, {"operators": "write"}), await an_operator(world, {})
     await me.client.refresh()
 
@@ -347,7 +349,7 @@ async def test_each_write_leaves_one_audit_row_and_a_refused_one_none(world: Wor
 # -- the end of a sign-in, and the list of them
 
 
-async def test_a_sign_in_ends_at_its_end_however_often_it_is_renewed(world: World) -> None:
+async def test_auth_session_ends_at_its_expiry_despite_refreshes(world: World) -> None:
     me = await an_operator(world, {})
     ends = "SELECT expires_at FROM auth_sessions WHERE user_id = $1::uuid"
     before = (await world.stack.sql(ends, me.id))[0][0]
@@ -365,7 +367,7 @@ async def test_a_sign_in_ends_at_its_end_however_often_it_is_renewed(world: Worl
     await refused(me.client.post(f"{AUTH}/refresh", body), 401, "REFRESH_INVALID")
 
 
-async def test_an_operator_sees_and_ends_their_own_sign_ins_only(world: World) -> None:
+async def test_operator_lists_and_ends_only_their_own_auth_sessions(world: World) -> None:
     me, stranger = await an_operator(world, {}), await an_operator(world, {"*": "write"})
     other = from_an_address(world)
     other._http.headers["X-Platform"] = "the other desk"
@@ -391,7 +393,7 @@ async def test_an_operator_sees_and_ends_their_own_sign_ins_only(world: World) -
 # -- the lockout by address
 
 
-async def test_a_stranger_can_not_lock_an_operator_out_of_their_own_address(world: World) -> None:
+async def test_stranger_cannot_lock_an_operator_out_of_a_known_address(world: World) -> None:
     me, mine, theirs = await an_operator(world, {}), from_an_address(world), from_an_address(world)
     keep(mine, await login(mine, me.email))
     seen = [(await answer(login(theirs, me.email, WRONG)))[0] for _ in range(7)]
@@ -402,7 +404,7 @@ async def test_a_stranger_can_not_lock_an_operator_out_of_their_own_address(worl
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_many_addresses_together_lock_all_but_those_that_the_operator_has_used(world: World, known: bool) -> None:
+async def test_failures_from_many_addresses_lock_all_but_known_addresses(world: World, known: bool) -> None:
     me, mine = await an_operator(world, {}), from_an_address(world)
     email = me.email if known else f"{unique('none')}@example.test"
     keep(mine, await login(mine, me.email))
@@ -414,10 +416,10 @@ async def test_many_addresses_together_lock_all_but_those_that_the_operator_has_
         assert 15 * 60 < error["retry_after_seconds"] <= 60 * 60
         if known:
             assert "operator" in await login(mine, email)
-            assert "operator" in await login(from_an_address(world), email)  # which begins the count again
+            assert "operator" in await login(from_an_address(world), email)  # which resets the count
 
 
-async def test_a_new_password_ends_every_lockout(world: World) -> None:
+async def test_new_password_ends_every_lockout(world: World) -> None:
     me, root, device = await an_operator(world, {}), await world.operator(), from_an_address(world)
     assert [(await answer(login(device, me.email, WRONG)))[0] for _ in range(6)] == [401] * 5 + [423]
     (row,) = [one for one in (await root.get("/internal/operators", limit=200))["items"] if one["id"] == me.id]
@@ -426,15 +428,15 @@ async def test_a_new_password_ends_every_lockout(world: World) -> None:
     assert "operator" in await login(device, me.email, "another good one 9")
 
 
-async def test_a_locked_sign_in_costs_no_hash(world: World) -> None:
+async def test_locked_sign_in_computes_no_hash(world: World) -> None:
     me, device = await an_operator(world, {}), from_an_address(world)
     assert [(await answer(login(device, me.email, WRONG)))[0] for _ in range(6)] == [401] * 5 + [423]
-    # More at once than hashes may wait: each would be 503 if it came to one.
+    # More than may wait for a hash: if these calls needed one, they would be 503.
     seen = await at_once(60, lambda _: login(device, me.email, WRONG))
     assert {one[:2] for one in seen} == {(423, "ACCOUNT_LOCKED")}
 
 
-async def test_failed_sign_ins_are_logged_with_the_address_and_without_the_email(world: World) -> None:
+async def test_failed_sign_in_is_logged_with_address_and_without_email(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     await refused(login(device, me.email, WRONG), 401, "LOGIN_INVALID")
@@ -450,14 +452,14 @@ async def test_failed_sign_ins_are_logged_with_the_address_and_without_the_email
     assert not any(secret in line for line in found for secret in (me.email, WRONG, "000000", ROOT_PASSWORD))
 
 
-async def test_used_login_token_is_refused_without_waiting_for_the_auth_session_it_opened(world: World) -> None:
+async def test_used_login_token_is_refused_without_waiting_for_its_auth_session(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     token = await me.password_right(device)
     keep(device, await verify(device, token, code=me.code(1)))
     connection = await asyncpg.connect(world.stack.database_url)
     try:
-        async with connection.transaction():  # as a change of the password does: auth sessions first, then the operator
+        async with connection.transaction():  # as a password change does: auth sessions first, then the operator
             locked = "SELECT 1 FROM auth_sessions WHERE user_id = $1::text::uuid ORDER BY id FOR UPDATE"
             await connection.execute(locked, me.id)
             async with asyncio.timeout(within(2)):
@@ -467,7 +469,7 @@ async def test_used_login_token_is_refused_without_waiting_for_the_auth_session_
         await connection.close()
 
 
-async def test_used_login_tokens_and_wrong_codes_together_never_block_each_other(world: World) -> None:
+async def test_concurrent_used_login_tokens_and_wrong_codes_never_deadlock(world: World) -> None:
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     token = await me.password_right(device)

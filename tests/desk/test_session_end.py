@@ -1,4 +1,4 @@
-"""An operator ends a session: a chat closes, a search is cancelled, and what has ended stays; alone and in races."""
+"""An operator ends a session: a chat closes, a search is cancelled, an ended session stays; alone and in races."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -32,18 +32,18 @@ REASON = "The customer asked support to end the session."
 
 @pytest.fixture(autouse=True)
 async def the_ledger(world: World) -> AsyncIterator[None]:
-    """After each test the audit rules hold."""
+    """Check after each test that the ledger audit finds nothing."""
     yield
     assert (await world.audit())["violations"] == []
 
 
 def ending(operator: Client, session_id: str, reason: str = REASON) -> Awaitable[Any]:
-    """The operator ends a session."""
+    """End a session as the operator."""
     return operator.post(f"/internal/sessions/{session_id}/end", {"reason": reason})
 
 
 async def ends_of(world: World, session_id: str) -> list[dict[str, Any]]:
-    """The audit rows of a session's end: what it was and became, and why."""
+    """Return the audit rows of a session's end: status before and after, and the reason."""
     return [
         {**row["before"], "became": row["after"]["status"], "reason": row["after"]["reason"]}
         for row in await audits(world, session_id)
@@ -75,7 +75,7 @@ async def test_end_of_expired_session_closes_it(world: World) -> None:
     assert [one["status"] for one in await ends_of(world, session_id)] == ["expired"]
 
 
-async def test_end_of_search_cancels_it_with_the_money_of_a_cancellation(world: World) -> None:
+async def test_end_of_search_cancels_it_and_fails_the_payment(world: World) -> None:
     operator, customer, mitra = await world.operator(), await world.customer(unique("Dewi")), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
@@ -115,7 +115,7 @@ async def test_end_of_ended_session_changes_nothing(world: World) -> None:
     assert await told(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
 
 
-async def test_end_trips_the_extension_that_waits_and_abandons_the_unpaid_one(world: World) -> None:
+async def test_end_trips_a_pending_extension_and_abandons_an_unpaid_one(world: World) -> None:
     operator = await world.operator()
     customer, _, session_id = await chatting(world)
     waiting, _ = await put_to_her(world, customer, session_id)
@@ -127,7 +127,7 @@ async def test_end_trips_the_extension_that_waits_and_abandons_the_unpaid_one(wo
     assert (await seen(customer, unpaid))["status"] == "abandoned"
 
 
-async def test_end_needs_a_reason_and_a_session(world: World) -> None:
+async def test_end_without_reason_is_422_and_of_unknown_session_is_404(world: World) -> None:
     operator = await world.operator()
     _, _, session_id = await chatting(world)
     path = f"/internal/sessions/{session_id}/end"
@@ -141,7 +141,7 @@ async def test_end_needs_a_reason_and_a_session(world: World) -> None:
     assert (await ending(operator, session_id, "x" * 500))["status"] == "closing"
 
 
-async def test_end_against_accept_has_one_outcome(world: World) -> None:
+async def test_end_racing_with_accept_has_one_outcome(world: World) -> None:
     operator = await world.operator()
     for n in range(ROUNDS):
         customer, mitra = await world.customer(), await world.mitra()
@@ -154,7 +154,7 @@ async def test_end_against_accept_has_one_outcome(world: World) -> None:
         assert (ended, accepted) in {("ok", "ok"), ("ok", "REQUEST_CLOSED")}
         session, view = await session_of(customer, session_id), await seen(customer, payment)
         (row,) = await ends_of(world, session_id)
-        if accepted == "ok":  # the mitra came first, and the operator ended the chat
+        if accepted == "ok":  # the mitra accepted first, and the operator ended the chat
             assert (session["status"], session["ended_by"], row["status"]) == ("closing", "operator", "active")
             assert (view["status"], await earned(world, session_id)) == ("consumed", [("session", 12000)])
         else:
@@ -162,7 +162,7 @@ async def test_end_against_accept_has_one_outcome(world: World) -> None:
             assert await earned(world, session_id) == []
 
 
-async def test_end_against_the_customers_own_end_has_one_author(world: World) -> None:
+async def test_end_racing_with_the_customers_end_has_one_author(world: World) -> None:
     operator = await world.operator()
     async with world.setting(early_end_customer_enabled=True):
         for n in range(ROUNDS):
@@ -176,7 +176,7 @@ async def test_end_against_the_customers_own_end_has_one_author(world: World) ->
             assert await told(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
 
 
-async def test_end_against_a_cancelled_search_fails_the_payment_once(world: World) -> None:
+async def test_end_racing_with_cancel_fails_the_payment_once(world: World) -> None:
     operator = await world.operator()
     for n in range(ROUNDS):
         customer = await world.customer()
@@ -187,7 +187,7 @@ async def test_end_against_a_cancelled_search_fails_the_payment_once(world: Worl
         assert len(await ends_of(world, payment["session_id"])) <= 1
 
 
-async def test_end_against_the_money_of_an_extension_never_keeps_it(world: World) -> None:
+async def test_end_racing_with_an_extension_payment_never_keeps_the_money(world: World) -> None:
     operator = await world.operator()
     for n in range(ROUNDS):
         customer, _, session_id = await chatting(world)
@@ -210,11 +210,11 @@ async def test_end_against_the_money_of_an_extension_never_keeps_it(world: World
         assert await earned(world, session_id) == [("session", 12000)]
 
 
-async def test_end_against_the_end_of_paid_time_closes_it_once(world: World) -> None:
+async def test_end_racing_with_expiry_closes_the_session_once(world: World) -> None:
     operator = await world.operator()
     pairs = [await chatting(world) for _ in range(ROUNDS)]
     for _, _, session_id in pairs:
-        await time_is_up(world, session_id)  # the jobs notice it while the operator ends them
+        await time_is_up(world, session_id)  # the jobs process expires them during the operator's calls
     outcomes = await at_once(*(ending(operator, session_id) for _, _, session_id in pairs))
     assert outcomes == ["ok"] * ROUNDS
     for customer, _, session_id in pairs:
@@ -223,7 +223,7 @@ async def test_end_against_the_end_of_paid_time_closes_it_once(world: World) -> 
         assert [row["status"] for row in await ends_of(world, session_id)] == ["expired"]
 
 
-async def test_end_against_the_end_of_the_search_fails_the_payment_once(world: World) -> None:
+async def test_end_racing_with_the_end_of_the_search_fails_the_payment_once(world: World) -> None:
     operator = await world.operator()
     searches = []
     for _ in range(ROUNDS):

@@ -1,4 +1,7 @@
-"""Configuration: each key of the specification's table Limits, typed and bounded; a change is everywhere within a second."""
+"""Configuration: each documented key is typed and bounded; a change reaches every process within a second.
+
+See docs/configuration.md.
+"""
 
 import asyncio
 from typing import Any
@@ -60,7 +63,7 @@ def path(key: str) -> str:
     return f"/internal/config/{key}"
 
 
-async def test_the_rows_are_exactly_the_specifications(world: World) -> None:
+async def test_config_rows_are_exactly_the_documented_keys(world: World) -> None:
     rows = {row["key"]: row for row in (await (await world.operator()).get("/internal/config"))["items"]}
     assert set(rows) == {*NUMBERS, *SWITCHES, *OTHERS}
     assert {key for key, row in rows.items() if not row["used"]} == LEGACY
@@ -79,7 +82,7 @@ async def test_the_rows_are_exactly_the_specifications(world: World) -> None:
 
 
 @pytest.mark.parametrize("key", NUMBERS)
-async def test_a_number_takes_its_bounds_and_nothing_beyond(world: World, key: str) -> None:
+async def test_number_accepts_its_bounds_and_nothing_beyond(world: World, key: str) -> None:
     operator = await world.operator()
     default, unit, (low, high) = NUMBERS[key]
     before = (await operator.get(path(key)))["value"]
@@ -92,7 +95,7 @@ async def test_a_number_takes_its_bounds_and_nothing_beyond(world: World, key: s
             assert field["field"] == "value"
             assert f"{low:,} to {high:,} {unit}" in field["message"]
         assert len(await audits(world, key)) == count
-        if key.startswith("cc_login"):  # at 0 tries nobody else could sign in meanwhile
+        if key.startswith("cc_login"):  # with 0 attempts no other operator could sign in
             return
         for method, value in (("PUT", high), ("PATCH", max(low, 1)), ("PUT", default)):
             row = await operator.call(method, path(key), {"value": value})
@@ -104,7 +107,7 @@ async def test_a_number_takes_its_bounds_and_nothing_beyond(world: World, key: s
 
 
 @pytest.mark.parametrize("key", SWITCHES)
-async def test_a_switch_is_true_or_false(world: World, key: str) -> None:
+async def test_switch_accepts_only_true_or_false(world: World, key: str) -> None:
     operator = await world.operator()
     before = (await operator.get(path(key)))["value"]
     try:
@@ -119,7 +122,7 @@ async def test_a_switch_is_true_or_false(world: World, key: str) -> None:
         await operator.call("PUT", path(key), {"value": before})
 
 
-async def test_documents_have_their_own_shapes(world: World) -> None:
+async def test_structured_config_values_are_validated(world: World) -> None:
     operator = await world.operator()
     for key, good, bad in (
         ("anonymity", {"enabled": True}, [{"enabled": 1}, {}, {"enabled": True, "x": 1}, True, None]),
@@ -135,7 +138,7 @@ async def test_documents_have_their_own_shapes(world: World) -> None:
             await operator.call("PUT", path(key), {"value": before})
 
 
-async def test_the_rule_of_the_threshold_names_the_cadence_and_all_or_nothing_is_written(world: World) -> None:
+async def test_threshold_below_the_cadence_is_refused_and_nothing_is_written(world: World) -> None:
     operator = await world.operator()
     before = await operator.get(PING)
     counts = [len(await audits(world, key)) for key in ("require_mitra_ping", "mitra_stale_after_seconds")]
@@ -152,7 +155,7 @@ async def test_the_rule_of_the_threshold_names_the_cadence_and_all_or_nothing_is
         await refused(operator.call("PATCH", PING, body), 422, "VALIDATION_ERROR")
 
 
-async def test_two_operators_who_set_both_in_any_order_never_block_each_other(world: World) -> None:
+async def test_concurrent_changes_of_both_ping_settings_never_deadlock(world: World) -> None:
     operator = await world.operator()
     before = await operator.get(PING)
     bodies = [{"require_ping": True, "stale_after_seconds": 40}, {"stale_after_seconds": 41, "require_ping": False}]
@@ -164,8 +167,8 @@ async def test_two_operators_who_set_both_in_any_order_never_block_each_other(wo
         assert await operator.call("PATCH", PING, restored) == before
 
 
-async def test_a_change_reaches_every_process_within_a_second(world: World) -> None:
-    """Two api processes, and the jobs, which end a round as it is configured now."""
+async def test_config_change_reaches_every_process_within_a_second(world: World) -> None:
+    """Check it on two api processes, and on the jobs process, which applies the current configuration."""
     stack = world.stack
     public, internal = free_port(), free_port()
     stack.start("api", key="api2", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal))
@@ -180,7 +183,7 @@ async def test_a_change_reaches_every_process_within_a_second(world: World) -> N
             await world.config("otp_resend_cooldown_seconds", value)
             assert (await stranger.get("/api/shared/config/otp"))["resend_cooldown_seconds"] == value
             await world.until(there, lambda seen, value=value: seen == value, timeout=within(1))
-        # Written by the second process, known to the first.
+        # Written through the second process, known to the first.
         await operator.call("PUT", f"http://127.0.0.1:{internal}{path('otp_resend_cooldown_seconds')}", {"value": 63})
         await world.until(
             lambda: stranger.get("/api/shared/config/otp"),
@@ -188,12 +191,12 @@ async def test_a_change_reaches_every_process_within_a_second(world: World) -> N
             timeout=within(1),
         )
         await world.config("otp_resend_cooldown_seconds", 60)
-        # The jobs judge silence by the present rule: a silent mitra goes offline once pings are asked for.
+        # The jobs process judges silence by the current rule: a silent mitra goes offline once pings are required.
         mitra = await world.mitra()
         where = f"/internal/mitras/{mitra.user['id']}"
         await operator.call("PATCH", PING, {"require_ping": False})
         await stack.sql(
-            # Longer than processes that have just started, or are late on a busy machine, excuse a silence.
+            # Longer than the silence that is excused after a start, or while a process is late.
             "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '1 day' WHERE mitra_id = $1::text::uuid",
             mitra.user["id"],
         )

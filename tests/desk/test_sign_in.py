@@ -1,4 +1,7 @@
-"""Operators sign in: the lockout is exact, says nothing about who exists, and passwords are hard to guess."""
+"""Operators sign in: the lockout is exact, answers do not reveal which accounts exist, passwords are hard to guess.
+
+See docs/product.md#sign-in-of-operators.
+"""
 
 from typing import Any
 
@@ -14,23 +17,23 @@ pytestmark = pytest.mark.anyio
 
 LOGIN = "/internal/auth/login"
 WRONG = "not the password 41"
-DEAR_ROUNDS = 9  # so much work that nothing else in an answer counts beside it
+DEAR_ROUNDS = 9  # so expensive that the rest of an answer does not matter
 
 
 def knocking(client: Client, email: str, password: str) -> Any:
-    """A sign-in."""
+    """Sign in."""
     return client.post(client.addresses.internal + LOGIN, {"email": email, "password": password})
 
 
 async def an_email(world: World) -> str:
-    """An operator who may nothing; her e-mail."""
+    """Create an operator without permissions; return their e-mail."""
     root = await world.operator()
     return (await an_account(root, (await a_role(root, {}))["id"]))["email"]
 
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("limit", [5, 2])
-async def test_parallel_guesses_get_exactly_the_configured_tries(world: World, known: bool, limit: int) -> None:
+async def test_concurrent_guesses_get_exactly_the_configured_attempts(world: World, known: bool, limit: int) -> None:
     email = await an_email(world) if known else f"{unique('nobody')}@example.test"
     stranger = world.client()
     await world.config("cc_login_max_attempts", limit)
@@ -47,21 +50,21 @@ async def test_parallel_guesses_get_exactly_the_configured_tries(world: World, k
         await world.config("cc_login_max_attempts", 5)
 
 
-async def test_the_attempt_that_reaches_the_limit_is_401_and_the_next_is_423(world: World) -> None:
+async def test_attempt_reaching_the_limit_is_401_and_the_next_is_423(world: World) -> None:
     for email in (await an_email(world), f"{unique('nobody')}@example.test"):
         stranger = world.client()
         seen = [(await answer(knocking(stranger, email, WRONG)))[0] for _ in range(6)]
         assert seen == [401] * 5 + [423]
 
 
-async def test_a_good_sign_in_forgets_the_failed_ones(world: World) -> None:
+async def test_successful_sign_in_resets_the_failed_attempts(world: World) -> None:
     email, device = await an_email(world), world.client()
     for _ in range(2):
         assert [(await answer(knocking(device, email, WRONG)))[0] for _ in range(4)] == [401] * 4
         assert (await knocking(device, email.title(), PASSWORD))["operator"]["email"] == email
 
 
-async def test_a_lockout_ends_by_itself_and_the_count_begins_anew(fast_world: World) -> None:
+async def test_lockout_ends_after_its_time_and_resets_the_count(fast_world: World) -> None:
     world = fast_world
     email, device = await an_email(world), world.client()
     await world.config("cc_login_lockout_minutes", 2)  # two seconds here
@@ -78,7 +81,7 @@ async def test_a_lockout_ends_by_itself_and_the_count_begins_anew(fast_world: Wo
         await world.config("cc_login_lockout_minutes", 15)
 
 
-async def test_what_is_answered_does_not_say_who_exists(world: World) -> None:
+async def test_answers_do_not_reveal_which_accounts_exist(world: World) -> None:
     root, stranger = await world.operator(), world.client()
     role = (await a_role(root, {}))["id"]
     emails = {name: f"{unique(name)}@example.test" for name in ("known", "unknown", "disabled")}
@@ -88,7 +91,7 @@ async def test_what_is_answered_does_not_say_who_exists(world: World) -> None:
     for _ in range(7):
         for name, email in emails.items():
             with pytest.raises(Refused) as caught:
-                # The disabled one's own password is as wrong as any.
+                # The right password of a disabled account is refused like a wrong one.
                 await knocking(stranger, email, PASSWORD if name == "disabled" else WRONG)
             error = caught.value.body["error"]
             bodies[name].append((caught.value.status, error["code"], error["message"], set(error)))
@@ -96,8 +99,8 @@ async def test_what_is_answered_does_not_say_who_exists(world: World) -> None:
     assert [status for status, *_ in bodies["known"]] == [401] * 5 + [423] * 2
 
 
-async def test_a_password_is_worked_through_whether_somebody_is_there_or_not(world: World) -> None:
-    # By the processor's time in a process of its own, which does nothing else: a clock's would be the machine's mood.
+async def test_password_is_hashed_for_unknown_accounts_too(world: World) -> None:
+    # Measured by the CPU time of a separate process that does nothing else: elapsed time depends on the machine's load.
     stack, root, stranger = world.stack, await world.operator(), world.client()
     public, internal = free_port(), free_port()
     stack.start(
@@ -118,13 +121,13 @@ async def test_a_password_is_worked_through_whether_somebody_is_there_or_not(wor
                 call = stranger.post(f"{here}/auth/login", {"email": email, "password": WRONG})
                 await refused(call, 401, "LOGIN_INVALID")
             used[name] = cpu_seconds(pid) - before
-        del used["first"]  # it also made the hash that stands for nobody's
+        del used["first"]  # it also computed the hash that is used for unknown accounts
         assert max(used.values()) < 2 * min(used.values()), used
     finally:
         stack.stop("dear")
 
 
-async def test_a_new_password_of_bad_shape_is_422_and_counts_for_nothing(world: World) -> None:
+async def test_invalid_new_password_is_422_and_does_not_count(world: World) -> None:
     me = await an_operator(world, {})
     for new in (
         "short",
@@ -145,9 +148,9 @@ async def test_a_new_password_of_bad_shape_is_422_and_counts_for_nothing(world: 
     assert (await signed_in(world, me.email)).user["id"] == me.id
 
 
-async def test_a_password_change_signs_out_the_other_devices_and_the_old_password(world: World) -> None:
+async def test_password_change_signs_out_other_devices_and_ends_the_old_password(world: World) -> None:
     me = await an_operator(world, {})
-    other, new = await signed_in(world, me.email), "é" * 36  # 72 bytes, which is the most
+    other, new = await signed_in(world, me.email), "é" * 36  # 72 bytes, the maximum
     new = "A1b2" + new[:34]
     old_refresh, other.refresh_token = other.refresh_token, None
     body = {"current_password": PASSWORD, "new_password": new}
@@ -165,11 +168,11 @@ async def test_a_password_change_signs_out_the_other_devices_and_the_old_passwor
     assert [row["action"] for row in await audits(world, me.id)] == ["operator.created", "operator.password_changed"]
 
 
-async def test_a_wrong_present_password_counts_and_locks(world: World) -> None:
+async def test_wrong_current_password_counts_and_locks(world: World) -> None:
     me = await an_operator(world, {})
     wrong = {"current_password": WRONG, "new_password": "another good one 9"}
     seen = [one[:2] for one in await at_once(9, lambda _: me.client.post("/internal/auth/password", wrong))]
-    # A client that is told 401 tries a refresh and asks again: both count.
+    # After a 401 the client refreshes and calls again: both calls count.
     assert {(401, "LOGIN_INVALID"), (423, "ACCOUNT_LOCKED")} >= set(seen)
     right = {**wrong, "current_password": PASSWORD}
     error = await refused(me.client.post("/internal/auth/password", right), 423, "ACCOUNT_LOCKED")
@@ -179,7 +182,7 @@ async def test_a_wrong_present_password_counts_and_locks(world: World) -> None:
     assert rows[0][0] == 5
 
 
-async def test_refresh_and_logout_are_the_operators_own(world: World) -> None:
+async def test_operator_refresh_and_logout_refuse_other_tokens(world: World) -> None:
     me, customer = await an_operator(world, {}), await world.customer()
     internal, public = world.stack.addresses.internal, world.stack.addresses.public
     stranger = world.client()
@@ -188,7 +191,7 @@ async def test_refresh_and_logout_are_the_operators_own(world: World) -> None:
         (public, "/api/shared/auth/refresh", me.client.refresh_token),
     ):
         await refused(stranger.post(where + path, {"refresh_token": token}), 401, "REFRESH_INVALID")
-    await me.client.refresh()  # nothing was revoked by that
+    await me.client.refresh()  # nothing was revoked
     await customer.refresh()
     for client, where, path in ((customer, internal, "/internal/auth/me"), (me.client, public, "/api/client/auth/me")):
         refresh_token, client.refresh_token = client.refresh_token, None

@@ -1,4 +1,4 @@
-"""Everything that happened to one payment, in order, and why there was no chat: for every way that a payment can go."""
+"""The timeline of a payment: all its events in order, and why there was no chat, for every outcome of a payment."""
 
 import collections
 import datetime as dt
@@ -20,7 +20,7 @@ SECRET = "a word of the chat that nobody else may read"
 GOODBYE = "sampai jumpa lagi"
 PHONE, EMAIL = "+6281255512345", "melati-of-the-timeline@example.test"
 ENTRY = {"at", "kind", "text", "session_id", "mitra_id", "webhook_log_id"}
-# What the sentence must say, for each cause.
+# What the sentence must contain, for each cause tag.
 WHY = {
     "no_mitra_available": "no mitra accepted before the search ended",
     "all_mitras_rejected": "every invited mitra rejected the request",
@@ -39,7 +39,7 @@ def id_of(payment: dict[str, Any]) -> str:
 
 
 async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
-    """The timeline, held against every row that the database has about the payment."""
+    """Return the timeline, checked against every row that the database has about the payment."""
     operator = await world.operator()
     told = await operator.get(f"{PAYMENTS}/{id_of(payment)}/timeline")
     assert set(told) == {"payment", "entries", "why_no_chat"}
@@ -48,7 +48,7 @@ async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     assert all(set(entry) == ENTRY for entry in entries)
     at = [dt.datetime.fromisoformat(entry["at"]) for entry in entries]
     assert at == sorted(at)
-    began = [entry["kind"] for entry in entries if entry["kind"] != "session"]  # an extension's session began before
+    began = [entry["kind"] for entry in entries if entry["kind"] != "session"]  # an extension's session began earlier
     assert began[0] == "created"
     await nothing_is_missing(world, id_of(payment), entries)
     assert SECRET not in str(told)
@@ -58,7 +58,7 @@ async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
 
 
 async def nothing_is_missing(world: World, payment_id: str, entries: list[dict[str, Any]]) -> None:
-    """Each row has its one entry, and no entry is made up."""
+    """Check that each row has exactly one entry, and that every entry has a row."""
 
     async def rows(statement: str) -> list[Any]:
         return [tuple(row) for row in await world.stack.sql(statement, payment_id)]
@@ -92,7 +92,7 @@ async def nothing_is_missing(world: World, payment_id: str, entries: list[dict[s
 
 
 def kinds(told: dict[str, Any]) -> list[str]:
-    """What happened, in order, without the gateway's calls."""
+    """Return the kinds of the entries in order, without the gateway's calls."""
     return [entry["kind"] for entry in told["entries"] if entry["kind"] != "webhook"]
 
 
@@ -115,7 +115,7 @@ async def failed(world: World, payment: dict[str, Any]) -> dict[str, Any]:
 
 
 async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> str:
-    """Wait until the mitra is asked; the session's id."""
+    """Wait until the mitra is invited; return the session's id."""
     items = await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
         lambda seen: any(one["session_id"] == payment["session_id"] for one in seen["items"]),
@@ -125,7 +125,7 @@ async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> str:
 
 
 async def a_returning_customer(world: World) -> tuple[Client, Client]:
-    """Somebody who has chatted with this mitra; both have names of their own."""
+    """Create a customer who has chatted with a mitra; both have unique names."""
     operator, customer, mitra = (
         await world.operator(),
         await world.customer(unique("Dewi")),
@@ -137,7 +137,7 @@ async def a_returning_customer(world: World) -> tuple[Client, Client]:
 
 
 async def returning(world: World, customer: Client, mitra: Client) -> dict[str, Any]:
-    """A paid request to return, whose search has begun."""
+    """Create a paid targeted request whose search has begun."""
     body = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
     payment = await customer.post("/api/client/chat/returning", body)
     await world.webhook(payment)
@@ -148,14 +148,14 @@ async def returning(world: World, customer: Client, mitra: Client) -> dict[str, 
 
 
 async def more_minutes(world: World, customer: Client, session_id: str) -> dict[str, Any]:
-    """A paid extension."""
+    """Create a paid extension."""
     payment = await world.request(customer, is_extension=True, session_id=session_id)
     await world.webhook(payment)
     return payment
 
 
 async def extension(world: World, payment: dict[str, Any], *statuses: str) -> Any:
-    """Wait until the payment's extension has one of these states."""
+    """Wait until the payment's extension has one of these statuses."""
 
     async def look() -> Any:
         return await world.stack.sql(
@@ -172,14 +172,14 @@ async def say_yes_or_no(world: World, mitra: Client, payment: dict[str, Any], *,
     await mitra.post(path, {"accept": accept})
 
 
-def test_every_cause_is_explained_here() -> None:
+def test_every_cause_tag_has_an_expected_sentence() -> None:
     assert set(WHY) == {cause.value for cause in CauseTag}
 
 
-# -- nobody has paid
+# -- unpaid requests
 
 
-async def test_of_an_unpaid_request_it_says_what_became_of_it(world: World) -> None:
+async def test_timeline_of_unpaid_request_tells_its_outcome(world: World) -> None:
     customer = await world.customer()
     pending = await world.request(customer)
     told = await story(world, pending)
@@ -201,7 +201,7 @@ async def test_of_an_unpaid_request_it_says_what_became_of_it(world: World) -> N
 # -- a chat
 
 
-async def test_of_a_whole_chat_it_tells_everything_and_asks_for_no_reason(world: World) -> None:
+async def test_timeline_of_complete_chat_has_every_event_and_no_cause(world: World) -> None:
     customer, winner, late = await world.customer(unique("Dewi")), await world.mitra(unique("Ayu")), await world.mitra()
     await world.stack.sql(
         "UPDATE customers SET phone = $2, email = $3 WHERE id = $1::text::uuid", customer.user["id"], PHONE, EMAIL
@@ -247,7 +247,7 @@ async def test_of_a_whole_chat_it_tells_everything_and_asks_for_no_reason(world:
     assert sum("duplicate" in text for text in texts(told, "webhook")) == 2
 
 
-async def test_a_confirmation_by_hand_and_a_replay_are_told(world: World) -> None:
+async def test_timeline_shows_confirmation_by_hand_and_replay(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     await world.webhook(payment, token="wrong")
@@ -264,7 +264,7 @@ async def test_a_confirmation_by_hand_and_a_replay_are_told(world: World) -> Non
     assert told["why_no_chat"] is None
 
 
-async def test_calls_without_the_token_do_not_crowd_out_the_gateways_own(world: World) -> None:
+async def test_timeline_keeps_the_gateways_calls_among_calls_without_token(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     await world.webhook(payment, token="wrong")
@@ -284,7 +284,7 @@ async def test_calls_without_the_token_do_not_crowd_out_the_gateways_own(world: 
 # -- the nine causes
 
 
-async def test_no_mitra_available(world: World) -> None:
+async def test_timeline_explains_no_mitra_available(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=1):
         search = await world.paid(await world.customer())
         await search_is_over(world, search["session_id"])
@@ -303,11 +303,11 @@ async def test_no_mitra_available(world: World) -> None:
         told = await failed(world, payment)
     check_why(told, "no_mitra_available")
     asks = [kind for kind in kinds(told) if kind.startswith("mitra_")]
-    assert asks == ["mitra_asked", "mitra_answered"] * (len(asks) // 2)  # each answer before the next ask
+    assert asks == ["mitra_asked", "mitra_answered"] * (len(asks) // 2)  # each answer before the next invitation
     assert len(asks) >= 4
 
 
-async def test_all_mitras_rejected(world: World) -> None:
+async def test_timeline_explains_all_mitras_rejected(world: World) -> None:
     customer, mitras = await world.customer(), [await world.mitra(unique("Ayu")) for _ in range(2)]
     payment = await world.paid(customer)
     for mitra in mitras:
@@ -330,7 +330,7 @@ async def test_all_mitras_rejected(world: World) -> None:
     assert kinds(told)[-1] == "operator_acted"
 
 
-async def test_targeted_mitra_offline(world: World) -> None:
+async def test_timeline_explains_targeted_mitra_offline(world: World) -> None:
     customer, mitra = await a_returning_customer(world)
     body = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
     payment = await customer.post("/api/client/chat/returning", body)
@@ -342,7 +342,7 @@ async def test_targeted_mitra_offline(world: World) -> None:
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
 
 
-async def test_targeted_mitra_rejected_and_the_second_try(world: World) -> None:
+async def test_timeline_explains_targeted_mitra_rejected_and_the_fallback(world: World) -> None:
     customer, mitra = await a_returning_customer(world)
     payment = await returning(world, customer, mitra)
     await asked(world, mitra, payment)
@@ -356,7 +356,7 @@ async def test_targeted_mitra_rejected_and_the_second_try(world: World) -> None:
     again = {"payment_request_id": id_of(payment)}
     await customer.post("/api/client/chat/fallback-to-blast", again)
     told = await story(world, payment)
-    assert told["why_no_chat"] is None  # there may be one
+    assert told["why_no_chat"] is None  # a chat is possible again
     assert kinds(told)[7:9] == ["tried_again", "search_began"]
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
     assert "all available mitras" in texts(told, "search_began")[1]
@@ -367,7 +367,7 @@ async def test_targeted_mitra_rejected_and_the_second_try(world: World) -> None:
     assert (told["why_no_chat"], kinds(told)[-2:]) == (None, ["paired", "earned"])
 
 
-async def test_targeted_mitra_timeout(world: World) -> None:
+async def test_timeline_explains_targeted_mitra_timeout(world: World) -> None:
     async with world.setting(returning_chat_confirmation_timeout_seconds=1):
         customer, mitra = await a_returning_customer(world)
         told = await failed(world, await returning(world, customer, mitra))
@@ -376,7 +376,7 @@ async def test_targeted_mitra_timeout(world: World) -> None:
     assert kinds(told)[-3:] == ["mitra_answered", "search_failed", "failed"]
 
 
-async def test_a_fallback_while_the_mitra_thinks_is_told_in_its_order(world: World) -> None:
+async def test_timeline_shows_a_fallback_before_the_answer_in_order(world: World) -> None:
     customer, mitra = await a_returning_customer(world)
     other = await world.mitra(unique("Bima"))
     payment = await returning(world, customer, mitra)
@@ -395,7 +395,7 @@ async def test_a_fallback_while_the_mitra_thinks_is_told_in_its_order(world: Wor
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
 
 
-async def test_payment_session_expired(world: World) -> None:
+async def test_timeline_explains_payment_session_expired(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     await customer.post(f"/api/client/payment/requests/{id_of(payment)}/abandon")
@@ -416,7 +416,7 @@ async def test_payment_session_expired(world: World) -> None:
     assert kinds(told) == ["created", "deadline", "paid", "failed"]
 
 
-async def test_a_discount_that_was_used_elsewhere_is_among_the_reasons(world: World) -> None:
+async def test_timeline_explains_discount_used_elsewhere(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra(unique("Ayu"))
     await (await world.operator()).post(
         "/internal/_test/seed-history-session", {"customer_id": customer.user["id"], "mitra_id": mitra.user["id"]}
@@ -431,7 +431,7 @@ async def test_a_discount_that_was_used_elsewhere_is_among_the_reasons(world: Wo
     assert "discount had been used elsewhere" in told["why_no_chat"]
 
 
-async def test_customer_cancelled(world: World) -> None:
+async def test_timeline_explains_customer_cancelled(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     await asked(world, mitra, payment)
@@ -442,11 +442,11 @@ async def test_customer_cancelled(world: World) -> None:
     assert kinds(told)[-3:] == ["mitra_answered", "search_cancelled", "failed"]
 
 
-# -- more minutes
+# -- extensions
 
 
 @pytest.mark.parametrize("way", ["approved", "auto_approved", "rejected", "rejected by silence", "tripped", "too late"])
-async def test_of_an_extension_it_tells_the_question_and_the_answer(world: World, way: str) -> None:
+async def test_timeline_of_extension_shows_the_request_and_the_answer(world: World, way: str) -> None:
     customer, mitra = await world.customer(), await world.mitra(unique("Ayu"))
     session_id = await world.session(customer, mitra)
     silence = {"auto_approved": "auto_approve", "rejected by silence": "reject"}

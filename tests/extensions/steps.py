@@ -1,4 +1,4 @@
-"""The steps of an extension: asked for, paid, put to the mitra, answered."""
+"""The steps of an extension: requested by the customer, paid, offered to the mitra, answered."""
 
 import datetime as dt
 from collections.abc import Awaitable
@@ -10,37 +10,37 @@ from tools.client import Client, Socket
 
 
 async def chatting(world: World, **wish: Any) -> tuple[Client, Client, str]:
-    """An active session of two."""
+    """Create an active session; return the customer, the mitra and the session's id."""
     customer, mitra = await world.customer(), await world.mitra()
     return customer, mitra, await world.session(customer, mitra, **wish)
 
 
 def wanting(customer: Client, session_id: str, /, **wish: Any) -> Awaitable[Any]:
-    """The customer asks to pay for more minutes."""
+    """Create the payment request of an extension as the customer."""
     body = {"duration_minutes": 12, "is_extension": True, "session_id": session_id, **wish}
     return customer.post("/api/client/payment/requests", {k: v for k, v in body.items() if v is not None})
 
 
 def asking(customer: Client, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
-    """The customer puts a paid extension to the mitra, the explicit way."""
+    """Ask the mitra for a paid extension over the explicit route."""
     path = f"/api/shared/chat/sessions/{session_id}/extensions"
     return customer.post(path, {"payment_request_id": payment["payment_request_id"]})
 
 
 def answering(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
-    """The mitra says yes or no to more minutes."""
+    """Approve or reject an extension as the mitra."""
     path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
     return mitra.post(path, {"accept": accept})
 
 
 async def deactivating(world: World, mitra: Client) -> None:
-    """An operator takes a mitra's right to work away."""
+    """Deactivate a mitra as an operator."""
     operator = await world.operator()
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
 
 
 async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] | None:
-    """The extension of a payment, as it is in the database."""
+    """Return the extension of a payment from the database, None before the mitra was asked."""
     rows = await world.stack.sql(
         "SELECT id::text, session_id::text, status, answer_by, requested_at FROM session_extensions WHERE payment_request_id = $1",
         payment["payment_request_id"],
@@ -51,7 +51,7 @@ async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] 
 async def put_to_her(
     world: World, customer: Client, session_id: str, **wish: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A paid extension that waits for the mitra's answer: the payment and the extension."""
+    """Create a paid extension that waits for the mitra's answer; return the payment and the extension."""
     payment = await wanting(customer, session_id, **wish)
     status, answer = await world.webhook(payment)
     assert (status, answer["processing_result"]) == (200, "confirmed")
@@ -60,21 +60,21 @@ async def put_to_her(
 
 
 async def became(world: World, payment: dict[str, Any], status: str) -> dict[str, Any]:
-    """Wait until the payment's extension has a state; return it."""
+    """Wait until the payment's extension has a status; return the extension."""
     return await world.until(
         lambda: extension_of(world, payment), lambda found: found is not None and found["status"] == status
     )
 
 
 async def tripped(world: World, customer: Client, payment: dict[str, Any]) -> None:
-    """The extension was tripped, and its money waits for an operator."""
+    """Check that the extension is safeguard_tripped and that an operator must decide about its payment."""
     await became(world, payment, "safeguard_tripped")
     view = await seen(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
 
 
 def ends_at(session: dict[str, Any]) -> dt.datetime:
-    """When the session's paid time ends."""
+    """Return when the session's paid time ends."""
     return dt.datetime.fromisoformat(session["expires_at"])
 
 
@@ -89,5 +89,5 @@ async def about(socket: Socket, kind: str, session_id: str, **more: Any) -> dict
 
 
 def count(socket: Socket, kind: str) -> int:
-    """How many frames of a type have come."""
+    """Return how many frames of a type were received."""
     return sum(frame["type"] == kind for frame in socket.frames)

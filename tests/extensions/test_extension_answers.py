@@ -1,4 +1,4 @@
-"""A paid extension is put to the mitra; her answer, and her silence (specification, Core rules 5; contract 6)."""
+"""The mitra's answers to paid extensions, and timeouts (docs/product.md#extensions)."""
 
 import datetime as dt
 
@@ -33,10 +33,10 @@ pytestmark = pytest.mark.anyio
 TWELVE = dt.timedelta(minutes=12)
 
 
-# -- asked
+# -- asking the mitra
 
 
-async def test_a_paid_extension_is_put_to_the_mitra_by_itself(world: World) -> None:
+async def test_paid_extension_is_offered_to_the_mitra_automatically(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, desk_too, phone = await mitra.open("chat"), await mitra.open("chat"), await customer.open("chat")
     payment, _ = await put_to_her(world, customer, session_id, duration_minutes=30)
@@ -48,19 +48,19 @@ async def test_a_paid_extension_is_put_to_the_mitra_by_itself(world: World) -> N
     assert extension["topic_sensitivity"] == "regular"
     requested = (await extension_of(world, payment))["requested_at"]
     assert dt.datetime.fromisoformat(extension["answer_by"]) - requested == dt.timedelta(seconds=60)
-    # Who connects later finds it in the first frame, on either side.
+    # A socket that connects later finds it in the first frame, on either side.
     for party in (customer, mitra):
         [session] = (await party.open("chat")).frames[0]["sessions"]
         assert (session["id"], session["extension"]) == (session_id, extension)
-    # The explicit way gives the same, however often.
+    # The explicit route gives the same answer, however often it is called.
     for _ in range(2):
         assert await asking(customer, session_id, payment) == extension
     await refused(asking(mitra, session_id, payment), 403, "FORBIDDEN")
-    assert (await seen(customer, payment))["status"] == "confirmed"  # not earned before her yes
+    assert (await seen(customer, payment))["status"] == "confirmed"  # not consumed before the mitra approves
     assert count(phone, "extension_requested") == 0
 
 
-async def test_the_explicit_way_asks_for_what_is_confirmed_only(world: World) -> None:
+async def test_explicit_request_requires_a_confirmed_payment_of_the_customer(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk = await mitra.open("chat")
     payment = await wanting(customer, session_id)
@@ -82,16 +82,16 @@ async def test_the_explicit_way_asks_for_what_is_confirmed_only(world: World) ->
         assert await customer.call("POST", path, body, headers=headers) == extension
 
 
-async def test_the_sessions_own_payment_is_no_extension_of_it(world: World) -> None:
+async def test_explicit_request_with_the_sessions_own_payment_is_404(world: World) -> None:
     customer, _, session_id = await chatting(world)
     rows = await world.stack.sql("SELECT payment_request_id::text FROM chat_sessions WHERE id = $1", session_id)
     await refused(asking(customer, session_id, dict(rows[0])), 404, "NOT_FOUND")
 
 
-# -- yes
+# -- approval
 
 
-async def test_a_yes_adds_the_minutes_and_earns_the_money(world: World) -> None:
+async def test_approval_adds_the_minutes_and_consumes_the_payment(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone, phone_too = await mitra.open("chat"), await customer.open("chat"), await customer.open("chat")
     before = await session_of(customer, session_id)
@@ -115,7 +115,7 @@ async def test_a_yes_adds_the_minutes_and_earns_the_money(world: World) -> None:
     assert warn_at == ends_at(after) - dt.timedelta(seconds=180)
 
 
-async def test_minutes_add_up(world: World) -> None:
+async def test_approved_extensions_add_up(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     before = await session_of(customer, session_id)
     for _ in range(3):
@@ -126,7 +126,7 @@ async def test_minutes_add_up(world: World) -> None:
     assert await earned(world, session_id) == [("session", 12000)] + [("extension", 12000)] * 3
 
 
-async def test_a_yes_after_the_end_starts_the_minutes_and_the_chat_again(world: World) -> None:
+async def test_approval_after_expiry_makes_the_session_active_again(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     assert (await phone.say(session_id, "sebelum"))["type"] == "message_ack"
@@ -155,10 +155,10 @@ async def test_a_yes_after_the_end_starts_the_minutes_and_the_chat_again(world: 
     assert (await desk.wait("message", where=lambda f: f["message"]["seq"] == 2))["message"]["content"] == "lagi"
 
 
-# -- no
+# -- rejection
 
 
-async def test_a_no_fails_the_payment_and_leaves_the_session_as_it_was(world: World) -> None:
+async def test_rejection_fails_the_payment_and_leaves_the_session_unchanged(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     before = await session_of(customer, session_id)
@@ -178,7 +178,7 @@ async def test_a_no_fails_the_payment_and_leaves_the_session_as_it_was(world: Wo
     assert payment["payment_request_id"] in [item["payment_request_id"] for item in listed["items"]]
 
 
-async def test_an_extension_is_answered_once(world: World) -> None:
+async def test_second_answer_is_extension_resolved(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     _, extension = await put_to_her(world, customer, session_id)
     await answering(mitra, extension, accept=False)
@@ -186,7 +186,7 @@ async def test_an_extension_is_answered_once(world: World) -> None:
         await refused(answering(mitra, extension, accept=accept), 409, "EXTENSION_RESOLVED")
 
 
-async def test_only_the_sessions_mitra_answers(world: World) -> None:
+async def test_answer_of_another_mitra_is_404(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     _, other, foreign = await chatting(world)
     _, extension = await put_to_her(world, customer, session_id)
@@ -206,12 +206,14 @@ async def payment_of(world: World, extension: dict) -> str:
     return rows[0][0]
 
 
-# -- silence
+# -- timeout
 
 
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(("action", "status"), [("auto_approve", "auto_approved"), ("reject", "rejected")])
-async def test_silence_means_what_is_configured(world: World, action: str, status: str, ended: bool) -> None:
+async def test_extension_timeout_applies_the_configured_action(
+    world: World, action: str, status: str, ended: bool
+) -> None:
     async with world.setting(extension_timeout_seconds=1, extension_default_action_on_timeout=action):
         customer, mitra, session_id = await chatting(world)
         desk, phone = await mitra.open("chat"), await customer.open("chat")
@@ -238,7 +240,7 @@ async def test_silence_means_what_is_configured(world: World, action: str, statu
         assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
 
 
-async def test_an_answer_after_its_time_is_too_late_even_if_nobody_has_noticed(world: World) -> None:
+async def test_answer_after_its_deadline_is_refused_without_the_jobs_process(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     payment, extension = await put_to_her(world, customer, session_id)
     assert world.stack.stop("jobs") == 0

@@ -1,4 +1,7 @@
-"""An extension and the end of its session: held back by it, tripped by it, or too late for it (contract 4 to 6)."""
+"""An extension and the end of its session (docs/product.md#extensions, docs/product.md#grace-period).
+
+A pending extension holds the session back, ending the session trips it, or its payment comes too late.
+"""
 
 import datetime as dt
 from typing import Any
@@ -34,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def grace_is_over(world: World, *session_ids: str) -> None:
-    """The five minutes behind the end are over, for sessions that have expired."""
+    """Let the grace period of expired sessions be over."""
     await world.stack.sql(
         f"""UPDATE chat_sessions SET paired_at = paired_at + ({now_in(world)} - interval '5 minutes' - expires_at),
               created_at = created_at - interval '1 hour',
@@ -45,14 +48,17 @@ async def grace_is_over(world: World, *session_ids: str) -> None:
 
 
 async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, Any]]:
-    """An expired session that only its pending extension keeps: its parties, its payment and the extension."""
+    """Create an expired session that only its pending extension holds.
+
+    Return the customer, the mitra, the payment and the extension."""
     customer, mitra, session_id = await chatting(world)
     other, _, control = await chatting(world)
     for party, place in ((customer, session_id), (other, control)):
         await run_out(world, party, place)
     payment, extension = await put_to_her(world, customer, session_id)
     await grace_is_over(world, session_id, control)
-    # The other one's grace ended at the same moment: when that has had its effect, this one's would have, too.
+    # The control session's grace period ended at the same time. When that session has completed, this one would have,
+    # too.
     over = await world.until(lambda: session_of(other, control), lambda view: view["status"] == "completed")
     assert over["ended_by"] == "timer"
     assert (await session_of(customer, session_id))["status"] == "expired"
@@ -62,17 +68,17 @@ async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, 
 # -- a pending extension holds the session back
 
 
-async def test_a_pending_extension_holds_the_session_until_her_yes(world: World) -> None:
+async def test_pending_extension_holds_the_session_until_approval(world: World) -> None:
     customer, mitra, payment, extension = await held(world)
     await answering(mitra, extension, accept=True)
     view = await session_of(customer, extension["session_id"])
     assert (view["status"], view["extended_minutes"]) == ("active", 12)
     left = dt.datetime.fromisoformat(view["expires_at"]) - (await extension_of(world, payment))["answer_by"]
-    assert left > dt.timedelta(minutes=10)  # twelve from her answer, which came within her minute
+    assert left > dt.timedelta(minutes=10)  # twelve minutes from the answer, which came within a minute
     assert (await seen(customer, payment))["status"] == "consumed"
 
 
-async def test_a_pending_extension_holds_the_session_until_her_no(world: World) -> None:
+async def test_pending_extension_holds_the_session_until_rejection(world: World) -> None:
     customer, mitra, payment, extension = await held(world)
     phone = await customer.open("chat")
     await answering(mitra, extension, accept=False)
@@ -81,7 +87,7 @@ async def test_a_pending_extension_holds_the_session_until_her_no(world: World) 
     assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
-async def test_a_pending_extension_holds_the_session_until_her_time_is_over(world: World) -> None:
+async def test_pending_extension_holds_the_session_until_its_timeout(world: World) -> None:
     async with world.setting(extension_default_action_on_timeout="reject"):
         customer, _, payment, extension = await held(world)
         await world.stack.sql(
@@ -93,7 +99,7 @@ async def test_a_pending_extension_holds_the_session_until_her_time_is_over(worl
     assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
-async def test_an_unpaid_extension_holds_nothing_and_is_abandoned(world: World) -> None:
+async def test_unpaid_extension_does_not_hold_the_session_and_is_abandoned(world: World) -> None:
     customer, _, session_id = await chatting(world)
     await run_out(world, customer, session_id)
     payment = await wanting(customer, session_id)
@@ -105,12 +111,12 @@ async def test_an_unpaid_extension_holds_nothing_and_is_abandoned(world: World) 
     assert await extension_of(world, payment) is None
 
 
-# -- entering closing trips it
+# -- closing trips a pending extension
 
 
 @pytest.mark.parametrize("side", ["customer", "mitra"])
 @pytest.mark.parametrize("how", ["end", "closure", "early end"])
-async def test_who_ends_the_session_trips_a_pending_extension(world: World, side: str, how: str) -> None:
+async def test_ending_the_session_trips_a_pending_extension(world: World, side: str, how: str) -> None:
     customer, mitra, session_id = await chatting(world)
     party = {"customer": customer, "mitra": mitra}[side]
     if how != "early end":
@@ -125,7 +131,7 @@ async def test_who_ends_the_session_trips_a_pending_extension(world: World, side
         await party.post(f"{path}/end")
     else:
         await party.post(f"{path}/closure", {"message": "sampai jumpa"})
-    # In the same transaction: who sees the one sees the other.
+    # Both happen in the same transaction, so a reader who sees one sees the other.
     assert (await extension_of(world, payment))["status"] == "safeguard_tripped"
     view = await session_of(customer, session_id)
     assert (view["status"], view["ended_by"], view["extended_minutes"]) == ("closing", side, 0)
@@ -140,14 +146,14 @@ async def test_who_ends_the_session_trips_a_pending_extension(world: World, side
     assert await earned(world, session_id) == [("session", 12000)]
 
 
-async def test_who_ends_the_session_abandons_an_unpaid_extension(world: World) -> None:
+async def test_ending_the_session_abandons_an_unpaid_extension(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     await run_out(world, customer, session_id)
     payment = await wanting(customer, session_id)
     await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
     view = await seen(customer, payment)
     assert (view["status"], view["failure"]) == ("abandoned", None)
-    # Its money comes all the same: an operator gives it back, nobody is asked.
+    # If its money still comes, an operator refunds it, and no mitra is asked.
     assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
     view = await seen(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
@@ -155,18 +161,18 @@ async def test_who_ends_the_session_abandons_an_unpaid_extension(world: World) -
     assert await told(world, session_id, "extension_requested") == {}
 
 
-# -- too late
+# -- payments that come too late
 
 
 async def over(world: World, customer: Client, mitra: Client, session_id: str) -> None:
-    """The session is over, both goodbyes said."""
+    """End the session, with both goodbyes."""
     await run_out(world, customer, session_id)
     for party in (customer, mitra):
         await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sampai jumpa"})
     assert (await session_of(customer, session_id))["status"] == "completed"
 
 
-async def test_paid_in_time_and_told_after_the_session_is_over(world: World) -> None:
+async def test_extension_paid_in_time_and_reported_after_the_session_fails(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     payment = await wanting(customer, session_id)
@@ -178,14 +184,15 @@ async def test_paid_in_time_and_told_after_the_session_is_over(world: World) -> 
     resolved = await about(phone, "extension_resolved", session_id)
     assert resolved["extension"]["status"] == "safeguard_tripped"
     await about(desk, "session_completed", session_id)
-    assert (count(desk, "extension_requested"), count(desk, "extension_resolved")) == (0, 0)  # she is not bothered
+    # The mitra receives nothing.
+    assert (count(desk, "extension_requested"), count(desk, "extension_resolved")) == (0, 0)
     assert await failures(world, payment) == [("extension_safeguard_tripped", False)]
 
 
 @pytest.mark.parametrize("way", ["explicit", "sweep"])
-async def test_confirmed_and_asked_after_the_session_is_over(world: World, fast_world: World, way: str) -> None:
-    """The process that took the money died before it asked; the session ended meanwhile."""
-    here = fast_world if way == "sweep" else world  # the sweep comes every minute
+async def test_confirmed_extension_after_the_session_ended_fails(world: World, fast_world: World, way: str) -> None:
+    """Simulate a process that died between confirming the payment and asking the mitra; the session ended in between."""
+    here = fast_world if way == "sweep" else world  # the sweep runs every minute
     customer, mitra, session_id = await chatting(here)
     payment = await wanting(customer, session_id)
     await run_out(here, customer, session_id)
@@ -202,7 +209,7 @@ async def test_confirmed_and_asked_after_the_session_is_over(world: World, fast_
     assert await told(here, session_id, "extension_requested") == {}
 
 
-async def test_paid_too_late_is_recorded_and_asks_nobody(world: World) -> None:
+async def test_extension_paid_too_late_is_recorded_and_not_offered(world: World) -> None:
     customer, _, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
@@ -212,10 +219,10 @@ async def test_paid_too_late_is_recorded_and_asks_nobody(world: World) -> None:
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     assert await extension_of(world, payment) is None
     await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
-    assert (await wanting(customer, session_id))["status"] == "pending"  # and it is in nobody's way
+    assert (await wanting(customer, session_id))["status"] == "pending"  # and it does not block a new request
 
 
-async def test_paid_in_time_and_told_late_while_the_session_runs_is_put_to_the_mitra(world: World) -> None:
+async def test_extension_paid_in_time_and_reported_late_is_offered_to_the_mitra(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     await expire_silently(world, payment)
@@ -225,7 +232,7 @@ async def test_paid_in_time_and_told_late_while_the_session_runs_is_put_to_the_m
 
 
 @pytest.mark.parametrize("other_is", ["pending", "confirmed", "asked"])
-async def test_told_late_while_another_extension_is_under_way_is_for_an_operator(world: World, other_is: str) -> None:
+async def test_extension_reported_late_while_another_is_open_goes_to_an_operator(world: World, other_is: str) -> None:
     customer, mitra, session_id = await chatting(world)
     late = await wanting(customer, session_id)
     await expire_silently(world, late)
@@ -247,7 +254,7 @@ async def test_told_late_while_another_extension_is_under_way_is_for_an_operator
     assert (await answering(mitra, extension, accept=True))["status"] == "approved"
 
 
-async def test_an_extension_that_runs_out_unpaid_is_asked_for_again(world: World) -> None:
+async def test_extension_can_be_requested_again_after_its_payment_expired(world: World) -> None:
     customer, _, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     status, answer = await world.webhook(payment, status="EXPIRED")

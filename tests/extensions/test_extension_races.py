@@ -1,4 +1,4 @@
-"""Everything that may happen to an extension at once: exactly one outcome, and the books are right."""
+"""Races of an extension with other events: there is exactly one outcome, and the ledger audit finds nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,13 +37,13 @@ ROUNDS = 8
 
 @pytest.fixture(autouse=True)
 async def the_books(world: World) -> AsyncIterator[None]:
-    """After every race the books are right."""
+    """Check after every race that the ledger audit finds nothing."""
     yield
     assert (await world.audit())["violations"] == []
 
 
 async def settled(world: World, customer: Client, payment: dict[str, Any]) -> str:
-    """The extension has one end, and its money is where that says; returns the end."""
+    """Check that the extension has one outcome and the payment agrees with it; return the outcome."""
     extension = await world.until(lambda: extension_of(world, payment), lambda found: found["status"] != "pending")
     view, session = await seen(customer, payment), await session_of(customer, extension["session_id"])
     if extension["status"] in ("approved", "auto_approved"):
@@ -57,7 +57,7 @@ async def settled(world: World, customer: Client, payment: dict[str, Any]) -> st
     return extension["status"]
 
 
-async def test_yes_and_no_from_two_devices(world: World) -> None:
+async def test_concurrent_approval_and_rejection_have_one_outcome(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     before = 0
     for n in range(ROUNDS):
@@ -72,7 +72,7 @@ async def test_yes_and_no_from_two_devices(world: World) -> None:
         before = after
 
 
-async def test_an_answer_against_the_end_of_the_session(world: World) -> None:
+async def test_answer_racing_with_session_end_has_one_outcome(world: World) -> None:
     for n in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
         await time_is_up(world, session_id)
@@ -87,7 +87,7 @@ async def test_an_answer_against_the_end_of_the_session(world: World) -> None:
         assert (await session_of(customer, session_id))["status"] == ("active" if yes == "ok" else "closing")
 
 
-async def test_an_answer_against_two_goodbyes(world: World) -> None:
+async def test_answer_racing_with_two_goodbyes_has_one_outcome(world: World) -> None:
     for n in range(ROUNDS // 2):
         customer, mitra, session_id = await chatting(world)
         await time_is_up(world, session_id)
@@ -103,7 +103,7 @@ async def test_an_answer_against_two_goodbyes(world: World) -> None:
             assert (yes, status, said) == ("EXTENSION_RESOLVED", "safeguard_tripped", ["ok", "ok"])
 
 
-async def test_an_answer_against_its_time_out(world: World, fast_world: World) -> None:
+async def test_answer_racing_with_its_timeout_has_one_outcome(world: World, fast_world: World) -> None:
     here = fast_world
     found = set()
     customer, mitra, session_id = await chatting(here)
@@ -125,14 +125,14 @@ async def test_an_answer_against_its_time_out(world: World, fast_world: World) -
     assert (await here.audit())["violations"] == []
 
 
-async def test_a_time_out_against_the_end_of_the_session(world: World) -> None:
+async def test_timeout_racing_with_session_end_has_one_outcome(world: World) -> None:
     pairs = []
     for _ in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
         await time_is_up(world, session_id)
         payment, extension = await put_to_her(world, customer, session_id)
         pairs.append((customer, mitra, payment, extension))
-    # All are due at once; while the jobs take one after the other, the customers leave.
+    # All are due at once. While the jobs process handles them one after the other, the customers end the sessions.
     await world.stack.sql(
         f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = ANY($1::uuid[])",
         [extension["id"] for *_, extension in pairs],
@@ -149,14 +149,14 @@ async def test_a_time_out_against_the_end_of_the_session(world: World) -> None:
             assert (status, ended, session["status"]) == ("safeguard_tripped", "ok", "closing")
 
 
-async def test_an_answer_against_the_end_of_paid_time(world: World) -> None:
+async def test_answer_racing_with_expiry_has_one_outcome(world: World) -> None:
     pairs = []
     for _ in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
         pairs.append((customer, mitra, *await put_to_her(world, customer, session_id)))
 
     async def at(n: int) -> None:
-        """Her yes comes a tenth of a second later than the one before; somewhere between, the jobs notice the end."""
+        """Approve `n` tenths of a second after the first one; in between the jobs process expires the sessions."""
         _, mitra, _, extension = pairs[n]
         await asyncio.sleep(n * 1.1 / ROUNDS)
         await answering(mitra, extension, accept=True)
@@ -176,7 +176,7 @@ async def test_an_answer_against_the_end_of_paid_time(world: World) -> None:
         assert (rows[0]["status"], rows[0]["from_her_yes"]) == ("active", True)
 
 
-async def test_a_webhook_sent_many_times_at_once_asks_once(world: World) -> None:
+async def test_concurrent_webhook_calls_offer_the_extension_once(world: World) -> None:
     customer, _, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     async with asyncio.TaskGroup() as group:
@@ -192,7 +192,7 @@ async def test_a_webhook_sent_many_times_at_once_asks_once(world: World) -> None
     assert await told(world, session_id, "extension_requested") == {"mitra": 1}
 
 
-async def test_the_money_against_the_end_of_the_session(world: World) -> None:
+async def test_payment_racing_with_session_end_has_one_outcome(world: World) -> None:
     for n in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
         await run_out(world, customer, session_id)
@@ -212,7 +212,7 @@ async def test_the_money_against_the_end_of_the_session(world: World) -> None:
         assert (await session_of(customer, session_id))["status"] == "closing"
 
 
-async def test_a_wish_against_the_end_of_the_session(world: World) -> None:
+async def test_request_racing_with_session_end_has_one_outcome(world: World) -> None:
     for n in range(ROUNDS // 2):
         customer, mitra, session_id = await chatting(world)
         await time_is_up(world, session_id)

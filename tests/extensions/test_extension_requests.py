@@ -1,4 +1,4 @@
-"""Who may ask to pay for more minutes, and what it costs (specification, Core rules 5; contract 4 and 6)."""
+"""Requests for extensions: who may create them, and what they cost (docs/product.md#extensions)."""
 
 from typing import Any
 
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(("mode", "minutes", "price"), [("chat", 12, 12000), ("chat", 60, 48000), ("call", 30, 40000)])
-async def test_an_extension_has_the_prices_of_its_sessions_mode(
-    world: World, mode: str, minutes: int, price: int
-) -> None:
+async def test_extension_has_the_price_of_its_sessions_mode(world: World, mode: str, minutes: int, price: int) -> None:
     customer, mitra, session_id = await chatting(world, mode=mode)
     payment = await wanting(customer, session_id, duration_minutes=minutes)
     assert (payment["mode"], payment["amount"], payment["duration_minutes"]) == (mode, price, minutes)
@@ -52,25 +50,25 @@ async def test_an_extension_has_the_prices_of_its_sessions_mode(
         ({"is_extension": None}, "session_id"),
     ],
 )
-async def test_what_fits_no_extension_is_refused(world: World, wish: dict[str, Any], field: str) -> None:
+async def test_field_that_does_not_apply_to_extensions_is_422(world: World, wish: dict[str, Any], field: str) -> None:
     customer = await world.customer()
     error = await refused(wanting(customer, new_id(), **wish), 422, "VALIDATION_ERROR")
     assert [one["field"] for one in error["details"]["fields"]] == [field]
 
 
-async def test_minutes_without_a_price_are_refused(world: World) -> None:
+async def test_extension_without_matching_tier_is_tier_not_found(world: World) -> None:
     customer, _, session_id = await chatting(world)
     await refused(wanting(customer, session_id, duration_minutes=13), 409, "TIER_NOT_FOUND")
 
 
-async def test_somebody_elses_session_is_not_there(world: World) -> None:
+async def test_extension_of_foreign_or_unknown_session_is_404(world: World) -> None:
     _, _, session_id = await chatting(world)
     stranger = await world.customer("Eka")
     for place in (session_id, new_id()):
         await refused(wanting(stranger, place), 404, "NOT_FOUND")
 
 
-async def test_what_is_not_running_and_has_not_just_run_out_is_not_extendable(world: World) -> None:
+async def test_only_active_and_expired_sessions_are_extendable(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     search = await world.paid(customer)
     session_id = search["session_id"]
@@ -95,7 +93,7 @@ async def test_what_is_not_running_and_has_not_just_run_out_is_not_extendable(wo
     await refused(wanting(customer, again["session_id"]), 409, "SESSION_NOT_EXTENDABLE")  # failed
 
 
-async def test_the_end_of_paid_time_and_of_its_grace_need_nobody_to_notice_them(world: World) -> None:
+async def test_extendability_follows_the_clock_without_the_jobs_process(world: World) -> None:
     customer, _, session_id = await chatting(world)
     await time_is_up(world, session_id)
     payment = await wanting(customer, session_id)
@@ -109,7 +107,7 @@ async def test_the_end_of_paid_time_and_of_its_grace_need_nobody_to_notice_them(
     await world.until(lambda: session_of(customer, session_id), lambda view: view["status"] != "active")
 
 
-async def test_there_is_one_extension_at_a_time(world: World) -> None:
+async def test_second_extension_while_one_is_open_is_refused(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     pending = await wanting(customer, session_id)
 
@@ -117,13 +115,13 @@ async def test_there_is_one_extension_at_a_time(world: World) -> None:
         error = await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
         assert error["details"] == {"payment_request_id": payment["payment_request_id"]}
 
-    await stands_in_the_way(pending)  # being paid
+    await stands_in_the_way(pending)  # unpaid
     await customer.post(f"/api/client/payment/requests/{pending['payment_request_id']}/abandon")
     confirmed = await wanting(customer, session_id)
     await confirm_silently(world, confirmed)
-    await stands_in_the_way(confirmed)  # paid, not asked yet
+    await stands_in_the_way(confirmed)  # paid, the mitra not asked yet
     view = await asking(customer, session_id, confirmed)
-    await stands_in_the_way(confirmed)  # asked
+    await stands_in_the_way(confirmed)  # the mitra was asked
     await answering(mitra, view, accept=True)
     _, second = await put_to_her(world, customer, session_id)
     await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
@@ -131,7 +129,7 @@ async def test_there_is_one_extension_at_a_time(world: World) -> None:
     assert (await wanting(customer, session_id))["status"] == "pending"
 
 
-async def test_request_at_the_limit_of_approved_extensions_is_refused(world: World) -> None:
+async def test_extension_beyond_the_limit_of_approved_ones_is_refused(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     async with world.setting(max_extensions_per_session=2):
         for accept in (True, False, True):  # a rejected one does not count
@@ -148,7 +146,7 @@ async def test_request_at_the_limit_of_approved_extensions_is_refused(world: Wor
         await refused(wanting(customer, session_id), 409, "EXTENSION_PENDING")
 
 
-async def test_extension_approved_by_silence_counts_towards_the_limit(world: World) -> None:
+async def test_auto_approved_extension_counts_towards_the_limit(world: World) -> None:
     customer, _, session_id = await chatting(world)
     async with world.setting(max_extensions_per_session=1, extension_timeout_seconds=1):
         payment, _ = await put_to_her(world, customer, session_id)
@@ -156,27 +154,27 @@ async def test_extension_approved_by_silence_counts_towards_the_limit(world: Wor
         await refused(wanting(customer, session_id), 409, "EXTENSION_LIMIT")
 
 
-async def test_an_extension_neither_replaces_nor_needs_an_ordinary_request(world: World) -> None:
+async def test_extension_and_ordinary_request_do_not_replace_each_other(world: World) -> None:
     customer, _, session_id = await chatting(world)
     payment = await wanting(customer, session_id)
     error = await refused(world.request(customer), 409, "SESSION_IN_PROGRESS")
     assert error["details"]["session_id"] == session_id
     assert (
         error["details"]["payment_request_id"] != payment["payment_request_id"]
-    )  # the session's own, not the extension's
+    )  # the payment of the session, not of the extension
     assert (await seen(customer, payment))["status"] == "pending"
     await end_now(world, customer, session_id)
     ordinary = await world.request(customer)
     assert (ordinary["status"], ordinary["is_extension"]) == ("pending", False)
 
 
-async def test_wishes_at_once_are_one_extension(world: World) -> None:
+async def test_concurrent_requests_create_one_extension(world: World) -> None:
     customer, _, session_id = await chatting(world)
     outcomes = await at_once(*(wanting(customer, session_id) for _ in range(10)))
     assert sorted(outcomes) == ["EXTENSION_PENDING"] * 9 + ["ok"]
 
 
-async def test_a_wish_with_a_key_is_one_wish(world: World) -> None:
+async def test_request_repeated_with_idempotency_key_returns_the_first_answer(world: World) -> None:
     customer, _, session_id = await chatting(world)
     body = {"duration_minutes": 12, "is_extension": True, "session_id": session_id}
     headers = {"Idempotency-Key": new_id()}

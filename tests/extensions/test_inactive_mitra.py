@@ -1,4 +1,7 @@
-"""An extension that the mitra cannot answer is never charged: operators may deactivate a mitra at any moment."""
+"""An extension that the mitra cannot answer is never charged (docs/product.md#deactivation).
+
+Operators may deactivate a mitra at any moment.
+"""
 
 import asyncio
 from typing import Any
@@ -29,7 +32,7 @@ TRIPPED = [("extension_safeguard_tripped", False)]
 
 
 async def status_of(customer: Client, payment: dict[str, Any]) -> str:
-    """The state of a payment request."""
+    """Return the status of a payment request."""
     return (await seen(customer, payment))["status"]
 
 
@@ -43,7 +46,7 @@ async def test_request_for_a_session_of_an_inactive_mitra_is_refused(world: Worl
     assert (await wanting(customer, session_id))["status"] == "pending"
 
 
-async def test_deactivation_trips_a_pending_extension_at_once_and_tells_the_customer(world: World) -> None:
+async def test_deactivation_trips_a_pending_extension_and_informs_the_customer(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     phone = await customer.open("chat")
     payment, extension = await put_to_her(world, customer, session_id)
@@ -58,7 +61,7 @@ async def test_deactivation_trips_a_pending_extension_at_once_and_tells_the_cust
     await world.until(lambda: outcome(answering(mitra, extension, accept=True)), lambda said: said in SIGNED_OUT)
 
 
-async def test_deactivation_lets_a_session_end_that_only_the_extension_held(world: World) -> None:
+async def test_deactivation_lets_a_session_held_by_its_extension_end(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     await run_out(world, customer, session_id)
     payment, _ = await put_to_her(world, customer, session_id)
@@ -83,7 +86,7 @@ async def test_deactivation_abandons_an_unpaid_extension_and_late_money_is_recor
 
 
 @pytest.mark.parametrize("way", ["asked explicitly", "found by the sweep"])
-async def test_paid_extension_that_was_not_asked_before_the_deactivation_is_tripped(
+async def test_paid_extension_not_offered_before_deactivation_is_tripped(
     world: World, fast_world: World, way: str
 ) -> None:
     here = fast_world if way == "found by the sweep" else world
@@ -99,21 +102,21 @@ async def test_paid_extension_that_was_not_asked_before_the_deactivation_is_trip
 
 
 @pytest.mark.parametrize("action", ["auto_approve", "reject"])
-async def test_time_out_for_an_inactive_mitra_trips_the_extension(world: World, action: str) -> None:
+async def test_timeout_with_an_inactive_mitra_trips_the_extension(world: World, action: str) -> None:
     customer, mitra, session_id = await chatting(world)
     async with world.setting(extension_timeout_seconds=1, extension_default_action_on_timeout=action):
         payment, _ = await put_to_her(world, customer, session_id)
-        # Not by the route, which would have tripped it: as it is for one deactivated by an older version.
+        # Not by the route, which would trip the extension. Rows of mitras that an older version deactivated look like this.
         await world.stack.sql("UPDATE mitras SET is_active = false WHERE id = $1::text::uuid", mitra.user["id"])
         await tripped(world, customer, payment)
     assert await earned(world, session_id) == [("session", 12000)]
 
 
-# -- at once
+# -- races
 
 
 async def kept(world: World, customer: Client, session_id: str, payment: dict[str, Any]) -> str:
-    """Wait until the payment has come to its end; the money is in exactly one place. Returns the payment's state."""
+    """Wait until the payment is final, check that the money is counted exactly once, and return the payment's status."""
     ended = ("consumed", "failed_pairing", "abandoned")
     view = await world.until(lambda: seen(customer, payment), lambda found: found["status"] in ended)
     extended = (await session_of(customer, session_id))["extended_minutes"]
@@ -126,13 +129,13 @@ async def kept(world: World, customer: Client, session_id: str, payment: dict[st
     return view["status"]
 
 
-async def test_deactivation_racing_with_the_time_out_charges_or_trips_once(world: World) -> None:
+async def test_deactivation_racing_with_the_timeout_charges_or_trips_once(world: World) -> None:
     rounds = []
     for _ in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
         payment, extension = await put_to_her(world, customer, session_id)
         rounds.append((customer, mitra, session_id, payment, extension))
-    await world.stack.sql(  # all are due at once; the jobs take one after the other
+    await world.stack.sql(  # all are due at once; the jobs process handles them in turn
         f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = ANY($1::uuid[])",
         [extension["id"] for *_, extension in rounds],
     )

@@ -1,4 +1,4 @@
-"""The mitra marks a topic as sensitive: latch, log, and who hears of it (specification, Topic sensitivity; contract 6)."""
+"""The mitra marks a topic as sensitive: one-way latch, log, and recipients (docs/product.md#topic-sensitivity)."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def marking(party: Client, session_id: str, value: str) -> Any:
 
 
 async def log_of(world: World, session_id: str) -> list[tuple[str, str, str]]:
-    """The session's log, oldest first: who changed what into what."""
+    """Return the session's log, oldest first: who changed it, from what, to what."""
     rows = await world.stack.sql(
         "SELECT changed_by_mitra_id::text AS who, from_value, to_value FROM session_sensitivity_log WHERE session_id = $1 ORDER BY id",
         session_id,
@@ -36,7 +36,7 @@ async def log_of(world: World, session_id: str) -> list[tuple[str, str, str]]:
     return [(row["who"], row["from_value"], row["to_value"]) for row in rows]
 
 
-async def test_each_flip_is_logged_and_told_to_every_device_of_both(world: World) -> None:
+async def test_each_change_is_logged_and_sent_to_every_device_of_both(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     sockets = [await party.open("chat") for party in (customer, customer, mitra, mitra)]
     assert (await session_of(mitra, session_id))["topic_sensitivity"] == "regular"
@@ -53,7 +53,7 @@ async def test_each_flip_is_logged_and_told_to_every_device_of_both(world: World
             assert count(socket, "session_topic_updated") == n + 1
 
 
-async def test_the_value_that_it_has_already_changes_and_tells_nothing(world: World) -> None:
+async def test_setting_the_same_value_logs_and_sends_nothing(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     phone, desk = await customer.open("chat", ack=False), await mitra.open("chat", ack=False)
     assert (await marking(mitra, session_id, "regular"))["topic_sensitivity"] == "regular"
@@ -69,7 +69,7 @@ async def test_the_value_that_it_has_already_changes_and_tells_nothing(world: Wo
         assert count(socket, "session_topic_updated") == 2
 
 
-async def test_the_latch_keeps_a_sensitive_topic_sensitive(world: World) -> None:
+async def test_latch_keeps_a_sensitive_topic_sensitive(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     async with world.setting(sensitive_flag_one_way_latch=True):
         await marking(mitra, session_id, "sensitive")
@@ -80,7 +80,7 @@ async def test_the_latch_keeps_a_sensitive_topic_sensitive(world: World) -> None
     assert (await marking(mitra, session_id, "regular"))["topic_sensitivity"] == "regular"
 
 
-async def test_only_the_sessions_mitra_marks_it(world: World) -> None:
+async def test_only_the_sessions_mitra_may_set_the_flag(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     other = await world.mitra("Bima")
     await refused(marking(customer, session_id, "sensitive"), 403, "FORBIDDEN")
@@ -92,12 +92,12 @@ async def test_only_the_sessions_mitra_marks_it(world: World) -> None:
     assert await log_of(world, session_id) == []
 
 
-async def test_a_topic_is_marked_from_the_accept_to_the_last_goodbye(world: World) -> None:
+async def test_flag_can_be_set_from_acceptance_until_completion(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
     await asked(world, mitra, session_id)
-    await refused(marking(mitra, session_id, "sensitive"), 404, "NOT_FOUND")  # not hers yet
+    await refused(marking(mitra, session_id, "sensitive"), 404, "NOT_FOUND")  # the session is not this mitra's yet
     await accepting(mitra, session_id)
     await marking(mitra, session_id, "sensitive")
     await run_out(world, customer, session_id)
@@ -111,7 +111,7 @@ async def test_a_topic_is_marked_from_the_accept_to_the_last_goodbye(world: Worl
     assert len(await log_of(world, session_id)) == 3
 
 
-async def test_extension_frames_carry_the_flag_as_it_is_then(world: World) -> None:
+async def test_extension_frames_carry_the_current_flag(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     await marking(mitra, session_id, "sensitive")
@@ -135,7 +135,7 @@ async def test_pairing_frames_and_requests_carry_the_flag(world: World) -> None:
     await rejecting(mitra, payment["session_id"])
     view = await falling_back(customer, payment)
     assert (await asked(world, mitra, view["session_id"]))["topic_sensitivity"] == "regular"
-    # Nobody can mark a search, but what is told of it says what it has.
+    # A search cannot be marked, but its frames show the flag that the row has.
     await world.stack.sql(
         "UPDATE chat_sessions SET topic_sensitivity = 'sensitive' WHERE id = $1 AND status = 'searching'",
         view["session_id"],
@@ -148,12 +148,12 @@ async def test_pairing_frames_and_requests_carry_the_flag(world: World) -> None:
     assert paired["topic_sensitivity"] == "sensitive"
     closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == view["session_id"])
     assert (closed["reason"], closed["topic_sensitivity"]) == ("accepted", "sensitive")
-    await world.stack.sql(  # a flag without its log row must not stay
+    await world.stack.sql(  # removed, because a flag needs a log row
         "UPDATE chat_sessions SET topic_sensitivity = 'regular' WHERE id = $1", view["session_id"]
     )
 
 
-async def test_a_next_session_begins_regular(world: World) -> None:
+async def test_next_session_starts_regular(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     await marking(mitra, session_id, "sensitive")
     await time_is_up(world, session_id)

@@ -1,4 +1,4 @@
-"""The warning at 180 s: once for each end that a session is given (specification, Fixed constants; contract 6)."""
+"""The warning 180 s before the end: once for each end that a session is given (docs/product.md#warning)."""
 
 import pytest
 
@@ -19,7 +19,7 @@ async def three_minutes_left(world: World, session_id: str) -> None:
     )
 
 
-async def test_each_end_is_warned_of_once_and_an_extension_arms_the_warning_anew(world: World) -> None:
+async def test_warning_is_sent_once_for_each_end_and_again_after_an_extension(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     phone, desk = await customer.open("chat"), await mitra.open("chat")
     warned = []
@@ -38,10 +38,10 @@ async def test_each_end_is_warned_of_once_and_an_extension_arms_the_warning_anew
     assert sorted(set(warned)) == warned
 
 
-async def test_a_warning_that_an_extension_has_put_off_is_not_given(world: World) -> None:
+async def test_warning_postponed_by_an_extension_is_not_sent(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     phone = await customer.open("chat")
-    # Four minutes to go: the warning is due in one of them.
+    # Four minutes are left: the warning is due in one minute.
     await world.stack.sql(
         f"""UPDATE chat_sessions SET expires_at = {now_in(world)} + interval '4 minutes',
               paired_at = paired_at + ({now_in(world)} + interval '4 minutes' - expires_at),
@@ -59,7 +59,7 @@ async def test_a_warning_that_an_extension_has_put_off_is_not_given(world: World
     assert count(phone, "session_warning") == 0
 
 
-async def test_the_end_of_one_session_warns_nobody_else(world: World) -> None:
+async def test_warning_of_one_session_is_not_sent_to_others(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     other = await world.customer("Eka")
     other_session = await world.session(other, mitra)
@@ -71,7 +71,7 @@ async def test_the_end_of_one_session_warns_nobody_else(world: World) -> None:
     assert (count(phone, "session_warning"), count(other_phone, "session_warning")) == (1, 1)
 
 
-async def test_with_the_switch_off_there_is_no_warning(world: World) -> None:
+async def test_no_warning_is_sent_while_switched_off(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     other = await world.customer("Eka")
     other_session = await world.session(other, mitra)

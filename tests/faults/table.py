@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "rules/test_service_clock.py::test_taking_over_the_databases_clock_tells_how_far_off_this_one_was",
     ),
     "Webhooks arrive twice at the same time, out of order, or late": (
-        "api/test_webhook.py::test_fifty_identical_calls_at_once_confirm_once",
+        "api/test_webhook.py::test_fifty_concurrent_identical_calls_confirm_once",
         "races/test_races.py::test_a_webhook_doubled_at_once_confirms_once",
         "chaos: kill api",
     ),
@@ -125,7 +125,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "load: mitras",
     ),
     "The same payment request is created 50 times at the same time": (
-        "api/test_payments_api.py::test_fifty_requests_at_once_leave_one_pending",
+        "api/test_payments_api.py::test_fifty_concurrent_requests_leave_one_pending",
         "races/test_races.py::test_requests_made_at_once_leave_one_pending",
     ),
     "An accept races with a cancel, a timeout, going offline, or a fallback to a blast": (
@@ -138,7 +138,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "extensions/test_extension_races.py",
     ),
     "One token is refreshed 50 times at the same time": (
-        "api/test_accounts.py::test_fifty_refreshes_of_one_token_at_once_get_the_same_successor",
+        "api/test_accounts.py::test_fifty_concurrent_refreshes_return_the_same_successor",
     ),
     "10,000 sockets drop at the same time and reconnect": ("load: sockets",),
     "A process gets SIGTERM under load": (
