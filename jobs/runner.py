@@ -1,11 +1,11 @@
-"""Sleeps until the earliest deadline in the database; the bus wakes it when a sooner one is set.
+"""The scheduler of the jobs process: it runs deadlines when they are due, and sweeps at intervals.
 
-How this works: one query tells the next moment of every kind of work. Until then nothing runs. A signal about a sooner
-deadline shortens the sleep without a query. Once a second the query is made anyway, so a lost signal or a dead process
-costs a second. What is due runs beside the looking, each kind in a task of its own: a thousand mitras who fall silent at
-once take seconds, and no chat may end later for it. A kind never runs twice at once here; when it ends, the query is
-made again. Sweeps have tasks of their own, too. Several processes may run side by side: work is taken with SKIP LOCKED,
-and each effect happens once.
+One query returns the next deadline of each kind of work, and the scheduler sleeps until the earliest. A signal about an
+earlier deadline shortens the sleep without a query. The query also runs once a second, so a lost signal or a dead process
+costs at most a second. Each kind of due work runs in its own task: a thousand mitras who fall silent at once take seconds,
+and no chat may end later because of them. A kind never runs twice at the same time in one process; when it ends, the
+query runs again. Each sweep has its own task, too. Several jobs processes share the work: rows are claimed with
+SKIP LOCKED, and each effect happens once (docs/invariants.md#i7).
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from core.runtime import AWAY, Runtime
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0
-INVITING = "inviting"  # no deadline: at each look while a search runs
-INVITING_RESTS = 9  # times as long as it took: with many searches among many mitras it works a tenth of the time
-AGAIN_S = 0.02  # before a kind runs again: what is due may be in somebody else's hands
+INVITING = "inviting"  # has no deadline: runs at each query while there is a search
+INVITING_RESTS = 9  # pause after it, as a multiple of its duration, so that it runs at most a tenth of the time
+AGAIN_S = 0.02  # pause before a kind runs again, because another process may have claimed the due rows
 log = logs.get("jobs")
 
 
 class Runner:
-    """Runs the schedule until cancelled."""
+    """Run the deadlines and sweeps of jobs/schedule.py until cancelled."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -42,27 +42,27 @@ class Runner:
         self._ended = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin nothing more; what runs is finished."""
+        """Start no more work; running work is finished."""
         self._stopping.set()
         self._next = None
         self._wake.set()
 
     async def ended(self, timeout: float) -> None:
-        """Wait for what still runs, so long at most."""
+        """Wait up to `timeout` seconds for running work."""
         try:
             async with asyncio.timeout(timeout):
                 await self._ended.wait()
         except TimeoutError:
-            log.warning("what ran did not end in time; what it left is found by another process")
+            log.warning("running jobs did not end in time; another process will finish their work")
 
     def on_signal(self, signal: Signal) -> None:
-        """Take a sooner deadline."""
+        """Wake up earlier if a signal reports an earlier deadline."""
         if isinstance(signal, DeadlineSet) and (self._next is None or signal.at < self._next):
             self._next = signal.at
             self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled. Every sweep runs at once: what a restart left is found."""
+        """Work until cancelled. Every sweep runs at the start, to finish what an earlier process left undone."""
         async with asyncio.TaskGroup() as group:
             for sweep in SWEEPS:
                 group.create_task(self._sweep(sweep))
@@ -77,11 +77,11 @@ class Runner:
             except (Unavailable, *AWAY):
                 await real_sleep(0.25)
             except Exception:
-                log.exception("a turn failed")
+                log.exception("looking for due deadlines failed")
                 await real_sleep(0.25)
 
     async def _turn(self, group: asyncio.TaskGroup) -> None:
-        """Look, begin what is due, and wait for what comes next."""
+        """Query the deadlines, start what is due, and wait for the next one."""
         self._wake.clear()
         self._next = None
         looked_at = monotonic()
@@ -100,7 +100,7 @@ class Runner:
         await self._sleep(looked_at)
 
     async def _sleep(self, looked_at: float) -> None:
-        """Wait for the next deadline, for a sooner one, or for the second to pass."""
+        """Wait until the next deadline, a signal about an earlier one, or LOOK_EVERY_S seconds after the last query."""
         while not self._stopping.is_set():
             left = looked_at + LOOK_EVERY_S - monotonic()
             if self._next is not None:
@@ -115,7 +115,7 @@ class Runner:
             self._wake.clear()
 
     async def _work(self, job: Deadline, moment: dt.datetime) -> None:
-        """Do what is due of one kind; then have the next moment of this kind looked up."""
+        """Do the due work of one kind; then have its next deadline queried."""
         late = -self._runtime.clock.real_seconds_until(moment)
         metrics.JOB_LATE_SECONDS.labels(job.kind).observe(max(0.0, late))
         await self._do(job.kind, job.run)
@@ -125,7 +125,7 @@ class Runner:
         self._wake.set()
 
     async def _invite(self) -> None:
-        """Ask who became free while a search runs and was not told of it."""
+        """Invite mitras who became available during a search without a signal; then pause."""
         began = monotonic()
         await self._do(INVITING, pairing_advance.invite_free)
         with contextlib.suppress(TimeoutError):
@@ -141,10 +141,10 @@ class Runner:
             metrics.JOB_FAILURES.labels(name).inc()
         except Exception:
             metrics.JOB_FAILURES.labels(name).inc()
-            log.exception("a job failed", job=name)
+            log.exception("job failed", job=name)
 
     async def _sweep(self, sweep: Sweep) -> None:
-        """Run a sweep again and again, beside the deadlines: it may have to wait for somebody outside."""
+        """Run a sweep at its interval. It has its own task, because it may have to wait for a provider."""
         while not self._stopping.is_set():
             metrics.JOB_RUNS.labels(sweep.name).inc()
             pause = LOOK_EVERY_S
@@ -155,7 +155,7 @@ class Runner:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
             except Exception:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
-                log.exception("a sweep failed", sweep=sweep.name)
+                log.exception("sweep failed", sweep=sweep.name)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()

@@ -1,4 +1,8 @@
-"""Every timer of the service: one line each (specification, Fixed constants; contract 5 and 6)."""
+"""The work of the jobs process: every deadline and sweep, one line each.
+
+Their durations are in docs/product.md#fixed-constants. Some timers are elsewhere: those of sockets and tokens in
+realtime/watch.py, those of pushes in realtime/push.py, and the polls of every process in core/runtime.py.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,7 +28,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class Deadline:
-    """Work that is due at a moment in the database; `kind` names it in core.reads.deadlines."""
+    """Work that is due at a moment stored in the database; `kind` names it in core.reads.deadlines."""
 
     kind: str
     run: Callable[[Runtime], Awaitable[Any]]
@@ -32,7 +36,7 @@ class Deadline:
 
 @attrs.frozen(kw_only=True)
 class Sweep:
-    """Work that is looked for again and again; `every_s` is service time."""
+    """Work that runs at intervals of `every_s` seconds (service time)."""
 
     name: str
     every_s: float
@@ -49,7 +53,7 @@ DEADLINES = (
     Deadline(kind="stale", run=mitra_status.sweep_stale),
     Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
 )
-# The stale-payment sweep and the reconciliation sweep (specification, Core rules 12), and the tidying.
+# Expiry of payment requests, reconciliation, and deletion of old rows.
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_request.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),

@@ -1,4 +1,4 @@
-"""The jobs process: owns every timer (specification, Core rules 11 to 13)."""
+"""The jobs process: acts on deadlines and runs the sweeps (docs/architecture.md#processes)."""
 
 from aiohttp import web
 
@@ -17,7 +17,7 @@ log = logs.get("jobs")
 
 
 async def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT. Raises SettingsError if the port is in use."""
     stop = stop_event()
     runtime = await open_runtime(settings, pool_size=6)
     runtime.react = react
@@ -39,7 +39,7 @@ async def serve(settings: Settings) -> int:
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
     runtime.spawn(lease.run())
     settle_memory()
-    log.info("jobs run", port=settings.jobs_port)
+    log.info("jobs process is running", port=settings.jobs_port)
     await stop.wait()
     await runtime.drain(stop)
     timers.stop()
@@ -47,5 +47,5 @@ async def serve(settings: Settings) -> int:
     await runner.cleanup()
     await lease.end()
     await runtime.close()
-    log.info("jobs stopped")
+    log.info("jobs process stopped")
     return 0

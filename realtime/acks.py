@@ -1,6 +1,6 @@
-"""Acknowledgements of events: of all sockets together, many in one statement.
+"""Acknowledgements of events, gathered from all sockets and written in batches.
 
-A socket does not wait for its acknowledgement: one that is lost with this process has its event sent again.
+No socket waits for the write. If the process dies before it, the event is only sent again.
 """
 
 import asyncio
@@ -14,27 +14,28 @@ from core.runtime import Runtime
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import Ack
 
-GATHER_S = 0.01  # from one statement to the next
-AT_ONCE = 500  # of one statement
-MOST = 20_000  # that wait; beyond this the client is refused at once
-UNKNOWN_COST = 4  # more than an ordinary frame, for an id that deletes nothing
-REMEMBERED = 50_000  # acknowledged events: a user's second device acknowledges them as well, at the ordinary cost
+GATHER_S = 0.01  # pause between two statements
+AT_ONCE = 500  # acknowledgements in one statement
+MOST = 20_000  # pending acknowledgements; more are refused with UNAVAILABLE
+UNKNOWN_COST = 4  # charged in addition to the frame's 1, for an id that deletes nothing
+# Acknowledged events that are remembered: the user's other devices acknowledge them too, and should pay only the frame's 1.
+REMEMBERED = 50_000
 
 log = logs.get("acks")
-Waiting = tuple[Connection, str, str | None]  # the event id, the frame's ref
+Waiting = tuple[Connection, str, str | None]  # connection, event id, the frame's ref
 
 
 class Acks:
-    """The acknowledgements of this process that are not written yet."""
+    """Gather acknowledgements and write them in batches."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._waiting: list[Waiting] = []
-        self._acknowledged: OrderedDict[tuple[str, str], None] = OrderedDict()  # (user id, event id), the oldest first
+        self._acknowledged: OrderedDict[tuple[str, str], None] = OrderedDict()  # (user id, event id), oldest first
         self._wake = asyncio.Event()
 
     def add(self, connection: Connection, frame: Ack) -> None:
-        """Take an acknowledgement."""
+        """Queue an acknowledgement; if too many are pending, answer with UNAVAILABLE."""
         if len(self._waiting) >= MOST:
             connection.error(
                 "UNAVAILABLE",
@@ -47,7 +48,7 @@ class Acks:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write acknowledgements until cancelled."""
+        """Write queued acknowledgements until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -62,7 +63,7 @@ class Acks:
             known = await delivery.acknowledge(self._runtime, acks)
         except Exception as error:
             if not isinstance(error, Unavailable):
-                log.exception("acknowledgements could not be written")
+                log.exception("writing acknowledgements failed")
             for connection, _, ref in batch:
                 connection.error(
                     "UNAVAILABLE",

@@ -1,7 +1,8 @@
-"""Which sockets may begin: their origin, their address, and whether this process has room for them now.
+"""Admission of new sockets: by origin, by address, and by the load of this process.
 
-How this works: a process without room refuses upgrades with 503 and a `Retry-After`; sockets that are upgraded already close with
-1013. Neither says anything about a token, so clients keep theirs and do not move the load to the refresh route.
+An overloaded process refuses upgrades with 503 and `Retry-After`, and closes sockets that are already upgraded but not yet
+authenticated with 1013. Neither rejects the token, so clients keep it instead of moving the load to the refresh route.
+docs/security.md#limits lists the limits.
 """
 
 import random
@@ -20,31 +21,31 @@ from realtime import close_codes
 from realtime.connection import Connection
 
 LAG_EVERY_S = 0.1
-LAG_S = 2.0  # a loop that comes round this late answers no client in time
-LAG_REMEMBERED_S = 1.0  # after the loop has caught up
-HANDSHAKES = 2000  # with the database at once; the reads of all are shared, so the last of them waits for some seconds
+LAG_S = 2.0  # an event loop this late answers no client in time
+LAG_REMEMBERED_S = 1.0  # how long the process still counts as slow after its last lag
+HANDSHAKES = 2000  # at the same time; their reads are batched, so the last of them waits some seconds
 SPARE_FILES = 100  # for the database, Redis, the probes, and connections that are not upgraded
-RETRY_S = (1, 10)  # random, so that refused clients do not return together
+RETRY_S = (1, 10)  # bounds of a random Retry-After in seconds, so that refused clients do not return together
 
 
 ORIGIN = Refusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
 
 
 class Admission:
-    """Counts what one process's sockets take up before their users are known."""
+    """Admit or refuse new sockets, and count those whose user is not known yet."""
 
     def __init__(self, settings: Settings, *, overloaded: Callable[[], None]) -> None:
-        """`overloaded` is called for each client that is sent away because the process has no room for it."""
+        """`overloaded` is called for each client that is refused because of load."""
         self._overloaded = overloaded
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._origins = _pattern(settings.public_cors_origins) if settings.public_cors_origins else None
         self._most_unknown = settings.ws_unauthenticated_per_address
-        self._unknown: dict[str, dict[Connection, None]] = {}  # by address, the oldest first
+        self._unknown: dict[str, dict[Connection, None]] = {}  # by address, oldest first
         self._handshakes = 0
         self._lagged_at = -LAG_REMEMBERED_S
 
     async def watch(self) -> None:
-        """Measure how late the event loop comes round; until cancelled."""
+        """Measure the lag of the event loop until cancelled."""
         while True:
             before = monotonic()
             await real_sleep(LAG_EVERY_S)
@@ -54,20 +55,20 @@ class Admission:
 
     @property
     def slow(self) -> bool:
-        """Whether the event loop is late, or was a moment ago."""
+        """Return whether the event loop lags, or did within the last LAG_REMEMBERED_S seconds."""
         return monotonic() - self._lagged_at < LAG_REMEMBERED_S
 
     def send_away(self, limit: str) -> None:
-        """Count a client that is sent away because the process is overloaded, under the name of the limit."""
+        """Count a client that is refused because of load, under the name of the limit that refused it."""
         self._overloaded()
         metrics.LIMITED.labels(limit).inc()
 
     def address_of(self, request: web.Request) -> str:
-        """Return the client's address as limits count it; a trusted proxy says it for its clients."""
+        """Return the client's address as limits count it; a trusted proxy names it in `X-Forwarded-For`."""
         return who_has(self._proxies.client_of(request.remote or "", request.headers.getall("X-Forwarded-For", ())))
 
     def refusal_of(self, request: web.Request, transport_file: int) -> Refusal | None:
-        """Return why an upgrade is refused; None when the socket may begin."""
+        """Return why an upgrade is refused, or None if it is admitted."""
         origin = request.headers.get("Origin")
         if origin is not None and self._origins is not None and not self._origins.fullmatch(origin):
             return ORIGIN
@@ -75,7 +76,7 @@ class Admission:
             return self._busy("socket_lag")
         if self._handshakes >= HANDSHAKES:
             return self._busy("socket_handshakes")
-        # The kernel gives each connection the lowest free number: a high one means that all below it are in use.
+        # The kernel gives out the lowest free descriptor, so a high number means that all lower ones are in use.
         if transport_file >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_FILES:
             return self._busy("socket_files")
         return None
@@ -86,11 +87,11 @@ class Admission:
             status=503,
             code="UNAVAILABLE",
             message=http_texts.BUSY,
-            retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - it only spreads clients
+            retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - not a secret
         )
 
     def begin(self, connection: Connection) -> None:
-        """Count a socket whose user is not known yet; the oldest of its address goes when there are too many."""
+        """Count a socket whose user is not known yet; close the oldest such socket of its address if there are too many."""
         mine = self._unknown.setdefault(connection.address, {})
         mine[connection] = None
         if len(mine) > self._most_unknown:
@@ -100,7 +101,7 @@ class Admission:
             oldest.close(close_codes.TRY_LATER)
 
     def end(self, connection: Connection) -> None:
-        """Stop counting a socket: it is authenticated, or gone."""
+        """Stop counting a socket that has authenticated or closed."""
         mine = self._unknown.get(connection.address)
         if mine is not None:
             mine.pop(connection, None)
@@ -108,7 +109,7 @@ class Admission:
                 del self._unknown[connection.address]
 
     def begin_handshake(self) -> bool:
-        """Count an auth frame that is judged from now on; False when too many are."""
+        """Count the start of a handshake. Return False if too many are under way."""
         if self._handshakes >= HANDSHAKES:
             self.send_away("socket_handshakes")
             return False
@@ -116,10 +117,10 @@ class Admission:
         return True
 
     def end_handshake(self) -> None:
-        """Stop counting it."""
+        """Count the end of a handshake."""
         self._handshakes -= 1
 
 
 def _pattern(origins: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what matches the allowed origins; `*` in one stands for anything, as for the public listener."""
+    """Return a pattern of the allowed origins; `*` matches any text, as on the public listener."""
     return re.compile("|".join(".*".join(map(re.escape, origin.split("*"))) for origin in origins))

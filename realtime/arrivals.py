@@ -1,4 +1,7 @@
-"""What a connection is told when it comes: read for all who come at the same time in one statement each (contract 7)."""
+"""The reads for a new connection: chat progress, snapshot and unacknowledged events.
+
+Connections that arrive at the same time share one statement for each of the three.
+"""
 
 import functools
 from typing import Any
@@ -15,7 +18,7 @@ SIDES = (UserType.CUSTOMER, UserType.MITRA)
 
 
 class Arrivals:
-    """Reads for those who come."""
+    """Batch loaders for new connections."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._places: dict[UserType, Together[list[Place]]] = {
@@ -27,16 +30,16 @@ class Arrivals:
         self._unheard: Together[list[Notice]] = Together(functools.partial(delivery.unheard, runtime), nothing=[])
 
     async def places(self, actor: Actor) -> list[Place]:
-        """Where the caller's running chats have got."""
+        """Return the progress of the caller's running chats."""
         return _flat(await self._places[actor.user_type].of_all(actor.ids))
 
     async def snapshot(self, actor: Actor) -> list[OpenSession]:
-        """The caller's running sessions, newest first."""
+        """Return the caller's running sessions, newest first."""
         found: list[OpenSession] = _flat(await self._snapshots[actor.user_type].of_all(actor.ids))
         return sorted(found, key=lambda session: session.created_at, reverse=True)
 
     async def unheard(self, actor: Actor) -> list[Notice]:
-        """Events that the caller has not acknowledged, oldest first for each of her ids."""
+        """Return the caller's unacknowledged events, oldest first within each of the caller's ids."""
         return _flat(await self._unheard.of_all(actor.ids))
 
 

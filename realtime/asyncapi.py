@@ -1,7 +1,8 @@
-"""The interface document of the sockets: AsyncAPI 3.0, made from the frame classes (contract 7).
+"""The AsyncAPI 3.0 document of the WebSocket interface, generated from the frame classes.
 
-It describes the service: what it receives (realtime/frames.py), what it sends (realtime/server_frames.py). Rules that no
-schema can say are in the texts and, for machines, in fields that begin with `x-`.
+Its point of view is the service: it receives the frames of realtime/frames.py and sends those of realtime/server_frames.py.
+The docstrings of both become descriptions. Rules that a schema can't express are in the texts and, for programs, in
+fields that begin with `x-`.
 """
 
 import inspect
@@ -19,16 +20,16 @@ from realtime.frame_examples import CLIENT, SERVER
 CHANNELS = {
     "chat": (
         "Running chats",
-        "Messages, marks, typing, and what happens to sessions, for customers and mitras.",
+        "Messages, read markers, typing and session events, for customers and mitras.",
         get_args(frames.ChatFrame),
     ),
     "pairing": (
-        "The search for a mitra",
-        "How a customer's search stands; the requests that a mitra may accept.",
+        "Pairing",
+        "The progress of a customer's search, and the chat requests that a mitra may accept.",
         get_args(frames.PairingFrame),
     ),
 }
-# What answers a client frame, besides `error`. Frames that are not here are answered by nothing else.
+# The answers to each client frame, besides `error`. Frames that are missing here have no other answer.
 ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] = {
     frames.Auth: (server_frames.ChatAuthOk, server_frames.SearchAuthOk, server_frames.DeskAuthOk),
     frames.SendMessage: (server_frames.MessageAck,),
@@ -36,7 +37,7 @@ ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] =
     frames.Ping: (server_frames.Pong,),
     frames.Accept: (server_frames.Accepted,),
 }
-# Of the upgrade request.
+# Headers of the upgrade request.
 HEADERS = {
     "type": "object",
     "properties": {
@@ -44,53 +45,59 @@ HEADERS = {
         "X-Locale": {"type": "string", "examples": ["id", "en"]},
     },
 }
-REREAD_S = 10  # clients spread their reading after a failover over this time
-SOURCES = re.compile(r"\s*\((?:contract|specification)\b[^)]*\)")
+REREAD_S = 10  # clients spread their re-reading after a failover over this many seconds
+# References to the project's docs, which readers of the document do not have at hand.
+SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
 DESCRIPTION = """\
-Text frames, one JSON object each; `type` says which. The service's time is in every frame that it sends.
+Each text frame is one JSON object, and `type` names it. Every frame from the service carries the service's time.
 
-**Handshake.** The first frame must be `auth` with an access token of the public interface, within {handshake} s. The \
-answer is `auth_ok` with a snapshot. The socket is subscribed before the snapshot is taken, so `sync` after it leaves no \
-gap. `auth_expiring` comes 60 s before the token ends: send `auth` again with a new one of the same user.
+**Handshake.** Send `auth` with an access token of the public interface as the first frame, within {handshake} s. The \
+answer is `auth_ok` with a snapshot. The socket is subscribed before the snapshot is taken, so a `sync` after it leaves no \
+gap. 60 s before the token expires you get `auth_expiring`: send `auth` again with a new token of the same user.
 
-**Delivery.** At least once. Frames with an `event_id` come again to whoever connects, for an hour, until one device \
-has acknowledged them: `message` by `delivered` or `read`, all others by `ack`. Drop an `event_id` that you have seen. \
-The ids of a session's events grow strictly in the order of its changes, whichever process made them. An event that was \
-lost on its way comes late: where its id is smaller than that of an event you have of the same session, acknowledge it, \
-and keep what you know. \
-Messages come in the order of `seq`, without gaps; what was missed is found by `sync`. Every device of a user gets every \
-frame.
+**Delivery.** At least once. A frame with an `event_id` is repeated on every new connection of its user, for an hour, \
+until one device acknowledges it: `message` by `delivered` or `read`, all others by `ack`. Ignore an `event_id` that you \
+have already handled. The ids of a session's events increase in the order of its changes, whichever process made them. A \
+lost event can arrive late: if its id is smaller than that of an event you have of the same session, acknowledge it and \
+keep your state. Messages arrive in the order of `seq`, without gaps; `sync` returns the ones you missed. Every device of a \
+user gets every frame.
 
-**Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. After a failover to another server or a restore it is another one, and messages that were acknowledged last may be lost: the sockets close with 1012. A client that sees another epoch than before reads its sessions again by `sync` with `after: 0`, after a random 0 to {reread} s. It drops messages that are not among the answers, and sends those of its own again with their old `client_message_id`.
+**Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. A failover to another server or a restore \
+changes it and closes the sockets with 1012; the messages that were acknowledged last may be lost. If the epoch differs from \
+the one you knew, wait a random 0 to {reread} s, then read your sessions again by `sync` with `after: 0`. Drop messages that \
+the answers do not contain, and send your own ones among them again with their old `client_message_id`.
 
-**Answers.** Every client frame may carry a `ref`; its answer echoes it. A frame that is refused is answered by `error`, \
-and the socket stays. `INVALID_FRAME`: it could not be read; `UNKNOWN_TYPE`: there is no such frame here. The messages of \
-errors are Indonesian or English, as the upgrade request asks by `Accept-Language`, else by `X-Locale`; else English.
+**Answers.** Every client frame may carry a `ref`, and its answer echoes it. A refused frame is answered by `error`, and \
+the socket stays open. `INVALID_FRAME` means that the frame could not be read; `UNKNOWN_TYPE` that this socket has no such \
+frame. Error messages are in Indonesian or English. The upgrade request selects the language by `Accept-Language`, or else by \
+`X-Locale`; the default is English.
 
-**Change.** Fields, frames and codes are only ever added: ignore what you do not know. What you send is read strictly.
+**Compatibility.** Fields, frames and codes may be added, never removed: ignore those that you do not know. The service \
+rejects unknown fields in the frames that you send.
 
-**Limits.** A frame has at most {max_frame} bytes (else 1009). A user may send {rate} frames a second, {burst} at once, on \
-all sockets together (else 4429). A protocol ping counts as a frame; `sync` and `auth` as {sync}, an `ack` of an unknown event \
-as {ack}, a frame about a session that is not the user's as {strange}. A `sync` over the budget is answered by `TOO_FAST` and \
-leaves the socket open, and so is a message over {messages} a second, {messages_burst} at once, of a user in a session: wait \
-`retry_after_seconds`, then send again in the same order. {sockets} sockets a user and path; one more closes the oldest (4409). \
-{unknown} sockets of one address may be unauthenticated; one more closes the oldest (1013). {waiting} frames or 1 MiB that wait \
-to be read close a socket (4408). A protocol ping comes every {ping} s of silence; two without an answer close (4408).
+**Limits.** A frame has at most {max_frame} bytes (else 1009). A user may send {rate} frames a second, with bursts of \
+{burst}, on all sockets together (else 4429). A protocol ping counts as one frame, `sync` and `auth` as {sync}, an `ack` of an \
+unknown event as {ack}, and a frame about another user's session as {strange}. A user may send {messages} messages a second in \
+a session, with bursts of {messages_burst}. A message or a `sync` over its limit is answered by `TOO_FAST`, and the socket \
+stays open: wait `retry_after_seconds`, then send again in the same order. A user may have {sockets} sockets on each path; one \
+more closes the oldest (4409). An address may have {unknown} unauthenticated sockets; one more closes the oldest (1013). A \
+socket closes (4408) when {waiting} frames or 1 MiB wait to be read by its client. The service sends a protocol ping after \
+{ping} s of silence; two unanswered ones close the socket (4408).
 
-**Reconnection.** The first attempt comes after a random 0 to 1 s; the next ones after a random 0 to 2, 4, 8 and 10 s, and \
-from then on after 0 to 30 s. After 1012: a random 0 to 5 s; after 1013: a random 0 to 10 s. An upgrade that is refused with 503 \
-says in `Retry-After` how many seconds to wait. None of these says anything about the token.
+**Reconnecting.** Wait a random 0 to 1 s before the first attempt, a random 0 to 2, 4, 8 and 10 s before the next ones, and \
+0 to 30 s from then on. After 1012 wait a random 0 to 5 s, after 1013 a random 0 to 10 s. An upgrade that is refused with 503 \
+names the seconds to wait in `Retry-After`. In all these cases the token stays valid.
 
 **Close codes.**
 
-| code | meaning | reconnect | then |
+| code | meaning | reconnect | what to do |
 |---|---|---|---|
 {codes}
 """
 
 
 def document(settings: Settings) -> dict[str, Any]:
-    """Return the document, with the address and the limits of the settings."""
+    """Return the document, with the address and the limits from the settings."""
     rules = {
         "x-handshake-seconds": int(socket.HANDSHAKE_S),
         "x-ping-seconds": socket.PING_S,
@@ -111,7 +118,7 @@ def document(settings: Settings) -> dict[str, Any]:
     return {
         "asyncapi": "3.0.0",
         "info": {
-            "title": "Sesi: the sockets",
+            "title": "Sesi WebSocket interface",
             "version": "1.0.0",
             "description": _description(settings),
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
@@ -130,7 +137,7 @@ def encoded(settings: Settings) -> bytes:
 
 
 def said(thing: Any) -> str:
-    """Return a class's docstring for readers who do not have our papers."""
+    """Return the docstring of a class, without references to the project's docs."""
     return SOURCES.sub("", inspect.cleandoc(thing.__doc__ or ""))
 
 
@@ -140,13 +147,13 @@ def type_of(frame: type[msgspec.Struct]) -> str:
 
 
 def sent_on(path: str) -> list[type[server_frames.ServerFrame]]:
-    """List the frames that are sent on a path, each once."""
+    """List the frames that the service sends on a path, each once."""
     found = [frame for (one, _), kinds in server_frames.FRAMES.items() if one == path for frame in kinds]
     return list(dict.fromkeys(found))
 
 
 def acknowledged_by(frame: type[server_frames.ServerFrame]) -> list[str]:
-    """List the client frames that acknowledge a server frame; none when it need not be."""
+    """List the types of the client frames that acknowledge a server frame; empty if it needs no acknowledgement."""
     if not issubclass(frame, server_frames.Event):
         return []
     return ["delivered", "read"] if frame is server_frames.NewMessage else ["ack"]
@@ -174,7 +181,7 @@ def _description(settings: Settings) -> str:
 
 
 def _costs() -> dict[str, int]:
-    """Return what frames cost that count as more than one."""
+    """Return the cost of frames that count as more than one, by kind of frame."""
     return {
         "sync": socket.SYNC_COST,
         "auth": socket.AUTH_COST,
@@ -187,7 +194,7 @@ def _server(settings: Settings) -> dict[str, Any]:
     return {
         "host": f"{settings.realtime_host}:{settings.realtime_port}",
         "protocol": "ws",
-        "description": "The realtime process; in production behind TLS (wss).",
+        "description": "The realtime process. In production it is behind TLS (wss).",
     }
 
 
@@ -205,7 +212,7 @@ def _channel(path: str) -> dict[str, Any]:
 
 
 def _operations(path: str) -> dict[str, Any]:
-    """One operation for each client frame, with what answers it; one for all that is sent unasked."""
+    """Return an operation for each client frame, with its answers, and one for all frames that answer nothing."""
     channel = _ref("channels", path)
     sent = sent_on(path)
     made: dict[str, Any] = {}
@@ -222,7 +229,7 @@ def _operations(path: str) -> dict[str, Any]:
     made[f"{path}.events"] = {
         "action": "send",
         "channel": channel,
-        "summary": "What the service sends by itself.",
+        "summary": "Frames that the service sends without a request.",
         "messages": [_message_of(path, frame) for frame in unasked],
     }
     return made
@@ -249,7 +256,7 @@ def _messages() -> dict[str, Any]:
 
 
 def _payload(example: msgspec.Struct) -> dict[str, Any]:
-    """Return an example as it is sent; an app leaves out what it has nothing to say about."""
+    """Return an example as JSON would carry it, without the optional fields of client frames that are None."""
     fields = msgspec.to_builtins(example)
     if isinstance(example, frames.Frame):
         return {name: value for name, value in fields.items() if value is not None}
@@ -262,7 +269,7 @@ def _sent_to(frame: type[server_frames.ServerFrame]) -> list[str]:
 
 
 def _schemas() -> dict[str, Any]:
-    """Every class; what the service sends stays open, because fields are only ever added."""
+    """Return the schema of every class. Those of server frames allow more fields, because fields may be added."""
     received = sorted({type(one) for one in CLIENT}, key=lambda frame: frame.__name__)
     sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
     template = "#/components/schemas/{name}"

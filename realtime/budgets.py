@@ -1,7 +1,7 @@
-"""What a client may send: token buckets that belong to the user, shared by all of the user's sockets in this process.
+"""Rate limits of frames and messages: token buckets for each user, shared by all of the user's sockets in this process.
 
-How this works: a Budget lives while its user has a socket here, and after that until its buckets must be full again. A full
-bucket is worth the same as a new one, so a user who reconnects gains nothing, and memory stays bounded.
+A Budget is kept while its user has a socket here, and then until its buckets must be full again. A full bucket equals a new
+one, so reconnecting gains nothing and memory stays bounded.
 """
 
 import math
@@ -9,10 +9,10 @@ from collections import OrderedDict
 
 from core.base.settings import Settings
 
-KEPT = 100_000  # budgets of users who have left
-KEPT_SESSIONS = 64  # message buckets of one user before the full ones are dropped
-STRANGE_S = 5.0  # how long a user's session id that is not theirs is remembered, in real seconds
-KEPT_STRANGE = 32  # such ids of one user
+KEPT = 100_000  # budgets of users without a socket
+KEPT_SESSIONS = 64  # message buckets of one user; beyond this, full ones are dropped
+STRANGE_S = 5.0  # real seconds for which a session is remembered as not the user's
+KEPT_STRANGE = 32  # such sessions of one user
 
 
 class TokenBucket:
@@ -27,7 +27,7 @@ class TokenBucket:
         self._at = now
 
     def take(self, cost: float, now: float) -> bool:
-        """Take `cost` tokens; False, and nothing taken, when there are fewer."""
+        """Take `cost` tokens. Return False, and take none, if there are fewer."""
         tokens = self._tokens + (now - self._at) * self._rate
         if tokens > self._burst:
             tokens = self._burst
@@ -39,16 +39,16 @@ class TokenBucket:
         return True
 
     def seconds_until(self, cost: float) -> int:
-        """Return the whole seconds, at least 1, from the last `take` until `cost` tokens are there."""
+        """Return the whole seconds, at least 1, from the last `take` until the bucket holds `cost` tokens."""
         return max(1, math.ceil((cost - self._tokens) / self._rate))
 
     def is_full(self, now: float) -> bool:
-        """Return whether the bucket is worth the same as a new one."""
+        """Return whether the bucket is full, as a new one is."""
         return self._tokens + (now - self._at) * self._rate >= self._burst
 
 
 class Budget:
-    """What one user may still send."""
+    """The token buckets of one user."""
 
     __slots__ = (
         "_limits",
@@ -66,9 +66,9 @@ class Budget:
         self._limits = limits
         self.user_id = user_id
         self.frames = limits.frames(now)
-        # Snapshots for new sockets: a user who opens and closes sockets pays as one who authenticates a socket again.
+        # Snapshots for new sockets: opening sockets again and again costs the same as repeating `auth` on one.
         self.arrivals = limits.frames(now)
-        # Refused frames that get an answer: without a bound they would be one more flood.
+        # Refused frames that get an answer: without a limit, the answers themselves could be used for a flood.
         self.refusals = limits.frames(now)
         self.sockets = 0
         self.rested_at = now
@@ -76,7 +76,7 @@ class Budget:
         self._strange: OrderedDict[str, float] = OrderedDict()
 
     def messages(self, session_id: str, now: float) -> TokenBucket:
-        """Return the user's bucket of messages in a session."""
+        """Return the user's bucket for the messages of a session."""
         bucket = self._messages.get(session_id)
         if bucket is None:
             if len(self._messages) >= KEPT_SESSIONS:
@@ -85,18 +85,18 @@ class Budget:
         return bucket
 
     def is_strange(self, session_id: str, now: float) -> bool:
-        """Return whether the database said a moment ago that this session is not the user's."""
+        """Return whether the database said within the last STRANGE_S seconds that the session is not the user's."""
         return self._strange.get(session_id, 0.0) > now
 
     def remember_strange(self, session_id: str, now: float) -> None:
-        """Remember for STRANGE_S that a session is not the user's."""
+        """Remember for STRANGE_S seconds that a session is not the user's."""
         self._strange.pop(session_id, None)
         self._strange[session_id] = now + STRANGE_S
         if len(self._strange) > KEPT_STRANGE:
             self._strange.popitem(last=False)
 
     def forget_strange(self) -> None:
-        """Forget those sessions: what the user takes part in may have changed."""
+        """Forget these sessions, because the user's account may have changed."""
         self._strange.clear()
 
 
@@ -108,7 +108,7 @@ class Budgets:
         self._messages = float(settings.ws_messages_per_second), float(settings.ws_messages_burst)
         self._full_after_s = max(burst / rate for rate, burst in (self._frames, self._messages))
         self._used: dict[str, Budget] = {}
-        self._resting: OrderedDict[str, Budget] = OrderedDict()  # those without a socket, the longest resting first
+        self._resting: OrderedDict[str, Budget] = OrderedDict()  # of users without a socket, longest without one first
 
     def __len__(self) -> int:
         return len(self._used) + len(self._resting)
@@ -122,14 +122,14 @@ class Budgets:
         return TokenBucket(*self._messages, now)
 
     def open(self, user_id: str, now: float) -> Budget:
-        """Return a user's budget for one more socket; `close` gives it back."""
+        """Return the user's budget and count one more socket for it; `close` undoes that."""
         budget = self._used.get(user_id) or self._resting.pop(user_id, None) or Budget(self, user_id, now)
         budget.sockets += 1
         self._used[user_id] = budget
         return budget
 
     def close(self, budget: Budget, now: float) -> None:
-        """Give a socket's budget back. Without a socket it is kept until its buckets are full."""
+        """Count one socket less for a budget. Without a socket, a budget is kept until its buckets are full."""
         budget.sockets -= 1
         if budget.sockets == 0:
             budget.rested_at = now

@@ -1,11 +1,11 @@
-"""Every close code and what the client should do (contract 7)."""
+"""Every close code, and what an app does after it (docs/protocol.md#close-codes)."""
 
 import attrs
 
 
 @attrs.frozen(kw_only=True)
 class CloseCode:
-    """What a close code means. `reconnect`: whether an app connects again without its user; `then` says what the app does."""
+    """A close code. `reconnect`: whether the app connects again without asking its user. `then`: what the app does."""
 
     code: int
     meaning: str
@@ -13,7 +13,7 @@ class CloseCode:
     then: str
 
 
-CONNECTION_LOST = 1006  # never sent: what a client's library reports when there was no close frame
+CONNECTION_LOST = 1006  # never sent: client libraries report it when there was no close frame
 NOT_TEXT = 1007
 TOO_LARGE = 1009
 GOING_AWAY = 1012
@@ -24,7 +24,8 @@ TOO_SLOW = 4408
 TOO_MANY_SOCKETS = 4409
 TOO_FAST = 4429
 
-# The service cut the client off: one line in the log, and these also count as refused by a limit of that name.
+# Codes with which the service refuses a client: each close writes one log line. Those in LIMITS are also counted in the
+# metric of refusals, under these names.
 REFUSALS = frozenset({NOT_TEXT, TOO_LARGE, TRY_LATER, NOT_AUTHENTICATED, REVOKED, TOO_SLOW, TOO_MANY_SOCKETS, TOO_FAST})
 LIMITS = {
     TOO_LARGE: "socket_frame_bytes",
@@ -36,9 +37,9 @@ LIMITS = {
 ALL = (
     CloseCode(
         code=CONNECTION_LOST,
-        meaning="The connection was lost without a close frame: the network, or a process that died.",
+        meaning="The connection was lost without a close frame: the network failed or a process died.",
         reconnect=True,
-        then="Reconnect after a random 0 to 10 s, and sync; when the network of the device is back, after 0 to 1 s.",
+        then="Reconnect after a random 0 to 10 s, and sync. If the device was offline, reconnect 0 to 1 s after it is back online.",
     ),
     CloseCode(
         code=NOT_TEXT,
@@ -54,43 +55,43 @@ ALL = (
     ),
     CloseCode(
         code=GOING_AWAY,
-        meaning="The process stops, can't read your state right now, or has a new snapshot for you.",
+        meaning="The process is stopping, can't read your state right now, or has a new snapshot for you.",
         reconnect=True,
         then="Reconnect after a random 0 to 5 s, and sync.",
     ),
     CloseCode(
         code=TRY_LATER,
-        meaning="The process is overloaded, or too many sockets of your address have not authenticated.",
+        meaning="The process is overloaded, or your address has too many unauthenticated sockets.",
         reconnect=True,
-        then="Reconnect after a random 0 to 10 s. A refused upgrade (503) says in `Retry-After` when.",
+        then="Reconnect after a random 0 to 10 s. If an upgrade is refused with 503, wait for the seconds in `Retry-After`.",
     ),
     CloseCode(
         code=NOT_AUTHENTICATED,
-        meaning="No good `auth` frame came in time, the token has expired, or a later one was another user's.",
+        meaning="No valid `auth` frame came in time, the token has expired, or a later `auth` had another user's token.",
         reconnect=False,
         then="Refresh the token first, then connect.",
     ),
     CloseCode(
         code=REVOKED,
-        meaning="The auth session has ended: logout, a removed device, a reused refresh token.",
+        meaning="The auth session has ended: by logout, by removing the device, or because a refresh token was used twice.",
         reconnect=False,
         then="Sign in again.",
     ),
     CloseCode(
         code=TOO_SLOW,
-        meaning="Two pings were not answered, or too much waits to be read.",
+        meaning="Two pings were not answered, or you read too slowly.",
         reconnect=True,
         then="Reconnect and sync.",
     ),
     CloseCode(
         code=TOO_MANY_SOCKETS,
-        meaning="A newer socket of yours took the place of this one.",
+        meaning="You have too many sockets on this path: a newer one replaced this one.",
         reconnect=False,
-        then="Stay away: the newer socket goes on.",
+        then="Don't reconnect: the newer socket stays open.",
     ),
     CloseCode(
         code=TOO_FAST,
-        meaning="You sent more frames than the rate allows, on all of your sockets together.",
+        meaning="You sent more frames than the rate limit allows, counted over all of your sockets.",
         reconnect=True,
         then="Reconnect with backoff, sync, and send less.",
     ),

@@ -1,4 +1,4 @@
-"""Frame in -> flow: the sockets' route table."""
+"""Dispatch of client frames to flows: the route table of the sockets."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ from realtime.hub import STRANGE_COST, Feed, Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
-SYNC_BYTES = 256 * 1024  # a page of long messages must not make its own reader too slow (see connection.MAX_BYTES)
-AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})  # besides `ack`, which names no session
+SYNC_BYTES = 256 * 1024  # of one page: one of long messages must not get its reader closed (see connection.MAX_BYTES)
+AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})  # and `ack`, which names no session
 
 
 class Commands:
-    """Carries out what authenticated clients send."""
+    """Handle the frames of authenticated clients."""
 
     def __init__(self, hub: Hub, batch: MessageBatch, acks: Acks) -> None:
         self._hub = hub
@@ -36,7 +36,7 @@ class Commands:
         self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.of_user(mitra_id)))
 
     def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
-        """Carry a frame out without waiting for anything, when that can be done. `now` is monotonic."""
+        """Handle a frame if that needs no waiting, and return whether it was handled. `now` is monotonic."""
         kind = type(frame)
         if kind not in AT_ONCE:
             return kind is frames.Ack and self._acknowledge(connection, frame, now)
@@ -71,7 +71,7 @@ class Commands:
         return True
 
     def _send(self, connection: Connection, feed: Feed, party: str, frame: frames.SendMessage, now: float) -> None:
-        """Hand in a message. Raises TooFast, ValidationFailed."""
+        """Queue a message for storing. Raises TooFast, ValidationFailed."""
         assert connection.budget is not None
         wait = message_rate.wait_of(
             connection.budget, connection.refused_messages, feed.id, frame.client_message_id, now
@@ -82,7 +82,7 @@ class Commands:
         self._batch.send(connection, feed, party, frame)
 
     async def handle(self, connection: Connection, frame: Any) -> None:
-        """Carry a frame out; refusals become error frames."""
+        """Handle a frame; a refusal is answered by an error frame."""
         assert connection.actor is not None
         try:
             if connection.actor.user_type is UserType.MITRA:
@@ -103,7 +103,7 @@ class Commands:
             )
 
     async def _hear(self, actor: Actor, frame: Any) -> None:
-        """Any frame of a mitra says that she is here. Raises MitraOffline for her heartbeat alone."""
+        """Record a heartbeat, since any frame of a mitra is one. Raises MitraOffline if the frame is `heartbeat` itself."""
         if not isinstance(frame, frames.Heartbeat | frames.Accept):
             self.heartbeats.hear_of(actor.user_id, monotonic())
         elif not await self.heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):

@@ -1,7 +1,7 @@
-"""One connected user: a bounded outbox, an orderly close.
+"""One socket: its bounded outbox and its close handshake.
 
-Frames are put and leave together in one write when the event loop comes round, so a batch costs a socket one write.
-They go to the transport directly, each one whole: many tasks waiting in one `send` would fall together.
+Queued frames are written together, once for each iteration of the event loop, so a batch costs a socket one write. They are
+written to the transport directly, each frame whole; there are no tasks that wait in a `send`.
 """
 
 import asyncio
@@ -19,9 +19,10 @@ from realtime.budgets import Budget
 from realtime.message_rate import RefusedMessages
 from realtime.wire import PING, close_frame, pong_frame, text_frame
 
-MAX_FRAMES = 256  # contract 7
+# A client that has more than this to read is closed with 4408 (docs/security.md#limits).
+MAX_FRAMES = 256
 MAX_BYTES = 1 << 20
-CLOSE_S = 2.0  # a peer that does not answer the close frame is dropped
+CLOSE_S = 2.0  # after this many seconds, the connection of a peer that has not answered the close frame is aborted
 
 SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
 
@@ -29,7 +30,7 @@ encode = msgspec.json.encode
 
 
 class Connection:
-    """A socket and who is at its other end."""
+    """A socket and its user."""
 
     __slots__ = (
         "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id", "language",
@@ -45,31 +46,31 @@ class Connection:
         self.path = path
         self.address = address  # of the client, as limits count it
         self.language = language  # of error messages
-        self.budget: Budget | None = None  # from the authentication on
+        self.budget: Budget | None = None  # None until authenticated
         self.refused_messages: dict[str, RefusedMessages] = {}  # by session; empty unless the user sends too fast
-        self.refused_with: int | None = None  # the close code, when the service has cut the client off
+        self.refused_with: int | None = None  # the close code, if it is one of close_codes.REFUSALS
         self.actor: Actor | None = None
         self.frames: list[bytes] = []
-        self.ready = False  # until auth_ok has been put, everything else waits
+        self.ready = False  # True once auth_ok is queued; other frames are held until then
         self.closing = False
-        self.muted = False  # it closes soon, and carries nothing until then
-        self.leaving = False  # its auth session has ended: it closes when it has been sent the reason
-        self.gone = asyncio.Event()  # the reader has ended
+        self.muted = False  # True: it closes soon and neither sends nor handles frames until then
+        self.leaving = False  # True: its auth session has ended, and it closes once the reason is sent
+        self.gone = asyncio.Event()  # set when the reader has ended
         self.warned = False
         self.last_seen = self.began = monotonic()
         self.pinged = 0
-        self._waiting = 0  # frames that were put and have not gone out
-        self._written = 0  # bytes of frames
-        # (bytes written by its end, frames) of each write that may not have gone out
+        self._waiting = 0  # queued frames that the kernel has not taken yet
+        self._written = 0  # bytes of frames written to the transport so far
+        # (value of _written after it, number of frames) of each write that the kernel may not have taken completely
         self._writes: list[tuple[int, int]] = []
 
     @property
     def listens(self) -> bool:
-        """Whether what is sent to it now reaches it: it has its snapshot and does not close."""
+        """Return whether a frame that is queued now will be sent: the snapshot is queued and the socket isn't closing."""
         return self.ready and not (self.muted or self.closing)
 
     def put(self, payload: bytes) -> None:
-        """Send a frame (JSON) with the next write."""
+        """Queue a frame (JSON) for the next write."""
         if self.closing or self.muted:
             return
         self.frames.append(text_frame(payload))
@@ -77,24 +78,24 @@ class Connection:
             self.hub.wake(self)
 
     def put_first(self, payloads: list[bytes]) -> None:
-        """Send `auth_ok`, and what is older than it, before everything that gathered since the subscription."""
+        """Queue `auth_ok` and repeated events before the frames that were queued since the subscription."""
         self.frames[:0] = [text_frame(payload) for payload in payloads]
         self.ready = True
         self.hub.wake(self)
 
     def answer(self, kind: str, ref: str | None = None, **fields: Any) -> None:
-        """Send an answer to this client, with the server's time and the echoed ref."""
+        """Queue an answer, with the server's time and the `ref` of the client's frame."""
         frame: dict[str, Any] = {"type": kind, **fields, "server_time": self.hub.server_time()}
         if ref is not None:
             frame["ref"] = ref
         self.put(encode(frame))
 
     def error(self, code: str, message: Text, ref: str | None = None, **more: Any) -> None:
-        """Send an error that does not close, in the client's language."""
+        """Queue an error frame in the client's language; the socket stays open."""
         self.answer("error", ref, code=code, message=message.said_in(self.language), **more)
 
     def flush(self) -> None:
-        """Write what is put; cut a reader off who is too far behind."""
+        """Write the queued frames; close with 4408 if the client reads too slowly."""
         if not self.frames or self.closing or self.transport.is_closing():
             self.frames.clear()
             return
@@ -116,7 +117,7 @@ class Connection:
         self.transport.write(data)
 
     def _forget_read(self, up_to: int) -> None:
-        """Frames of writes that have gone out to the last byte wait no longer."""
+        """Stop counting the frames of writes that the kernel has taken completely, up to this byte."""
         gone = 0
         for end, count in self._writes:
             if end > up_to:
@@ -126,11 +127,11 @@ class Connection:
         del self._writes[:gone]
 
     def ping(self) -> None:
-        """Ask the peer whether it is there."""
+        """Send a ping."""
         self.transport.write(PING)
 
     def pong(self, payload: bytes) -> None:
-        """Answer the peer's ping; one who does not read the answers is cut off."""
+        """Answer the peer's ping; close with 4408 if it does not read the answers."""
         if self.transport.is_closing():
             return
         if self.transport.get_write_buffer_size() > MAX_BYTES:
@@ -139,18 +140,18 @@ class Connection:
             self.transport.write(pong_frame(payload))
 
     def pay(self, cost: int, now: float) -> bool:
-        """Charge the user for what a frame turned out to cost; close with 4429 when they can't pay."""
+        """Charge the user's frame budget. If it is used up, close with 4429 and return False."""
         if self.budget is None or self.budget.frames.take(cost, now):
             return True
         self.close(close_codes.TOO_FAST)
         return False
 
     def close(self, code: int) -> None:
-        """Close with a code. Frames that were put before go out first; a flood is not read on."""
+        """Close with a code, after the queued frames. After 4429, stop reading from the client."""
         if self.closing:
             return
         self.flush()
-        if self.closing:  # the flush has closed it: the reader was too far behind
+        if self.closing:  # the flush has closed it: the client reads too slowly
             return
         self.closing = True
         if code in close_codes.REFUSALS:
@@ -160,12 +161,12 @@ class Connection:
         if not self.transport.is_closing():
             self.transport.write(close_frame(code))
             if code == close_codes.TOO_FAST:
-                with contextlib.suppress(RuntimeError):  # reading is paused already
+                with contextlib.suppress(RuntimeError):  # reading is already paused
                     self.transport.pause_reading()
         self.hub.spawn(self._leave())
 
     async def _leave(self) -> None:
-        """Let the peer answer: whoever hangs up first may take the close frame from him by a reset."""
+        """Wait for the peer's close frame: closing the TCP connection first can reset it and lose ours."""
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self.gone.wait()

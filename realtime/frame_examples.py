@@ -1,4 +1,4 @@
-"""One example of every frame, for the interface document. The tests send the clients' ones to a real service."""
+"""One example of every frame, for the AsyncAPI document. The tests send the client frames to a real service."""
 
 import datetime as dt
 from typing import Any
@@ -25,7 +25,7 @@ EPOCH = "86d9a77de846a836"
 MESSAGE_ID = "019aa4b6-5f00-7000-8000-00000000f001"
 CLIENT_MESSAGE_ID = "3b241101-e2bb-4255-8caf-4136c566a962"
 EXTENSION_ID = "019aa4b6-5f00-7000-8000-00000000ee01"
-TOKEN = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl"  # noqa: S105 - nobody's
+TOKEN = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl"  # noqa: S105 - made up
 
 CLIENT: tuple[frames.Frame, ...] = (
     frames.Auth(token=TOKEN, ref="1"),

@@ -1,4 +1,7 @@
-"""Every frame that a client may send (contract 7). What can't be read as one of them is refused by name."""
+"""Every frame that a client may send (docs/protocol.md#websockets), and how one is read.
+
+The docstrings of the frames are their descriptions in the AsyncAPI document, so they address app developers.
+"""
 
 from typing import Annotated, Any
 
@@ -9,7 +12,7 @@ from core.base.languages import Text
 
 MAX_SEQ = 2**31 - 1
 MAX_NAME = 100  # characters of a field's name in an error message
-# The end is a look-ahead, because "$" lets a newline pass behind it.
+# A look-ahead instead of "$", which would allow a newline at the end.
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
 Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
@@ -17,23 +20,28 @@ Ref = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Frame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Every frame may carry a `ref`, which its answer echoes."""
+    """Base of all client frames. Each may carry a `ref`, and its answer echoes it."""
 
     ref: Ref | None = None
 
 
 class Auth(Frame, tag="auth"):
-    """The first frame, within 5 s, and again before the token expires. Answered by `auth_ok`, or closed with 4401."""
+    """Authenticate the socket: the first frame, within 5 s, and again before the token expires.
+
+    The answer is `auth_ok`. If the token is not valid, the socket closes with 4401."""
 
     token: str
 
 
 class SendMessage(Frame, tag="send_message"):
-    """A message of 1 to 4000 characters, with up to 4096 bytes of metadata. Acknowledged when it is committed; the same
-    `client_message_id` of one sender is stored once, so what was not acknowledged is sent again as it was.
+    """Send a message of 1 to 4,000 characters, with up to 4,096 bytes of metadata.
 
-    Over the rate of messages: `TOO_FAST`. Stop sending messages of that session, wait, and send again in the same order,
-    beginning with the first one that was refused: later ones are refused until it has come."""
+    `message_ack` answers it once it is committed. One sender's `client_message_id` is stored once, so repeat an
+    unacknowledged message unchanged.
+
+    `TOO_FAST` means that you are over the rate limit of messages. Stop sending messages to that session, wait
+    `retry_after_seconds`, then send the refused ones again in the same order, starting with the first. Later messages are
+    refused until that one has arrived."""
 
     session_id: Uuid
     client_message_id: Uuid
@@ -43,59 +51,65 @@ class SendMessage(Frame, tag="send_message"):
 
 
 class Delivered(Frame, tag="delivered"):
-    """This device has every message up to here. It acknowledges them."""
+    """Mark every message up to `up_to` as received by this device. This acknowledges them."""
 
     session_id: Uuid
     up_to: Seq
 
 
 class Read(Frame, tag="read"):
-    """The user has read every message up to here. It acknowledges them."""
+    """Mark every message up to `up_to` as read by the user. This acknowledges them."""
 
     session_id: Uuid
     up_to: Seq
 
 
 class Typing(Frame, tag="typing"):
-    """The user began or stopped typing."""
+    """Show the other party that the user started or stopped typing."""
 
     session_id: Uuid
     is_typing: bool
 
 
 class Sync(Frame, tag="sync"):
-    """Send me the messages behind this seq: after each `auth_ok`, and when a seq was left out.
+    """Request the messages after a `seq`. Send it after each `auth_ok`, and when a `seq` is missing.
 
-    Over the frame budget it is answered by `TOO_FAST` with `retry_after_seconds`; the socket stays."""
+    Over the rate limit of frames the answer is `TOO_FAST` with `retry_after_seconds`; the socket stays open."""
 
     session_id: Uuid
     after: Seq
 
 
 class Ack(Frame, tag="ack"):
-    """This device has that event. An id that is unknown, foreign or finished is ignored, and costs as much as 5 frames."""
+    """Acknowledge an event: this device has it.
+
+    An id that is unknown, already acknowledged or another user's is ignored, and counts as 5 frames."""
 
     event_id: Uuid
 
 
 class Ping(Frame, tag="ping"):
-    """Are you there? The protocol's own pings are answered by every client library; this one is for an app."""
+    """Check that the service answers; the answer is `pong`.
+
+    Client libraries answer the protocol's own pings by themselves. This frame is for checks by the app."""
 
 
 class Accept(Frame, tag="accept"):
-    """A mitra takes a request. The first one gets it."""
+    """Accept a chat request as a mitra. The first mitra to accept gets the session."""
 
     session_id: Uuid
 
 
 class Reject(Frame, tag="reject"):
-    """A mitra says no. Her devices are told by `chat_request_closed`."""
+    """Decline a chat request as a mitra. The mitra's devices get `chat_request_closed`."""
 
     session_id: Uuid
 
 
 class Heartbeat(Frame, tag="heartbeat"):
-    """A mitra is still here. Any other frame of hers says so, too."""
+    """Report that the mitra's app is still connected. Every other frame from a mitra counts as well.
+
+    It is answered only if the mitra is offline: by the error `MITRA_OFFLINE`."""
 
 
 ChatFrame = Auth | SendMessage | Delivered | Read | Typing | Sync | Ack | Ping
@@ -111,7 +125,7 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 class Unreadable(Exception):
-    """A frame that is none: with the code and, if it could be seen, the frame's own ref."""
+    """A client frame that can't be read. `ref` is the frame's own, or None if it could not be read either."""
 
     def __init__(self, code: str, text: Text, ref: str | None) -> None:
         super().__init__(text.en)
@@ -121,11 +135,11 @@ class Unreadable(Exception):
 
 
 class NotText(Unreadable):
-    """A text frame that is not UTF-8: the connection can't go on (RFC 6455, 8.1)."""
+    """A text frame that is not UTF-8; the connection must be closed (RFC 6455, 8.1)."""
 
 
 def read(path: str, data: bytes) -> Any:
-    """Return the frame. Raises Unreadable."""
+    """Return the frame in `data`, if the path takes it. Raises Unreadable, and NotText if it is not UTF-8."""
     try:
         return DECODERS[path].decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:

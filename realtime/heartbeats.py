@@ -1,9 +1,10 @@
-"""Any frame of a mitra counts as a heartbeat: stored at most once in ten seconds, many mitras in one statement.
+"""Heartbeats over sockets: every frame of a mitra counts as one (docs/product.md#heartbeat).
 
-How this works: a frame starts a write in the background and does not wait for it. Only two frames wait: `heartbeat`, whose
-answer says whether the mitra is online, and `accept`, which is refused after a silence that was too long. A write that
-failed because the database was away is tried again every second, so when the database is back, all mitras who sent
-something in the meantime are stored at once.
+A heartbeat is stored at most once in EVERY_S seconds for each mitra, those of many mitras in one statement. A frame starts
+the write in the background. Only two frames wait for it: `heartbeat`, which is answered by an error if the mitra is offline,
+and `accept`, which is refused if the mitra was silent for too long. A write that failed because the database was
+unavailable is retried every second. So when the database is back, the heartbeats of all mitras who sent something since
+are stored at once.
 """
 
 import asyncio
@@ -22,42 +23,45 @@ from core.flows import mitra_status
 from core.mitras.rules import Channel, MitraOffline
 from core.runtime import AWAY, Runtime
 
-EVERY_S = 10.0  # service seconds: at most one write in this time (contract 7)
-AGAIN_S = 1.0  # real seconds at most, after a note that came to nothing
+EVERY_S = 10.0  # service seconds between two writes for a mitra
+AGAIN_S = 1.0  # real seconds, at most, until a failed write is retried
 
 log = logs.get("heartbeats")
 
 
 @attrs.frozen
 class _Heard:
-    """What became of the last note of a mitra. `until`, on the monotonic clock, her frames need no other one."""
+    """The result of a mitra's last write. Until `until` (monotonic), the mitra's frames need no other one."""
 
     until: float
-    is_online: bool | None  # None: somebody holds her row, or the database is away
+    is_online: bool | None  # None: the mitra's row is locked or the write failed
 
 
 class Heartbeats:
-    """Heartbeats of the mitras who are connected to this process. `is_here` returns whether a mitra has a socket here."""
+    """Write the heartbeats of the mitras who are connected to this process.
+
+    `is_here` returns whether a mitra has a socket in this process.
+    """
 
     def __init__(self, runtime: Runtime, *, is_here: Callable[[str], bool]) -> None:
         self._runtime = runtime
         self._is_here = is_here
         self._failed: set[str] = set()  # mitras whose last heartbeat could not be stored
-        # Mitras who speak at the same time are noted together: thousands come back at once after a break.
+        # One statement for all mitras who send at the same time: thousands come back at once after an interruption.
         self._together = Together(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
         self._every_s = EVERY_S / runtime.clock.scale
         self._again_s = min(AGAIN_S, self._every_s)
-        self._heard: OrderedDict[str, _Heard] = OrderedDict()  # the oldest first
+        self._heard: OrderedDict[str, _Heard] = OrderedDict()  # oldest first
         self._under_way: dict[str, asyncio.Task[bool | None]] = {}
 
     def hear_of(self, mitra_id: str, now: float) -> None:
-        """Have a mitra noted beside, unless she has just been. `now` is monotonic."""
+        """Start the write of a mitra's heartbeat in the background, unless one is recent. `now` is monotonic."""
         heard = self._heard.get(mitra_id)
         if heard is None or now >= heard.until:
             self._ask(mitra_id)
 
     def arrived(self, mitra_id: str) -> None:
-        """Store a heartbeat of a mitra whose socket has just signed in; it answers no `heartbeat` frame that follows."""
+        """Store a heartbeat of a mitra whose socket has just authenticated. Its result answers no later `heartbeat` frame."""
 
         def forget_answer(_: object) -> None:
             heard = self._heard.get(mitra_id)
@@ -67,7 +71,7 @@ class Heartbeats:
         self._ask(mitra_id).add_done_callback(forget_answer)
 
     async def note(self, actor: Actor) -> bool:
-        """Have a mitra noted, unless she has just been; return whether she is online. Raises Unavailable."""
+        """Store a heartbeat, unless one is recent; return whether the mitra is online. Raises Unavailable."""
         heard = self._heard.get(actor.user_id)
         if heard is not None and heard.is_online and monotonic() < heard.until:
             return True
@@ -76,7 +80,7 @@ class Heartbeats:
             self._remember(actor.user_id, is_online)
         else:
             try:
-                await mitra_status.heartbeat(self._runtime, actor, Channel.SOCKET)  # it waits for the row's lock
+                await mitra_status.heartbeat(self._runtime, actor, Channel.SOCKET)  # waits for the row's lock
                 is_online = True
             except MitraOffline:
                 is_online = False
@@ -84,7 +88,7 @@ class Heartbeats:
         return is_online
 
     def _ask(self, mitra_id: str) -> asyncio.Task[bool | None]:
-        """Return the note that is under way, or a new one."""
+        """Return the task of the write that is under way, or start one."""
         task = self._under_way.get(mitra_id)
         if task is None:
             task = self._under_way[mitra_id] = asyncio.create_task(self._note(mitra_id))
@@ -97,14 +101,14 @@ class Heartbeats:
         except (Unavailable, *AWAY):
             self._failed.add(mitra_id)
         except Exception:
-            log.exception("a mitra could not be noted", mitra_id=mitra_id)
+            log.exception("storing a heartbeat failed", mitra_id=mitra_id)
         finally:
             del self._under_way[mitra_id]
         self._remember(mitra_id, is_online)
         return is_online
 
     async def store_failed(self) -> None:
-        """Store the heartbeats that failed while the database was away, as soon as it is back; until cancelled."""
+        """Retry failed heartbeat writes of mitras who are still connected, until cancelled."""
         while True:
             await real_sleep(self._again_s)
             failed, self._failed = self._failed, set()
@@ -116,5 +120,5 @@ class Heartbeats:
         now = monotonic()
         self._heard.pop(mitra_id, None)
         self._heard[mitra_id] = _Heard(now + (self._again_s if is_online is None else self._every_s), is_online)
-        while next(iter(self._heard.values())).until <= now:  # says nothing any more
+        while next(iter(self._heard.values())).until <= now:  # expired
             self._heard.popitem(last=False)

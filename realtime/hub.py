@@ -1,9 +1,9 @@
-"""Who is connected to this process, and the order in which they are told things.
+"""The sockets of this process, and the fan-out of messages, events and ephemeral frames to them.
 
-How this works: a session that somebody here takes part in has a Feed. Messages reach it from this process's own batches
-and over the bus from others, perhaps late, twice or never. The feed hands them on strictly by seq: what comes early is
-held, what is missing is read from the database, what came before is dropped. So a socket sees 1, 2, 3 … whatever the bus
-does. Everything else is a notice with an event id; each process sends each event once to each of its sockets.
+Each session with a party connected here has a Feed. Messages reach it from this process's own batches, and from other
+processes over the bus: perhaps late, twice or never. The feed sends them strictly by seq. It holds messages that come early,
+reads missing ones from the database, and drops those that it has sent before. So a socket gets 1, 2, 3 … whatever the bus
+loses. Other stored events carry an event id, and a process sends each of them once to each of its sockets.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ from realtime import close_codes
 from realtime.budgets import Budgets
 from realtime.connection import Connection
 
-SOCKETS_A_USER = 8  # contract 7: a user, path and process
-HOLD_S = 0.2  # how long the bus may take to fill a hole before the database is asked; two busy processes take 0.1
-AGAIN_S = 0.25  # until the database is asked again, when it did not help
+SOCKETS_A_USER = 8  # on one path of one process
+HOLD_S = 0.2  # wait for a missing message on the bus before reading the database; two busy processes take 0.1
+AGAIN_S = 0.25  # until the next read, if the last one did not find it
 PAGE = 200
-STRANGE_COST = 19  # more than an ordinary frame, for one that names another user's session or none
-REMEMBER_EVENTS = 50_000
-REMEMBER_ENDS = 10_000  # of searches
-# Clients whose sockets close together also come back together: so each portion has time to do so. There are more sockets in a
-# portion when there are very many, so that all are closed within 10 s.
+STRANGE_COST = 19  # charged in addition to the frame's 1, for a session that is another user's or doesn't exist
+REMEMBER_EVENTS = 50_000  # ids of events that were sent
+REMEMBER_ENDS = 10_000  # ids of searches that ended
+# Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION. There
+# are at most PORTIONS of them, so that all sockets are closed within 10 s.
 PORTION = 500
 PORTION_EVERY_S = 0.25
 PORTIONS = 40
-LAST_WORD = "mitra_status_changed"  # why a mitra's sockets close
-LAST_WORD_S = 0.4  # for reading it; a socket of an ended auth session closes within a second
+LAST_WORD = "mitra_status_changed"  # the event that tells a mitra why their sockets close
+LAST_WORD_S = 0.4  # for reading it, because a socket of an ended auth session closes within a second
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", LAST_WORD})
 
 log = logs.get("hub")
@@ -51,13 +51,13 @@ encode = msgspec.json.encode
 
 
 class Person(msgspec.Struct):
-    """A party, as a session's view shows it."""
+    """A party of a session, as in SessionView."""
 
     id: str
 
 
 class Session(msgspec.Struct):
-    """What a feed needs of a session's view."""
+    """The fields of SessionView that a feed needs."""
 
     id: str
     customer: Person
@@ -77,7 +77,7 @@ class SearchStatus(msgspec.Struct):
 
 
 class Feed:
-    """One session's place in this process."""
+    """The progress of one session's chat in this process."""
 
     __slots__ = ("customer_id", "filled", "held", "id", "last_seq", "marks", "mitra_id", "reading", "sent")
 
@@ -85,15 +85,15 @@ class Feed:
         self.id = session_id
         self.customer_id = customer_id
         self.mitra_id = mitra_id
-        self.sent = 0  # every seq up to here has been handed to the sockets here
+        self.sent = 0  # every seq up to this one has been sent to the sockets here
         self.last_seq = 0  # the highest seq known to be committed
         self.held: dict[int, StoredMessage] = {}
         self.reading = False
         self.marks = [0, 0, 0, 0]  # customer delivered, customer read, mitra delivered, mitra read
-        self.filled = 0  # single messages are final up to here
+        self.filled = 0  # up to this seq, the status columns of single messages are final
 
     def party(self, connection: Connection) -> str | None:
-        """The id under which a connection's user takes part; None for strangers."""
+        """Return the id under which the connection's user is a party of the session; None if they aren't one."""
         actor = connection.actor
         if actor is None:
             return None
@@ -110,54 +110,56 @@ class Hub:
         self.connections: set[Connection] = set()
         self.users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
         self._chatting = self.users["chat"]
-        self._logins: dict[str, set[Connection]] = {}  # by auth session
+        self._logins: dict[str, set[Connection]] = {}  # by auth session id
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
         self.ended_searches: OrderedDict[str, None] = OrderedDict()
         self.unfilled: set[Feed] = set()
-        # Ids of messages that this process is about to hand on by itself.
+        # Returns the ids of a feed's messages that this process is committing now, and will send after the commit.
         self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
-        self.crossed_at = -math.inf  # when another process last stored a message of a session here, on the loop's clock
+        self.crossed_at = (
+            -math.inf
+        )  # loop time at which another process last sent a message of a session that has a feed here
         self._dirty: set[Connection] = set()
         self._flushing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
 
-    # -- small things
+    # -- helpers
 
     def server_time(self) -> str:
-        """The service time, as frames carry it."""
+        """Return the service time as text, as frames carry it."""
         return as_text(self.runtime.now())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something beside."""
+        """Run a task in the background; `settled` waits for it."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def wake(self, connection: Connection) -> None:
-        """Write this connection's frames when the loop comes round."""
+        """Write this connection's queued frames in the next iteration of the event loop."""
         self._dirty.add(connection)
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write the frames of all connections."""
+        """Write the queued frames of all connections."""
         self._flushing = False
         dirty, self._dirty = self._dirty, set()
         for connection in dirty:
             try:
                 connection.flush()
             except Exception:  # a broken socket must not stop the others
-                log.exception("a socket could not be written")
+                log.exception("writing to a websocket failed")
                 connection.transport.abort()
 
-    # -- who is here
+    # -- connections
 
     def register(self, connection: Connection) -> None:
-        """Subscribe an authenticated connection; the oldest goes when there are too many."""
+        """Subscribe an authenticated connection. If its user has too many on this path, close the oldest."""
         actor = connection.actor
         assert actor is not None
         if connection not in self.connections:
@@ -173,7 +175,7 @@ class Hub:
             oldest.close(close_codes.TOO_MANY_SOCKETS)
 
     def unregister(self, connection: Connection) -> None:
-        """Forget a connection, and the sessions that nobody here takes part in any more."""
+        """Forget a connection."""
         if connection in self.connections:
             self.connections.remove(connection)
             metrics.SOCKETS.labels(connection.path).dec()
@@ -190,7 +192,7 @@ class Hub:
                     del users[user_id]
 
     def forget_login(self, connection: Connection) -> None:
-        """Stop counting a connection to its auth session: it is gone, or goes on with another one."""
+        """Remove a connection from its auth session: it is closed, or has authenticated with another one."""
         assert connection.actor is not None
         login = connection.actor.auth_session_id
         mine = self._logins.get(login)
@@ -200,16 +202,16 @@ class Hub:
                 del self._logins[login]
 
     def here(self, path: str, user_id: str) -> Iterable[Connection]:
-        """A user's connections in this process."""
+        """Return a user's connections on one path of this process."""
         mine = self.users[path].get(user_id)
         return tuple(mine.values()) if mine else ()
 
     def of_user(self, user_id: str) -> Iterable[Connection]:
-        """A user's connections in this process, on either path."""
+        """Return a user's connections in this process, on both paths."""
         return (*self.here("chat", user_id), *self.here("pairing", user_id))
 
     def drop_idle_feeds(self) -> None:
-        """Forget sessions of which neither party is here."""
+        """Forget the feeds of sessions without a connected party."""
         for feed in list(self.feeds.values()):
             if feed.customer_id not in self._chatting and feed.mitra_id not in self._chatting:
                 del self.feeds[feed.id]
@@ -217,11 +219,12 @@ class Hub:
     # -- sessions
 
     def remember(self, place: Place) -> Feed:
-        """Return the session's feed; a new one begins where the database is now, or where those who are here begin."""
+        """Return the session's feed; a new one starts at the session's last seq, or at 0 if a connected party missed its start."""
         feed = self.feeds.get(place.id)
         if feed is None:
             feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
-            # It is in no snapshot of a party who is here already: it began after that, and nobody told us.
+            # A party connected here has no feed for it: the session started after the party's snapshot and no event
+            # reached us, so the feed starts at 0.
             parties = (place.customer_id, place.mitra_id)
             unseen = any(connection.listens for party in parties for connection in self.here("chat", party))
             feed.sent = 0 if unseen and place.status == "active" else place.last_seq
@@ -232,7 +235,7 @@ class Hub:
         return feed
 
     async def feed_of(self, connection: Connection, session_id: str) -> Feed | None:
-        """Return the feed of a session of this connection's user; None for other people's, which costs the user more."""
+        """Return the feed of a session of this connection's user. For any other session, charge STRANGE_COST and return None."""
         feed = self.feeds.get(session_id)
         budget, actor = connection.budget, connection.actor
         if budget is None or actor is None:
@@ -250,21 +253,21 @@ class Hub:
         connection.pay(STRANGE_COST, now)
         return None
 
-    # -- telling
+    # -- fan-out
 
     def local(self, envelope: Envelope) -> None:
-        """Take news of this process's own commits, without the way over the bus."""
+        """Send the frames of this process's own commits, without the bus."""
         self.take(envelope)
 
     def heard(self, _channel: str, data: bytes) -> None:
-        """Take news off the bus; our own have been handed on already, and are not heard again."""
+        """Send frames that arrived over the bus from other processes; `local` has sent our own."""
         envelope = wire.decode(data)
         if any(message.session_id in self.feeds for message in envelope.messages):
             self.crossed_at = self._loop.time()
         self.take(envelope)
 
     def take(self, envelope: Envelope) -> None:
-        """Hand news to the sockets here."""
+        """Send the frames of an envelope to the sockets here."""
         for message in envelope.messages:
             self.deliver(message)
         for passing in envelope.passing:
@@ -273,7 +276,7 @@ class Hub:
             self.notify(notice)
 
     def notify(self, notice: Notice) -> None:
-        """Send an event to its recipient's sockets here, unless that was done before."""
+        """Send an event to its recipient's sockets here, unless it has been sent before."""
         path = "pairing" if notice.event in PAIRING_EVENTS else "chat"
         mine = self.users[path].get(notice.recipient_id)
         if not mine or notice.event_id in self.sent_events:
@@ -289,13 +292,13 @@ class Hub:
             connection.put(frame)
 
     def _begin(self, notice: Notice) -> None:
-        """Open the feed of a session that began while a party was here: without it nobody would look for a lost message."""
+        """Open the feed of a session that started while a party was connected, so that lost messages are looked for."""
         session = msgspec.json.decode(notice.payload, type=Started).session
         if session.id not in self.feeds:
             self.feeds[session.id] = Feed(session.id, session.customer.id, session.mitra.id)
 
     def _note_end(self, notice: Notice) -> None:
-        """Remember that a customer here was sent the end of a search: a repeat of its status may still be on its way."""
+        """Remember the end of a customer's search, so that a late repeat of its `searching` status is dropped."""
         if notice.event != "pairing_status" or notice.session_id is None:
             return
         if msgspec.json.decode(notice.payload, type=SearchStatus).status != "searching":
@@ -304,7 +307,7 @@ class Hub:
                 self.ended_searches.popitem(last=False)
 
     def repeated(self, connection: Connection, unheard: list[Notice]) -> list[bytes]:
-        """The frames of events that no device has acknowledged yet, for a connection that has just come (back)."""
+        """Return the frames of unacknowledged events for a new connection."""
         is_pairing = connection.path == "pairing"
         mine = [notice for notice in unheard if (notice.event in PAIRING_EVENTS) == is_pairing]
         for notice in mine:
@@ -316,7 +319,7 @@ class Hub:
         return (notice.payload[:-1] + tail).encode()
 
     def pass_on(self, passing: Passing) -> None:
-        """Send a frame that is not stored."""
+        """Send an ephemeral frame to its recipient's sockets here."""
         mine = self.users[passing.path].get(passing.recipient_id)
         if mine and passing.search_id not in self.ended_searches:
             for connection in tuple(mine.values()):
@@ -324,10 +327,10 @@ class Hub:
                     connection.put(passing.frame)
 
     def deliver(self, message: StoredMessage) -> None:
-        """Hand a committed message on, in its turn."""
+        """Send a committed message in the order of seq; hold it while earlier ones are missing."""
         feed = self.feeds.get(message.session_id)
         if feed is None:
-            # A connection that still waits for its snapshot finds the message there.
+            # A connection without a snapshot yet will find the message in it.
             parties = (message.customer_id, message.mitra_id)
             if not any(connection.listens for party in parties for connection in self.here("chat", party)):
                 return
@@ -352,7 +355,7 @@ class Hub:
                         connection.put(message.frame)
 
     def fill_hole(self, feed: Feed) -> None:
-        """Read what is missing from the database, unless the bus brings it first."""
+        """Read missing messages from the database, unless the bus brings them first."""
         if not feed.reading:
             feed.reading = True
             self.spawn(self._fill_hole(feed))
@@ -373,13 +376,13 @@ class Hub:
             feed.reading = False
 
     async def _read_on(self, feed: Feed) -> None:
-        """Hand on what is stored behind `sent`, as far as it goes."""
+        """Send the stored messages after `sent`, up to the first gap."""
         with contextlib.suppress(*AWAY):
             while True:
                 views = await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=PAGE)
-                if self.feeds.get(feed.id) is not feed:  # dropped meanwhile: who has come back has a snapshot
+                if self.feeds.get(feed.id) is not feed:  # dropped since; a party who reconnected has a snapshot
                     return
-                soon = self.committing(feed)  # their senders get an ack, and not their own words
+                soon = self.committing(feed)  # sent after the commit, and not to the sender's own socket
                 for view in views:
                     if view.seq == feed.sent + 1 and view.id not in soon:
                         held = feed.held.pop(view.seq, None)
@@ -400,9 +403,9 @@ class Hub:
     # -- revocation
 
     def on_signal(self, signal: Signal) -> None:
-        """Close the sockets of auth sessions that ended, and those of an account that has grown.
+        """Close the sockets of ended auth sessions, and those of an account that an anonymous customer joined.
 
-        The latter come back and find in their snapshot what the anonymous customer has brought.
+        The latter reconnect, and their new snapshot has the sessions of the anonymous customer.
         """
         if isinstance(signal, AccountJoined):
             for connection in self.of_user(signal.customer_id):
@@ -413,7 +416,7 @@ class Hub:
                 self.close_revoked(self._logins.get(login, ()))
 
     def close_revoked(self, connections: Iterable[Connection]) -> None:
-        """Close sockets whose auth session has ended; those that show a mitra's status are sent the reason first."""
+        """Close sockets whose auth session has ended. Mitras' pairing sockets are sent the reason first."""
         waiting = []
         for connection in tuple(connections):
             actor = connection.actor
@@ -429,7 +432,7 @@ class Hub:
             self.spawn(self._close_with_last_word(waiting))
 
     async def _close_with_last_word(self, connections: list[Connection]) -> None:
-        """Read the reason from the database: the bus may bring it after the news of the end, or not at all."""
+        """Send the reason from the database, then close: the bus may bring it after the end of the auth session, or never."""
         recipients = list({connection.actor.user_id for connection in connections if connection.actor is not None})
         try:
             async with asyncio.timeout(LAST_WORD_S):
@@ -438,16 +441,16 @@ class Hub:
                         if notice.event == LAST_WORD:
                             self.notify(notice)
         except (Unavailable, *AWAY):
-            log.warning("sockets of ended auth sessions close without their reason")
+            log.warning("closing websockets of ended auth sessions without the reason")
         finally:
             for connection in connections:
                 connection.close(close_codes.REVOKED)
 
     def on_new_epoch(self) -> None:
-        """Forget where the chats have got, and close every socket: the database may have lost what was sent over them.
+        """Forget all chat progress and close every socket: the database may have lost messages that were sent over them.
 
-        Sockets that must wait for their portion carry nothing until then: their clients count from the lost history. The
-        clients come back within some seconds, and see the new epoch.
+        Until its portion is closed, a socket neither sends nor handles frames, because its client's state is from the lost
+        history. The clients reconnect within some seconds and see the new epoch.
         """
         self.feeds.clear()
         self.unfilled.clear()
@@ -461,8 +464,8 @@ class Hub:
             connection.close(close_codes.GOING_AWAY)
 
     def drop_lost(self, feed: Feed) -> None:
-        """Forget a session whose messages here are more than the database has, and close its parties' sockets."""
-        log.warning("messages are lost", session_id=feed.id, sent=feed.sent)
+        """Forget a session of which more messages were sent than the database has, and close its parties' sockets."""
+        log.warning("the database has lost messages", session_id=feed.id, sent=feed.sent)
         del self.feeds[feed.id]
         for party in (feed.customer_id, feed.mitra_id):
             for connection in self.here("chat", party):
@@ -474,9 +477,10 @@ class Hub:
             connection.close(code)
 
     async def close_in_portions(self, code: int, pause: Callable[[float], Awaitable[object]]) -> list[Connection]:
-        """Close the sockets of this moment in portions, and return the last portion for the caller to close.
+        """Close the present sockets in portions, and return the last portion for the caller to close.
 
-        `pause` waits for some real seconds between two portions. It returns True when all others are to close at once.
+        `pause` waits for the given real seconds between two portions. If it returns True, all remaining sockets are
+        returned at once.
         """
         waiting = list(self.connections)
         size = max(PORTION, math.ceil(len(waiting) / PORTIONS))
@@ -489,6 +493,6 @@ class Hub:
         return waiting
 
     async def settled(self, timeout: float) -> None:
-        """Wait until the closes that are under way have ended."""
+        """Wait up to `timeout` seconds for the background tasks, which include closes under way."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)

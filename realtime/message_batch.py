@@ -1,8 +1,8 @@
-"""Frames of all connections -> batches by session -> one transaction -> acks (hot path).
+"""Storage of chat messages and read markers in batches: one transaction for many connections and sessions (hot path).
 
-How this works: while a batch commits, the next one gathers; an idle service answers at once, and a busy one writes many
-rows a transaction. What clients see leaves after the commit. Nothing that PostgreSQL could refuse gets into a batch: one
-bad row would fail all of them.
+While a batch commits, the next one gathers. So an idle service answers at once, and a busy one writes many rows in a
+transaction. Acknowledgements and frames are sent after the commit. Rows that PostgreSQL could refuse are refused before
+they enter a batch, because one bad row would fail all others (docs/architecture.md#flow-message).
 """
 
 import asyncio
@@ -24,28 +24,28 @@ from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 
-GATHER_S = 0.002  # from one batch's start to the next: a commit for every few messages costs more than they do
-# A batch of a few messages costs nearly as much as one of many: a second one goes beside the first when so many wait, or
-# when the first is slow. One that takes much longer is not counted: somebody holds a lock on one of its sessions.
-# Where another process stores messages of the same sessions, two of ours would wait for it with locks held: one is enough.
+GATHER_S = 0.002  # between the starts of two batches: a commit costs more than the few messages that come in this time
+# A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if the
+# first has run for SLOW_S seconds. Batches older than HELD_S are blocked on a lock and don't count. If another process has
+# written to the same sessions within CROSSED_S, only the latter condition counts: two batches would wait with locks held.
 AT_ONCE = 2
 APART_ROWS = 64
 SLOW_S = 0.1
 HELD_S = 0.5
 CROSSED_S = 1.0
-MOST_AT_ONCE = 4  # those that are not counted included; each needs a connection of the pool
+MOST_AT_ONCE = 4  # including blocked ones; each needs a connection of the pool
 AFTER_FAILURE_S = 0.1
-TICK_S = 0.001  # of the event loop's timers, which may be early by that
+TICK_S = 0.001  # the event loop's timers may be this much early
 FILL_EVERY_S = 1.0
-FILL_PARTS = 20  # a second's filling is spread over the second: messages under way never wait behind much of it
-FILL_SESSIONS = 100
+FILL_PARTS = 20  # parts into which the work of a second is spread, so that messages never wait behind much of it
+FILL_SESSIONS = 100  # at most, in one part
 
 log = logs.get("message_batch")
 encode = msgspec.json.encode
 
 
 def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | None) -> bytes:
-    """The `message_ack` frame, written by hand as `message` is; the client's `ref` is what needs escaping."""
+    """Return the `message_ack` frame. It is formatted by hand for speed; only the client's `ref` needs escaping."""
     echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
     return (
         f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{placed.id}","seq":{placed.seq},'
@@ -59,12 +59,12 @@ def _mark(moved: Moved) -> Mark:
 
 
 class MessageBatch:
-    """The chat's way into the database."""
+    """Gather messages and read markers of all connections, and store them in batches."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._queue = MessageQueue()
-        self._began: dict[Batch, float] = {}  # those with the database, the oldest first
+        self._began: dict[Batch, float] = {}  # start of each batch that is being stored, oldest first
         self._last_began = -math.inf
         self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -73,7 +73,7 @@ class MessageBatch:
         hub.committing = self._queue.under_way
 
     def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
-        """Hand in a message frame. Raises ValidationFailed for what can't be stored."""
+        """Queue a message. Raises ValidationFailed if it can't be stored."""
         metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
         draft = Draft(
             id=ids.new_id(),
@@ -97,10 +97,13 @@ class MessageBatch:
             )
 
     def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
-        """Hand in a mark; what is read has been delivered. One absurd mark must not block later ones."""
+        """Queue a read marker; a message that is read is also delivered.
+
+        A marker beyond the last message is lowered to it, so that it does not block later ones.
+        """
         assert connection.actor is not None
         bound = min(up_to, feed.last_seq)
-        delivered = 2 if connection.actor.user_type is UserType.MITRA else 0  # see Feed.marks
+        delivered = 2 if connection.actor.user_type is UserType.MITRA else 0  # index in Feed.marks
         moved: Moved = {}
         for kind in (delivered, delivered + 1)[: 1 + read]:
             if bound > feed.marks[kind]:
@@ -112,11 +115,11 @@ class MessageBatch:
                 self._wake.set()
 
     def _may_begin_at(self) -> float:
-        """When the next batch may begin, as things are now: in the past for at once, infinity for not by itself."""
+        """Return the loop time at which the next batch may start: in the past if now, infinity if another event must come first."""
         if len(self._began) >= MOST_AT_ONCE:
             return math.inf
         now, queue = self._loop.time(), self._queue
-        counted = [began for began in self._began.values() if now + TICK_S < began + HELD_S]  # the oldest first
+        counted = [began for began in self._began.values() if now + TICK_S < began + HELD_S]  # oldest first
         at = -math.inf if queue.ready else queue.due
         if len(counted) >= AT_ONCE:
             at = max(at, counted[0] + HELD_S)
@@ -125,7 +128,7 @@ class MessageBatch:
         return at
 
     def _wake_at(self, at: float) -> None:
-        """Look again at that time, if not before."""
+        """Wake `run` at that loop time, unless it wakes earlier anyway."""
         if at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -159,7 +162,7 @@ class MessageBatch:
         try:
             await self._store(batch)
         except Exception:
-            log.exception("a batch failed")
+            log.exception("storing a batch failed")
         finally:
             del self._began[batch]
             self._queue.finish(batch, self._loop.time())
@@ -186,10 +189,10 @@ class MessageBatch:
         self._hub.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
-        """Answer the senders with an error; marks are kept for another batch.
+        """Answer the senders with an error, and queue the read markers for another batch.
 
-        A COMMIT whose answer was lost may have stored the messages, so the text does not deny it. Sent again with its
-        `client_message_id`, a message is stored once.
+        If the answer to COMMIT was lost, the messages may have been stored, so the text leaves that open. A message that is
+        repeated with its `client_message_id` is stored once.
         """
         for feed, moved in batch.marked:
             self._queue.mark(feed, moved, self._loop.time())
@@ -216,7 +219,9 @@ class MessageBatch:
                 )
                 continue
             draft = item.draft
-            if placed.created_at is not moment:  # a batch has one time, repeated messages have their own
+            if (
+                placed.created_at is not moment
+            ):  # all messages of a batch have the same time; repeated ones have their own
                 moment, at = placed.created_at, as_text(placed.created_at)
             server_time = at if not placed.repeated else self._hub.server_time()
             connection.put(_ack(draft, placed, at=at, server_time=server_time, ref=item.ref))
@@ -247,12 +252,12 @@ class MessageBatch:
                 frame = message_send.status_frame(feed.id, status, up_to, moment)
                 reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
                 passing.append(Passing(recipient_id=writer, frame=frame))
-                if status == "read":  # read on one device is read on the others
+                if status == "read":  # the reader's other devices show it as read, too
                     passing.append(Passing(recipient_id=reader, frame=frame, skip=device))
         return passing
 
     async def _fill(self) -> None:
-        """Bring the columns of single messages up to the marks, once a second, in bulk."""
+        """Update the status columns of single messages from the read markers, in bulk once a second."""
         while True:
             todo, self._hub.unfilled = list(self._hub.unfilled), set()
             size = min(FILL_SESSIONS, max(1, len(todo) // FILL_PARTS))
@@ -265,17 +270,17 @@ class MessageBatch:
                     final = await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
                 except Exception as error:
                     if not isinstance(error, Unavailable):
-                        log.exception("the marks of messages could not be filled in")
+                        log.exception("updating message statuses from the read markers failed")
                     self._hub.unfilled.update(part)
                     continue
-                for feed in part:  # what the database has seen: the marks in memory may run ahead of it
+                for feed in part:  # as stored: the markers in memory may be ahead of the database
                     feed.filled = final.get(feed.id, feed.filled)
 
     async def drained(self, timeout: float) -> None:
-        """Wait until everything that was handed in has been committed."""
+        """Wait up to `timeout` seconds until the queue is empty and all batches have ended."""
         try:
             async with asyncio.timeout(timeout):
                 while not self._queue.idle:
                     await real_sleep(0.01)
         except TimeoutError:
-            log.warning("some messages were not committed before the stop; their senders have no ack")
+            log.warning("stopping before all messages were committed; their senders got no ack")

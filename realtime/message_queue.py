@@ -1,7 +1,7 @@
-"""What waits to be stored, by session, and which sessions are with the database (hot path).
+"""The queue of messages and read markers that are to be stored, by session (hot path).
 
-How this works: a session is in one batch at a time. What comes for it meanwhile waits until that batch is over, so its
-messages keep their order; other sessions go on, even when somebody holds a lock on this one.
+A session is in one batch at a time. Messages that arrive for it during that batch wait for its end, so a session's messages
+keep their order. Other sessions are not held up, even if another transaction locks this one.
 """
 
 import math
@@ -15,19 +15,19 @@ from realtime.connection import Connection
 from realtime.hub import Feed
 
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
-BATCH_MARKED = 100  # sessions in it for their marks alone
-QUEUE_ROWS = 20_000  # beyond this the client is told at once instead of late
-# Marks ride with a message of their session, or wait this long: most need no row version and no write of their own.
-# Each at its own time: a hundred milliseconds of marks at once would be a long batch for the messages behind it.
+BATCH_MARKED = 100  # sessions in a batch that have read markers but no messages
+QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answering them late
+# A read marker is written with the session's next message, or alone after this delay, so most markers cost no extra write.
+# The delay is per session: flushing all at once would make a long batch and hold up the messages behind it.
 MARK_WAITS_S = 0.1
-MARK_EARLY_S = 0.01
+MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
 
-Moved = dict[int, tuple[int, str]]  # which marks (see Feed.marks): up to where, and the connection that said so
+Moved = dict[int, tuple[int, str]]  # index in Feed.marks -> (seq, id of the connection that sent the marker)
 
 
 @attrs.define(slots=True)
 class Item:
-    """A message on its way to the database."""
+    """A message that is to be stored."""
 
     draft: Draft
     connection: Connection
@@ -38,17 +38,17 @@ class Item:
 
 @attrs.define(slots=True, eq=False)
 class Line:
-    """What waits of one session. Its feed may be dropped and made anew meanwhile."""
+    """The pending messages and read markers of one session. The hub may replace its feed by a new one while they wait."""
 
     feed: Feed
     items: list[Item]
     moved: Moved
-    due: float = math.inf  # when its marks go without a message
+    due: float = math.inf  # loop time at which its read markers are written without a message
 
 
 @attrs.frozen(slots=True, eq=False)
 class Batch:
-    """What goes into one transaction."""
+    """The messages and read markers of one transaction."""
 
     session_ids: list[str]
     items: list[Item]
@@ -56,28 +56,28 @@ class Batch:
 
 
 class MessageQueue:
-    """The messages and marks of this process that are not stored yet. Times are the event loop's, in seconds."""
+    """Messages and read markers of this process that are not stored yet. Times are the event loop's, in seconds."""
 
     def __init__(self) -> None:
-        self.ready = 0  # messages that could go now: those of sessions that are in no batch
+        self.ready = 0  # messages that the next batch could take: those of sessions that are in no batch
         self._waiting = 0
         self._lines: dict[str, Line] = {}
-        self._talking: OrderedDict[str, Line] = OrderedDict()  # lines with messages that could go
-        self._marked: OrderedDict[str, Line] = OrderedDict()  # lines with marks alone, by their time
+        self._talking: OrderedDict[str, Line] = OrderedDict()  # lines with messages that the next batch could take
+        self._marked: OrderedDict[str, Line] = OrderedDict()  # lines with read markers alone, by due time
         self._under_way: dict[str, list[Item]] = {}
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was handed in has been committed."""
+        """Return whether nothing is queued and no batch is being stored."""
         return not (self._lines or self._under_way)
 
     @property
     def due(self) -> float:
-        """When marks are to go that no message took along."""
+        """Return the loop time at which the next read markers are due without a message; infinity if there are none."""
         return next(iter(self._marked.values())).due if self._marked else math.inf
 
     def under_way(self, feed: Feed) -> set[str]:
-        """The ids of a session's messages that are with the database now."""
+        """Return the ids of a session's messages that are in a batch now."""
         return {item.draft.id for item in self._under_way.get(feed.id, ())}
 
     def _line(self, feed: Feed) -> Line:
@@ -87,7 +87,7 @@ class MessageQueue:
         return line
 
     def add(self, item: Item) -> bool:
-        """Take a message; False when too many wait already."""
+        """Queue a message. Return False if the queue is full."""
         if self._waiting >= QUEUE_ROWS:
             return False
         self._waiting += 1
@@ -102,7 +102,7 @@ class MessageQueue:
         return True
 
     def mark(self, feed: Feed, moved: Moved, now: float) -> None:
-        """Take marks; the highest of each kind is kept."""
+        """Queue read markers; the highest of each kind is kept."""
         line = self._line(feed)
         for kind, mark in moved.items():
             if kind not in line.moved or mark[0] > line.moved[kind][0]:
@@ -115,7 +115,10 @@ class MessageQueue:
         self._marked[line.feed.id] = line
 
     def cut(self, now: float) -> Batch:
-        """Take the next batch. A repeated client id stays behind: the batch after it finds the first one stored."""
+        """Take the next batch off the queue.
+
+        A message whose `client_message_id` repeats an earlier one waits for the batch after, which finds the first one stored.
+        """
         batch = Batch([], [], [])
         room, taken = BATCH_ROWS, []
         while self._talking and room > 0:
@@ -125,7 +128,8 @@ class MessageQueue:
             room -= len(items)
             taken.append(items)
             self._take(batch, line, items)
-        # By turns: a page full of one session's rows has no room for their new versions when all of them are read at once.
+        # Interleave sessions, so that no heap page holds only one session's rows and HOT updates still fit when all
+        # of them are marked read.
         batch.items.extend(item for turn in zip_longest(*taken) for item in turn if item is not None)
         alone = 0
         while self.due <= now + MARK_EARLY_S and alone < BATCH_MARKED:
@@ -147,7 +151,7 @@ class MessageQueue:
             del self._lines[session_id]
 
     def finish(self, batch: Batch, now: float) -> None:
-        """A batch is over, however it ended: its sessions may be in the next."""
+        """Make the sessions of a batch available again, after it was stored or failed."""
         for session_id in batch.session_ids:
             del self._under_way[session_id]
             line = self._lines.get(session_id)
@@ -161,7 +165,7 @@ class MessageQueue:
 
 
 def _without_repeats(items: list[Item]) -> list[Item]:
-    """Return what comes before the first message whose client id its sender has used already."""
+    """Return the messages before the first one that repeats its sender's `client_message_id`."""
     if len({item.draft.client_message_id for item in items}) == len(items):
         return items
     seen: set[tuple[str, str]] = set()

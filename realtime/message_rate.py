@@ -1,35 +1,34 @@
-"""How fast a user may send messages in a session, and the order in which refused messages come back.
+"""The rate limit of a user's messages in a session, and the order in which refused messages may be repeated.
 
-How this works: a message over the rate is refused with TOO_FAST and the socket stays open. From then on the socket's messages of
-that session are taken in the order in which they were refused: a later one is refused too until the earlier ones have been sent
-again. So a client that had more messages under way than it may send, or that goes on sending, never has them stored out of order.
-A message that the client does not send again holds the others up for HOLD_S and no longer.
+A message over the limit is refused with TOO_FAST, and the socket stays open. From then on, messages of that socket and session
+are accepted in the order in which they were refused: a later one is refused as well until the earlier ones have been repeated.
+So the messages of a client that pipelines too many, or keeps sending, are never stored out of order. A refused message that the
+client does not repeat holds up the others for HOLD_S seconds at most.
 """
 
 from realtime.budgets import Budget
 
 HOLD_S = 10.0  # real seconds from the moment at which the earliest refused message could have been sent again
-KEPT = (
-    1000  # refused messages of a socket and session whose order is kept; the frame budget cuts a client off long before
-)
+# Refused messages of a socket and session whose order is kept; the frame budget closes the socket long before that.
+KEPT = 1000
 
 
 class RefusedMessages:
-    """The messages of one socket and session that were refused and have not been sent again, earliest first."""
+    """The messages of one socket and session that were refused and not repeated yet, earliest first."""
 
     __slots__ = ("client_ids", "until")
 
     def __init__(self) -> None:
         self.client_ids: dict[str, None] = {}
-        self.until = 0.0  # monotonic; forgotten then
+        self.until = 0.0  # monotonic time at which they are forgotten
 
 
 def wait_of(
     budget: Budget, refused: dict[str, RefusedMessages], session_id: str, client_message_id: str, now: float
 ) -> int:
-    """Return 0 when a message may be stored now, else the seconds after which the client sends it again.
+    """Return 0 if a message may be stored now, or else the seconds after which the client should send it again.
 
-    `refused` are the refused messages of the socket, by session; a message that is refused is added to them.
+    `refused` has the refused messages of the socket by session id; if this message is refused, it is added.
     """
     bucket = budget.messages(session_id, now)
     earlier = refused.get(session_id) if refused else None

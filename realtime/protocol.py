@@ -1,8 +1,8 @@
-"""HTTP/1.1 connections of the realtime listener until they become WebSockets: bounds of time, size and number.
+"""Limits for HTTP/1.1 connections of the realtime listener, until they become WebSockets.
 
-How this works: aiohttp closes idle connections, and nothing else. This subclass of its connection adds the bounds of the public
-listener (core/base/connections.py): headers that are complete in time, answers that are read in time, and as many connections as the
-process and the address may have. From the upgrade on a socket has bounds of its own, and nothing here counts it.
+aiohttp by itself only closes idle connections. This subclass of its connection adds the limits of the public listener
+(core/base/connections.py): time to send complete headers, time to read an answer, and the number of connections for the process and
+for each address. From the upgrade on, other limits apply (realtime/admission.py) and the connection is not counted here.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ from core.bus.rate_limit import RateLimited
 from core.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
 from core.runtime import Runtime
 
-# Descriptors for the database, Redis and files. Sockets and connections share the others, and sockets leave some to the probes.
+# File descriptors kept free for the database, Redis and files. Sockets leave more of them free, for the probes
+# (admission.SPARE_FILES).
 LAST_FILES = 50
 
 TOO_MANY = {
@@ -46,7 +47,7 @@ log = logs.get("realtime")
 
 
 class Connection(HttpConnection):
-    """One connection of the listener, counted from its beginning until it closes or becomes a WebSocket."""
+    """One connection of the listener, counted until it closes or becomes a WebSocket."""
 
     __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_refused", "_unread")
 
@@ -54,13 +55,13 @@ class Connection(HttpConnection):
         super().__init__(manager, runtime=runtime, **options)
         self._counts = counts
         self._counted = self._refused = False
-        self._head_size = 0  # bytes that came since the last request's headers were complete, without its body
+        self._head_size = 0  # bytes received since the last request's headers, without its body
         self._body: StreamReader | None = None  # of the last request
         self._due: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; the first headers are due."""
+        """Count the connection and start the timer for its first headers; refuse it if there are too many."""
         super().connection_made(transport)
         assert self.transport is not None
         self._counted = True
@@ -70,7 +71,7 @@ class Connection(HttpConnection):
             self._refused = True
             self.transport.abort()
             return
-        # Any unread byte pauses writing, which starts the timer.
+        # With a high-water mark of 0, any unread byte pauses writing, and that starts the write timer.
         self.transport.set_write_buffer_limits(high=0)
         self._due = self._loop.call_later(HEADERS_S, self._headers_are_late, self.transport)
         if too_many is not None:
@@ -83,7 +84,7 @@ class Connection(HttpConnection):
         super().connection_lost(exc)
 
     def set_parser(self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None) -> None:
-        """Become a WebSocket, which has its own bounds."""
+        """Become a WebSocket: stop counting and timing this connection."""
         self._leave()
         self._not_due()
         if self.transport is not None:
@@ -91,14 +92,14 @@ class Connection(HttpConnection):
         super().set_parser(parser, data_received_cb)
 
     def _leave(self) -> None:
-        """Stop counting; what the client has not read is no longer watched here."""
+        """Stop counting the connection and cancel its write timer."""
         if self._counted:
             self._counted = False
             self._counts.remove(self._host)
         self._read_on()
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, unless the connection was refused. Headers that are not complete are due."""
+        """Pass data on, unless the connection was refused; start the timer while headers are incomplete."""
         if self._upgraded:
             super().data_received(data)
             return
@@ -138,13 +139,13 @@ class Connection(HttpConnection):
             self._due = None
 
     def pause_writing(self) -> None:
-        """Give a client WRITE_S seconds to read what it was sent."""
+        """Give the client WRITE_S seconds to read its answer."""
         super().pause_writing()
         if self._counted and self._unread is None and self.transport is not None:
             self._unread = self._loop.call_later(WRITE_S, self._is_not_read, self.transport)
 
     def resume_writing(self) -> None:
-        """The client has read everything."""
+        """Cancel the write timer: the client has read everything."""
         super().resume_writing()
         self._read_on()
 
@@ -159,10 +160,10 @@ class Connection(HttpConnection):
         transport.abort()  # `close` would wait for the client to read
 
     def _refuse(self, refusal: Refusal, transport: asyncio.Transport) -> None:
-        """Answer with a refusal, discard what still comes for a moment, and close."""
+        """Answer with a refusal, discard incoming data for LINGER_S seconds, and close."""
         self._refused = True
         self._not_due()
-        content, headers = self.answer_to(refusal, DEFAULT)  # its headers are not known yet
+        content, headers = self.answer_to(refusal, DEFAULT)  # the language is unknown before the headers are read
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         transport.write(
             f"HTTP/1.1 {refusal.status} \r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
@@ -174,7 +175,7 @@ class Connection(HttpConnection):
 
 
 class Runner(probes.Runner):
-    """Runs an application over such connections."""
+    """Run an application over these connections."""
 
     def __init__(self, app: web.Application, runtime: Runtime) -> None:
         super().__init__(app, runtime, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS)

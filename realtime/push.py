@@ -1,4 +1,4 @@
-"""The push fallback's clock: this process owns it, beside its sockets (specification, Fixed by the user; contract 7)."""
+"""The timers of the push fallback: events that no device acknowledges in time are pushed (docs/protocol.md#pushes)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,15 +10,15 @@ from core.flows import push_fallback
 from core.runtime import AWAY, Runtime
 
 TICK_S = 0.5
-CHATS_S = 1.0  # every open chat is looked at, which costs more
-SENDS = 16  # side by side; what is taken is sent now, so that nothing waits while it is held
+CHATS_S = 1.0  # less often than TICK_S, because each look at all open chats costs more
+SENDS = 16  # at the same time; only as many pushes are claimed as can be sent now, so that no claim waits
 log = logs.get("push")
 
 
 async def run(runtime: Runtime) -> None:
-    """Plan and send what is due, until cancelled; any number of processes may do so side by side."""
+    """Plan and send due pushes until cancelled. Several processes may do so at the same time."""
     many = push_fallback.PLAN_AT_ONCE
-    async with asyncio.TaskGroup() as group:  # a provider that takes its time must not hold up the planning
+    async with asyncio.TaskGroup() as group:  # separate tasks, so that a slow provider does not delay planning
         group.create_task(_again_and_again(runtime, push_fallback.plan_events, many=many, every_s=TICK_S))
         group.create_task(_again_and_again(runtime, push_fallback.plan_chats, many=many, every_s=CHATS_S))
         group.create_task(_keep_sending(runtime))
@@ -35,11 +35,11 @@ async def _again_and_again(
         except (Unavailable, *AWAY):
             continue
         except Exception:
-            log.exception("pushes could not be looked after")
+            log.exception("planning pushes failed")
 
 
 async def _keep_sending(runtime: Runtime) -> None:
-    """Keep as many sends under way as may be: a slow one takes up its own place, and no other waits for it."""
+    """Keep up to SENDS sends under way, so that a slow send holds up no other."""
     sending: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as group:
         while True:
@@ -59,5 +59,5 @@ async def _taken(runtime: Runtime, free: int) -> list[push_fallback.Push]:
     except (Unavailable, *AWAY):
         return []
     except Exception:
-        log.exception("pushes could not be looked after")
+        log.exception("claiming due pushes failed")
         return []

@@ -1,4 +1,4 @@
-"""The realtime process: owns every socket (specification, Core rules 3 and 11)."""
+"""The realtime process: serves all WebSockets and sends pushes (docs/architecture.md#processes)."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ log = logs.get("realtime")
 
 
 def interface(settings: Settings) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return the route of the interface document, which is made once."""
+    """Return the handler of the AsyncAPI document, which is generated once."""
     document = asyncapi.encoded(settings)
 
     async def serve_document(_: web.Request) -> web.Response:
@@ -42,7 +42,10 @@ def interface(settings: Settings) -> Callable[[web.Request], Awaitable[web.Respo
 
 
 async def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; every socket is closed with 1012, what was handed in is committed first."""
+    """Run until SIGTERM or SIGINT. On the way out, commit queued messages and close every socket with 1012.
+
+    Raises SettingsError if the port is in use.
+    """
     stop = stop_event()
     raise_file_limit()
     runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1)
@@ -87,7 +90,7 @@ async def serve(settings: Settings) -> int:
     lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
     runtime.spawn(lease.run())
     settle_memory()
-    log.info("realtime listens", port=settings.realtime_port)
+    log.info("realtime process is listening", port=settings.realtime_port)
     await stop.wait()
     hurried = await runtime.drain(stop)
     for sockets in paths:
@@ -105,5 +108,5 @@ async def serve(settings: Settings) -> int:
             await runner.cleanup()
     await lease.end()
     await runtime.close()
-    log.info("realtime stopped")
+    log.info("realtime process stopped")
     return 0

@@ -1,8 +1,8 @@
-"""Every frame that the server sends (contract 7): the declaration. The tests hold each frame they receive to it.
+"""Declarations of every frame that the service sends (docs/protocol.md#websockets).
 
-How this works: the message path builds its frames by hand, for speed; these classes say what comes out. `forbid_unknown_fields`
-makes them a strict mirror of what we send. Clients are to be milder: fields are only ever added, so they ignore those
-that they do not know. Objects are the views of `core`, with their words made precise.
+The docstrings are descriptions in the AsyncAPI document and in docs/events.md, so they address app developers. The hot path
+formats its frames by hand; the tests check every frame that they receive against these classes. They forbid unknown fields
+for that reason only: clients must ignore fields that they do not know. Objects are the views of `core` with more precise types.
 """
 
 import datetime as dt
@@ -28,7 +28,7 @@ from realtime.frames import Ref, Uuid
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id = Annotated[str, msgspec.Meta(pattern=ID_PATTERN, extra_json_schema={"format": "uuid"})]
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
-# Of the database's history. Another one than before: what was committed last may be lost (see the description).
+# Of the database's history. If it changes, the latest commits may be lost (see DESCRIPTION in realtime/asyncapi.py).
 Epoch = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -40,14 +40,14 @@ Sensitivity = Literal["regular", "sensitive"]
 
 
 class User(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who this socket belongs to."""
+    """The user of this socket."""
 
     id: Id
     type: Literal["customer", "mitra"]
 
 
 class Extension(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """More minutes for a session, paid already; the mitra answers until `answer_by`, else the service does."""
+    """More minutes for a session, already paid. If the mitra has not answered by `answer_by`, the service does."""
 
     id: Id
     session_id: Id
@@ -60,14 +60,14 @@ class Extension(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @attrs.frozen(kw_only=True)
 class Party(Person):
-    """A customer or mitra, by the name that the other one may see."""
+    """A customer or mitra, with the name that the other party may see."""
 
     id: Id
 
 
 @attrs.frozen(kw_only=True)
 class Goodbye(Closure):
-    """What a party wrote at the end."""
+    """The goodbye of a party."""
 
     user_type: Literal["customer", "mitra"]
     created_at: Time
@@ -75,8 +75,10 @@ class Goodbye(Closure):
 
 @attrs.frozen(kw_only=True)
 class Search(SearchView):
-    """A running search: how many mitras it has asked so far, when its round ends, and when it ends itself. The payment
-    request is what `cancel` and `fallback-to-blast` name."""
+    """A running search.
+
+    `asked`: how many mitras were asked so far. `answer_by`: the end of the present round. `ends_at`: the end of the search.
+    Use `payment_request_id` to cancel the search or to fall back to a blast."""
 
     asked: Count
     answer_by: Time
@@ -86,9 +88,11 @@ class Search(SearchView):
 
 @attrs.frozen(kw_only=True)
 class Session(SessionView):
-    """A session as one of its parties sees it; `unread_count` is that party's. `search` is there while `searching`,
-    `grace_ends_at` while `expired` or `closing`: the session is completed then at the latest. `closures` has the
-    party's own goodbye, and the other one's once the party has written its own or the session is completed."""
+    """A session as one of its parties sees it.
+
+    `unread_count` is that party's. `search` is present while `searching`. `grace_ends_at` is present while `expired` or
+    `closing`: the session is completed by then. `closures` has the party's own goodbye, and the other party's once
+    the party has written its own or the session is completed."""
 
     id: Id
     customer: Party
@@ -108,14 +112,14 @@ class Session(SessionView):
 
 @attrs.frozen(kw_only=True)
 class OpenSession(Session):
-    """A session of the snapshot: with the extension that waits for an answer, if there is one."""
+    """A session in the snapshot, with its pending extension if there is one."""
 
     extension: Extension | None
 
 
 @attrs.frozen(kw_only=True)
 class Message(MessageView):
-    """A committed message. `seq` counts 1, 2, 3 … in its session, without gaps."""
+    """A committed message. `seq` numbers the messages of a session 1, 2, 3 … without gaps."""
 
     id: Id
     session_id: Id
@@ -132,7 +136,7 @@ class Message(MessageView):
 
 @attrs.frozen(kw_only=True)
 class Request(ChatRequest):
-    """The open request to a mitra, until `answer_by`."""
+    """A chat request that the mitra may answer until `answer_by`."""
 
     session_id: Id
     mode: Mode
@@ -144,7 +148,7 @@ class Request(ChatRequest):
 
 @attrs.frozen(kw_only=True)
 class PaymentFailure(Failure):
-    """Why a paid request has come to no chat, and what an operator has done about it."""
+    """Why a paid request led to no chat, and what an operator did about it."""
 
     cause_tag: CauseTag
     operator_action: OperatorAction | None
@@ -169,32 +173,32 @@ class Payment(PaymentView):
     failure: PaymentFailure | None
 
 
-# -- the three sorts of frames
+# -- the three kinds of frames
 
 
 class ServerFrame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Every server frame has the service's time, so that a phone with a wrong clock counts down right."""
+    """Base of all server frames. `server_time` is the service's time, so that apps count down correctly on any phone."""
 
     server_time: Time
 
 
 class Answer(ServerFrame, kw_only=True):
-    """The answer to a frame of this socket; it echoes that frame's `ref`, if it had one."""
+    """An answer to a client frame. It echoes that frame's `ref`, if it had one."""
 
     ref: Ref | UnsetType = UNSET
 
 
 class Event(ServerFrame, kw_only=True):
-    """What must arrive. It comes again, to whoever connects, until one device of the user has acknowledged it."""
+    """A stored event. It is repeated on every new connection until one of the user's devices acknowledges it."""
 
     event_id: Id
 
 
-# -- on both paths
+# -- frames of both paths
 
 
 class AuthOk(Answer, kw_only=True):
-    """The token is good. The socket was subscribed before this snapshot was taken, so nothing falls between them."""
+    """The token is valid. The socket was subscribed before the snapshot was taken, so no frame is missed between them."""
 
     user: User
     connection_id: Id
@@ -203,7 +207,7 @@ class AuthOk(Answer, kw_only=True):
 
 
 class AuthExpiring(ServerFrame, kw_only=True, tag="auth_expiring"):
-    """Sent 60 s before the access token ends: send `auth` with a new one, or the socket closes with 4401."""
+    """The access token expires at `at`, in 60 s. Send `auth` with a new one, or the socket closes with 4401."""
 
     at: Time
 
@@ -213,10 +217,10 @@ class Pong(Answer, kw_only=True, tag="pong"):
 
 
 class Error(Answer, kw_only=True, tag="error"):
-    """A frame was refused; the socket stays. The codes are those of the REST interface, and two of the sockets' own:
-    `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait `retry_after_seconds`, then send again in the same order.
+    """A frame was refused; the socket stays open.
 
-    The messages are in the language of the upgrade request."""
+    The codes are those of the REST interface, and two more: `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait
+    `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade request."""
 
     code: Annotated[str, msgspec.Meta(pattern="^[A-Z][A-Z0-9_]*$")]
     message: str
@@ -228,14 +232,16 @@ class Error(Answer, kw_only=True, tag="error"):
 
 
 class ChatAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
-    """The token is good; these are your sessions in `active`, `expired` and `closing`. Compare each `last_seq` with what
-    you have, and `sync`. The socket was subscribed before this snapshot was taken, so nothing falls between them."""
+    """The token is valid; `sessions` are your sessions in `active`, `expired` and `closing`.
+
+    If a `last_seq` is higher than the one you have, `sync` that session. The socket was subscribed before this snapshot was
+    taken, so no frame is missed between them."""
 
     sessions: list[OpenSession]
 
 
 class MessageAck(Answer, kw_only=True, tag="message_ack"):
-    """The message is committed. The same `client_message_id` again is acknowledged as before."""
+    """Your message is committed. A repeat of its `client_message_id` gets the same answer."""
 
     client_message_id: Uuid
     id: Id
@@ -244,15 +250,15 @@ class MessageAck(Answer, kw_only=True, tag="message_ack"):
 
 
 class NewMessage(Event, kw_only=True, tag="message"):
-    """A message, to every connection of both parties except the one that sent it; each session's in the order of `seq`.
-    Not acknowledged by `ack` but by `delivered` or `read`. A message that is lost on the way is found by `sync`."""
+    """A new message in a session. Sent to every connection of both parties except the one that sent it, in the order of
+    `seq`. Acknowledge it by `delivered` or `read`, not by `ack`. If one is lost, `sync` returns it."""
 
     message: Message
 
 
 class MessageStatus(ServerFrame, kw_only=True, tag="message_status"):
-    """The other party has received, or read, every message up to here. What one device has read is read on the user's
-    others, so `read` goes to those, too."""
+    """Every message up to `up_to` was delivered or read. Sent to the other party. `read` is also sent to the reader's own
+    other devices, so that they show the messages as read."""
 
     session_id: Id
     status: Literal["delivered", "read"]
@@ -261,14 +267,14 @@ class MessageStatus(ServerFrame, kw_only=True, tag="message_status"):
 
 
 class PartyTyping(ServerFrame, kw_only=True, tag="typing"):
-    """The other party began or stopped typing. It may be lost; show it for some seconds."""
+    """The other party started or stopped typing. This frame may be lost, so show it for some seconds only."""
 
     session_id: Id
     is_typing: bool
 
 
 class SyncPage(Answer, kw_only=True, tag="sync"):
-    """The messages behind a seq, ascending, 200 at most. `more`: sync again behind the last one."""
+    """The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one."""
 
     session_id: Id
     messages: list[Message]
@@ -278,7 +284,7 @@ class SyncPage(Answer, kw_only=True, tag="sync"):
 
 
 class SessionWarning(Event, kw_only=True, tag="session_warning"):
-    """Three minutes are left. Sent once for each `expires_at`, to both parties."""
+    """Three minutes of the paid time are left. Sent once for each `expires_at`, to both parties."""
 
     session_id: Id
     seconds_left: Literal[180]
@@ -286,51 +292,51 @@ class SessionWarning(Event, kw_only=True, tag="session_warning"):
 
 
 class SessionStarted(Event, kw_only=True, tag="session_started"):
-    """A mitra has accepted: the paid time runs. Sent to both parties."""
+    """A mitra has accepted, and the paid time has started. Sent to both parties."""
 
     session: Session
 
 
 class SessionExpired(Event, kw_only=True, tag="session_expired"):
-    """The paid time is over: the chat is frozen, an extension or a goodbye is possible. Sent to both parties."""
+    """The paid time is over. No more messages can be sent; an extension or a goodbye is possible. Sent to both parties."""
 
     session: Session
 
 
 class SessionResumed(Event, kw_only=True, tag="session_resumed"):
-    """An extension was approved: the session goes on until its new `expires_at`. Sent to both parties."""
+    """An extension was approved, and the session continues until its new `expires_at`. Sent to both parties."""
 
     session: Session
     extension_id: Id
 
 
 class SessionClosing(Event, kw_only=True, tag="session_closing"):
-    """A party has ended the session: both may say goodbye. Sent to both parties."""
+    """A party has ended the session, and both may write a goodbye. Sent to both parties."""
 
     session: Session
 
 
 class SessionCompleted(Event, kw_only=True, tag="session_completed"):
-    """Both goodbyes are in, or their time is over. Sent to both parties."""
+    """The session is completed: both goodbyes were written, or the grace period is over. Sent to both parties."""
 
     session: Session
 
 
 class SessionTopicUpdated(Event, kw_only=True, tag="session_topic_updated"):
-    """The mitra has marked how sensitive the topic is. Sent to both parties."""
+    """The mitra has changed the sensitivity of the topic. Sent to both parties."""
 
     session_id: Id
     topic_sensitivity: Sensitivity
 
 
 class ExtensionRequested(Event, kw_only=True, tag="extension_requested"):
-    """The customer has paid for more minutes. Sent to the mitra, who answers it over REST until `answer_by`."""
+    """The customer has paid for more minutes. Sent to the mitra, who answers it over REST by `answer_by`."""
 
     extension: Extension
 
 
 class ExtensionResolved(Event, kw_only=True, tag="extension_resolved"):
-    """The extension is approved, rejected or tripped. Sent to both parties."""
+    """An extension was approved or rejected, or the safeguard tripped. Sent to both parties."""
 
     extension: Extension
 
@@ -339,24 +345,24 @@ class ExtensionResolved(Event, kw_only=True, tag="extension_resolved"):
 
 
 class SearchAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
-    """The customer's token is good; this is the running search, or null."""
+    """The customer's token is valid; `searching` is the running search, or null."""
 
     searching: Session | None
 
 
 class DeskAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
-    """The mitra's token is good; these requests are open to her."""
+    """The mitra's token is valid; `requests` are the chat requests that the mitra may answer."""
 
     requests: list[Request]
 
 
 class PairingStatus(Event, kw_only=True, tag="pairing_status"):
-    """How the customer's search stands. `asked`, the number of mitras asked so far, comes with `searching`, `cause_tag` with
-    `failed` and `cancelled`, `mitra` with `paired`; `session_id` is null when it ended before there was a session.
-    `searching` is repeated when more mitras have been asked, at most every 2 s: without `event_id`, so it is not
-    acknowledged, and one that is lost does not come again. Keep the larger number."""
+    """The status of the customer's search. `asked`, the number of mitras asked so far, is present with `searching`;
+    `cause_tag` with `failed` and `cancelled`; `mitra` with `paired`. `session_id` is null if the request ended before it had
+    a session. When more mitras are asked, `searching` is sent again, at most every 2 s. These repeats have no `event_id`,
+    need no acknowledgement and may be lost: keep the larger number."""
 
-    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - the repeats alone have none
+    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - missing from repeats
     payment_request_id: Id
     session_id: Id | None
     status: Literal["searching", "paired", "failed", "cancelled"]
@@ -367,22 +373,23 @@ class PairingStatus(Event, kw_only=True, tag="pairing_status"):
 
 
 class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
-    """A payment request of the customer has changed, and no other event reports it: a paid extension, a request that has
-    expired or was abandoned on another device, money that came too late or could not become a chat, an operator's action.
-    The ids of one request's events grow in the order of its changes."""
+    """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a request
+    expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The ids of one
+    request's events increase in the order of its changes."""
 
     payment_request: Payment
 
 
 class ChatRequestMade(Event, kw_only=True, tag="chat_request"):
-    """A customer looks for a mitra: sent to each mitra who is asked, and again with a later `answer_by` in a new round."""
+    """A customer is looking for a mitra. Sent to each mitra who is asked, and again with a later `answer_by` in a new
+    round."""
 
     request: Request
 
 
 class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
-    """A request is no longer this mitra's to answer. `timeout`: the mitra is not asked again; `accepted` and `rejected`:
-    the mitra has answered on another device."""
+    """This mitra can no longer answer a chat request. `taken`: another mitra accepted it. `timeout`: the mitra is not asked
+    again. `accepted` and `rejected`: the mitra has answered on another device."""
 
     session_id: Id
     topic_sensitivity: Sensitivity
@@ -390,22 +397,22 @@ class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
 
 
 class MitraStatusChanged(Event, kw_only=True, tag="mitra_status_changed"):
-    """The mitra went online or offline. `self`: on one of the mitra's devices; this is not stored and has no `event_id`.
-    Otherwise it must arrive and is acknowledged; a newer one takes its place. `stale`: no heartbeat came for too long.
-    `deactivated`: the sockets close with 4403."""
+    """The mitra went online or offline. `self`: on one of the mitra's devices; this one is not stored and has no
+    `event_id`. All others are stored until acknowledged or replaced by a newer one. `stale`: there was no heartbeat for too
+    long. `deactivated`: the sockets close with 4403."""
 
-    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - the mitra's own changes have none
+    event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - missing with `self`
     is_online: bool
     reason: StatusReason
 
 
 class Accepted(Answer, kw_only=True, tag="accepted"):
-    """The mitra was the first to accept: the session is hers."""
+    """The mitra was the first to accept and has the session."""
 
     session: Session
 
 
-# -- who gets what, on which path
+# -- the frames of each path, by type of user
 
 _BOTH = (AuthExpiring, Pong, Error)
 _CHAT = (

@@ -1,4 +1,4 @@
-"""The life of one socket: upgrade, handshake, snapshot, read loop, close (contract 7)."""
+"""The life of one socket: upgrade, handshake, snapshot, read loop, close (docs/protocol.md#websockets)."""
 
 import asyncio
 import contextlib
@@ -25,13 +25,13 @@ from realtime.connection import CLOSE_S, Connection, encode
 from realtime.hub import Hub
 from realtime.wire import Inbox
 
-HANDSHAKE_S = 5.0  # real seconds for the auth frame (contract 7)
-LATE_S = 0.5  # a timer that is later than this was held up by the event loop: the client is not to blame
-READ_S = 0.1  # for what has arrived already, and has not been read
+HANDSHAKE_S = 5.0  # real seconds within which the auth frame must arrive
+LATE_S = 0.5  # a timer this late was delayed by the event loop, which is not the client's fault
+READ_S = 0.1  # for reading data that has already arrived
 HANDSHAKE_CONTROLS = 10  # pings and pongs before the auth frame
 PING_S = 25
 CLOSED = object()
-# What frames that read the database cost the user; all others cost 1, and more later when they turn out to name what is not theirs.
+# The cost of frames that read the database. Others cost 1, and more if they name another user's session or an unknown event.
 SYNC_COST = AUTH_COST = 5
 
 STOPPING = Refusal(status=503, code="UNAVAILABLE", message=http_texts.STOPPING, retry_after_seconds=1)
@@ -41,14 +41,14 @@ log = logs.get("socket")
 
 
 def language_of(request: web.Request) -> Language:
-    """Return the language of a socket's error frames: an app that sends no `Accept-Language` has named one by `X-Locale`."""
+    """Return the language of a socket's error frames: from `Accept-Language`, or else `X-Locale`, or else the default."""
     headers = request.headers
     accepted = languages.preferred(headers.get("Accept-Language"))
     return accepted or languages.parse_locale(headers.get("X-Locale")) or languages.DEFAULT
 
 
 class Sockets:
-    """Serves one path's sockets."""
+    """Serve the sockets of one path."""
 
     def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: Admission, path: str) -> None:
         self._hub = hub
@@ -56,8 +56,8 @@ class Sockets:
         self._arrivals = arrivals
         self._commands = commands
         self._path = path
-        self.accepting = True  # upgrades
-        self.open = True  # frames are carried out
+        self.accepting = True  # False: upgrades are refused
+        self.open = True  # False: frames are dropped
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Run a socket from its upgrade to its close."""
@@ -81,7 +81,7 @@ class Sockets:
         except (ConnectionError, EofStream):
             pass
         except Exception:
-            log.exception("a socket broke")
+            log.exception("websocket failed")
             transport.abort()
         finally:
             self._admission.end(connection)
@@ -91,7 +91,7 @@ class Sockets:
                 self._hub.budgets.close(connection.budget, monotonic())
             connection.closing = True
             connection.gone.set()
-            # aiohttp closes it now, which waits until the peer has read what is still to be written.
+            # aiohttp closes the transport now, and that waits until the peer has read all pending data.
             asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
         return wire.Upgraded()
 
@@ -106,22 +106,22 @@ class Sockets:
         return self._admission.refusal_of(request, transport.get_extra_info("socket").fileno())
 
     def _refused(self, request: web.Request, refusal: Refusal, address: str) -> web.Response:
-        """Answer an upgrade that is refused."""
-        log.info("socket refused", path=self._path, status=refusal.status, address=address)
+        """Answer a refused upgrade and log it."""
+        log.info("websocket refused", path=self._path, status=refusal.status, address=address)
         answer = refuse(request, refusal)
         if refusal is NO_UPGRADE:
             answer.headers["Sec-WebSocket-Version"] = "13"
-        if refusal.status == 503:  # its file is given back, and the next attempt may come on a lower one
+        if refusal.status == 503:  # frees the descriptor; the next attempt may get a lower one
             answer.force_close()
         return answer
 
     def _log_refusal(self, connection: Connection) -> None:
-        """Write the one line of a socket that the service has cut off."""
+        """Log a socket that the service closed with one of close_codes.REFUSALS; do nothing for others."""
         if connection.refused_with is None:
             return
         actor = connection.actor
         log.info(
-            "socket refused",
+            "websocket refused",
             path=self._path,
             close_code=connection.refused_with,
             address=connection.address,
@@ -131,9 +131,9 @@ class Sockets:
         )
 
     async def _handshake(self, connection: Connection, inbox: Inbox) -> bool:
-        """Take the auth frame, subscribe, then send the snapshot: what comes between is sent behind it.
+        """Read the auth frame, subscribe, then send the snapshot before frames that were queued since the subscription.
 
-        Returns whether there is more to read.
+        Return whether to read on.
         """
         loop = asyncio.get_running_loop()
         late = loop.call_later(HANDSHAKE_S, self._late, connection, inbox, loop.time() + HANDSHAKE_S)
@@ -151,7 +151,7 @@ class Sockets:
         return True
 
     async def _first(self, connection: Connection, inbox: Inbox) -> Any:
-        """Return the first message other than a ping or pong; too many of those close the socket."""
+        """Return the first message other than a ping or pong. Too many of those close the socket and raise EofStream."""
         for _ in range(HANDSHAKE_CONTROLS + 1):
             message = await inbox.read()
             if connection.closing or message.type not in (WSMsgType.PING, WSMsgType.PONG):
@@ -163,10 +163,10 @@ class Sockets:
         raise EofStream
 
     def _late(self, connection: Connection, inbox: Inbox, due: float) -> None:
-        """Judge a socket whose auth frame has not been read in time.
+        """Close a socket whose auth frame has not been read in time.
 
-        The timer comes before what has arrived is read, so that is read first. When the event loop is late itself, the client
-        is not to blame: it is sent away with a code that lets it keep its token.
+        Data that has already arrived is read first, because the timer can fire before it. If the event loop itself is late,
+        the client is not at fault: it gets close code 1013, which lets it keep its token.
         """
         loop = asyncio.get_running_loop()
         late = loop.time() - due > LATE_S
@@ -174,7 +174,7 @@ class Sockets:
         def judge() -> None:
             if connection.actor is not None or connection.closing:
                 return
-            if inbox.waiting:  # the auth frame, or a ping, which must not keep the socket open
+            if inbox.waiting:  # the auth frame; or a ping, so look again: pings must not keep the socket open
                 loop.call_later(READ_S, judge)
             else:
                 slow = late or self._admission.slow
@@ -200,7 +200,7 @@ class Sockets:
                 self._admission.end_handshake()
 
     async def _arrive(self, connection: Connection, frame: frames.Auth) -> None:
-        """Authenticate a new socket, subscribe it, and send it its snapshot."""
+        """Authenticate a new socket, subscribe it, and send its snapshot."""
         if (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
             return
@@ -216,25 +216,30 @@ class Sockets:
             await self._snapshot(connection, frame.ref)
 
     async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:
-        """Let the connection be its token's user. Returns the code to close with when it can't be."""
+        """Make the token's user the connection's. Return the close code if that fails, or None.
+
+        A later `auth` must have a token of the same user.
+        """
         try:
             actor = await people.authenticate(self._hub.runtime, frame.token, audience="public")
         except Unavailable:
             self._hub.runtime.note_overload()
-            return close_codes.GOING_AWAY  # nothing was said of the token: the app keeps it, and comes again
+            return close_codes.GOING_AWAY  # the token was not rejected: the app keeps it and reconnects
         except DomainError:
             return close_codes.NOT_AUTHENTICATED
         if connection.actor is not None and connection.actor.user_id != actor.user_id:
             return close_codes.NOT_AUTHENTICATED
         if connection.actor is not None:
-            self._hub.forget_login(connection)  # the new token may be of another auth session
+            self._hub.forget_login(connection)  # the new token may belong to another auth session
         connection.actor = actor
         connection.warned = False
         return None
 
     async def _snapshot(self, connection: Connection, ref: str | None) -> None:
         assert connection.actor is not None
-        epoch = self._hub.runtime.db.epoch  # before the snapshot is read: it is never older than its epoch
+        epoch = (
+            self._hub.runtime.db.epoch
+        )  # read before the snapshot, so that the snapshot is never older than its epoch
         try:
             fields = await self._state(connection, connection.actor)
             unheard = await self._arrivals.unheard(connection.actor)
@@ -258,7 +263,7 @@ class Sockets:
     async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
         if self._path == "chat":
-            # The feeds begin before the snapshot is read: what is committed in between is in both, never in neither.
+            # The feeds start before the snapshot is read, so a message committed in between is in at least one of them.
             for place in await self._arrivals.places(actor):
                 self._hub.remember(place)
             return {"sessions": await self._arrivals.snapshot(actor)}
@@ -267,10 +272,10 @@ class Sockets:
         return {"searching": await chats.searching(runtime, actor)}
 
     async def _read(self, connection: Connection, inbox: Inbox) -> None:
-        """Do what can't be done at once, until the peer closes."""
+        """Handle the frames that need waiting, until the peer closes."""
         while True:
             left = await inbox.read()
-            if isinstance(left, tuple):  # a message that came while another one was being carried out
+            if isinstance(left, tuple):  # a message that arrived while another frame was being handled
                 left = self._take(connection, left)
             if left is CLOSED:
                 return
@@ -279,7 +284,7 @@ class Sockets:
             inbox.done()
 
     def _take(self, connection: Connection, message: Any) -> Any:
-        """Carry a message out, if that can be done at once; else return the frame, for the task. CLOSED ends it."""
+        """Handle a message if that needs no waiting and return None; else return its frame for `_read`, or CLOSED."""
         try:
             now = connection.last_seen = monotonic()
             connection.pinged = 0
@@ -287,7 +292,7 @@ class Sockets:
             if kind is WSMsgType.CLOSE:
                 connection.close(wire.answer_to_close(message.data))
                 return CLOSED
-            # What the peer said before it saw our close frame; its own ends the loop.
+            # Ignore frames that the peer sent before it saw our close frame. Its own close frame ends the loop.
             if connection.closing or connection.muted or connection.leaving:
                 return None
             if kind is WSMsgType.TEXT:
@@ -300,13 +305,13 @@ class Sockets:
                 elif kind is WSMsgType.BINARY:
                     connection.error("INVALID_FRAME", Text(en="Frames must be text.", id="Frame harus berupa teks."))
         except Exception:
-            log.exception("a frame could not be carried out")
+            log.exception("handling a frame failed")
             connection.transport.abort()
             return CLOSED
         return None
 
     def _frame(self, connection: Connection, data: bytes, now: float) -> Any:
-        """Read a frame and charge the user for it; None when it is refused."""
+        """Read a frame and charge the user for it. Return None if it is refused."""
         try:
             frame = frames.read(self._path, data)
         except frames.Unreadable as error:
@@ -321,10 +326,10 @@ class Sockets:
                 return None
         elif not connection.pay(AUTH_COST if kind is frames.Auth else 1, now):
             return None
-        return frame if self.open else None  # the process stops: what is not acknowledged is sent again, to another one
+        return frame if self.open else None  # stopping: the app repeats unacknowledged frames to another process
 
     def _pay_sync(self, connection: Connection, frame: frames.Sync, now: float) -> bool:
-        """Charge the user for a `sync`; one over the budget is refused, and closes the socket only in a flood."""
+        """Charge the user for a `sync` and return whether it may run. Over the limit it gets TOO_FAST; only a flood is closed."""
         budget = connection.budget
         assert budget is not None
         if budget.frames.take(SYNC_COST, now):
@@ -342,9 +347,9 @@ class Sockets:
             await self._commands.handle(connection, frame)
         elif (refused := await self._authenticate(connection, frame)) is not None:
             connection.close(refused)
-        elif not connection.closing:  # it may have been one too many since
+        elif not connection.closing:  # it may have been closed by the limit of sockets since
             assert connection.budget is not None
             connection.budget.forget_strange()
             connection.ready = False
-            self._hub.register(connection)  # the account may have grown since
+            self._hub.register(connection)  # an anonymous customer may have joined the account
             await self._snapshot(connection, frame.ref)

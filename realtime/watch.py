@@ -1,4 +1,4 @@
-"""What time does to sockets, and what is found again in the database when the bus lost it."""
+"""Periodic work on sockets: pings, token expiry, and finding in the database the frames that the bus lost."""
 
 import contextlib
 import datetime as dt
@@ -18,51 +18,51 @@ from realtime.hub import Feed, Hub
 from realtime.socket import PING_S
 
 TICK_S = 0.5
-EXPIRING_S = 60  # service seconds before the token's end (contract 7); of short-lived tokens, half their life
+EXPIRING_S = 60  # service seconds before the token expires; at most half the token's life
 EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
 MISSED_BACK = dt.timedelta(seconds=60)
-TURNS = 30  # in a round of all sessions: of thousands, a turn's take the event loop for a few milliseconds
-LOOKS = 250  # at sockets, in one turn of the event loop
+TURNS = 30  # parts into which a pass over all sessions is split; of thousands, a part takes a few milliseconds
+LOOKS = 250  # sockets that are checked in one iteration of the event loop
 
 log = logs.get("watch")
 
 
 class Watch:
-    """Looks after the sockets of a hub."""
+    """Watch the sockets of a hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._hurried = TURNS  # turns that are to be taken in a hurry
+        self._hurried = TURNS  # parts that are still to be checked at the faster pace
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
 
     def missed(self) -> None:
-        """The subscription is new: whatever was sent before may have been missed."""
+        """Look for lost events and messages soon: the bus subscription is new, and frames sent before it may be lost."""
         self._hurried = TURNS
         self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)
 
     async def tick(self) -> None:
-        """Ping, warn of expiring tokens, close what is dead or expired; until cancelled."""
+        """Until cancelled, ping, warn of expiring tokens, and close dead or expired sockets."""
         while True:
             await real_sleep(TICK_S)
             everybody = list(self._hub.connections)
             for start in range(0, len(everybody), LOOKS):
                 self._look_at_all(everybody[start : start + LOOKS])
-                await real_sleep(0)  # what is on its way to people goes between
+                await real_sleep(0)  # let pending frames be sent
             self._hub.drop_idle_feeds()
 
     def _look_at_all(self, connections: Iterable[Connection]) -> None:
         now, service_now = monotonic(), self._hub.runtime.now().timestamp()
         for connection in connections:
             if connection not in self._hub.connections:
-                continue  # it has left meanwhile
+                continue  # closed since
             try:
                 self._look_at(connection, now, service_now)
-            except Exception as error:  # one broken socket must not end the watch over the others
+            except Exception as error:  # a broken socket must not stop the checks of the others
                 if not isinstance(error, ConnectionError | RuntimeError):
-                    log.exception("a socket could not be looked after")
+                    log.exception("checking a websocket failed")
                 connection.transport.abort()
 
     def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
@@ -85,7 +85,7 @@ class Watch:
             connection.ping()
 
     async def find_events(self) -> None:
-        """Send events again that nobody has acknowledged and that never reached the sockets here; until cancelled."""
+        """Until cancelled, send unacknowledged events that have not been sent to the sockets here."""
         while True:
             await real_sleep(EVENTS_EVERY_S)
             started = self._hub.runtime.clock.real_now()
@@ -98,13 +98,13 @@ class Watch:
             except AWAY:
                 continue
             except Exception:
-                log.exception("looking for events failed")
+                log.exception("looking for lost events failed")
 
     async def find_messages(self) -> None:
-        """Compare every session here with the database, once a round: messages and marks that the bus lost; until cancelled.
+        """Until cancelled, compare each feed with the database, and send the messages and read markers that the bus lost.
 
-        Each session has its turn in the round: what is on its way to people does not wait while thousands are looked at,
-        and none is looked at later because others come.
+        A pass over all feeds is split into parts by session id. So frames do not wait while thousands of feeds are compared,
+        and new feeds delay no other.
         """
         for turn in itertools.cycle(range(TURNS)):
             hurry = self._hurried > 0 or self._hub.runtime.bus.degraded
@@ -113,7 +113,9 @@ class Watch:
             feeds = {feed.id: feed for feed in self._hub.feeds.values() if hash(feed.id) % TURNS == turn}
             if not feeds:
                 continue
-            sent = {session_id: feed.sent for session_id, feed in feeds.items()}  # committed before the question
+            sent = {
+                session_id: feed.sent for session_id, feed in feeds.items()
+            }  # read before the query, so the database must have at least these
             try:
                 for place in await chats.places(self._hub.runtime, list(feeds)):
                     if self._hub.feeds.get(place.id) is feeds[place.id] and place.last_seq < sent[place.id]:
@@ -124,7 +126,7 @@ class Watch:
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = TURNS
             except Exception:
-                log.exception("looking for messages failed")
+                log.exception("looking for lost messages failed")
 
     def _compare(self, place: chats.Place) -> None:
         feed = self._hub.feeds.get(place.id)
@@ -132,7 +134,7 @@ class Watch:
             return
         feed.last_seq = max(feed.last_seq, place.last_seq)
         if place.status == "completed" and feed.sent >= feed.last_seq:
-            del self._hub.feeds[feed.id]  # nothing more will be said in it
+            del self._hub.feeds[feed.id]  # completed sessions get no more messages
             return
         if feed.sent < place.last_seq:
             self._hub.fill_hole(feed)

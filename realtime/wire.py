@@ -1,7 +1,8 @@
-"""WebSockets below our frames (RFC 6455): the upgrade, what the parser hands in, the frames that are written.
+"""The WebSocket protocol (RFC 6455): the upgrade, the queue of received messages, and the encoding of frames.
 
-The parser is aiohttp's. Its response object is not used: that one wakes a task for each frame, at twice the price of all
-that most frames ask for. Here a frame that can be carried out at once is, while it is read; the others wait for the task.
+The parser is aiohttp's, but not its response object. That wakes a task for each frame, which costs twice as much as handling
+most frames. Here a frame that needs no waiting is handled while it is parsed, and only the others wait for the task.
+Section numbers in docstrings are those of RFC 6455.
 """
 
 import asyncio
@@ -15,12 +16,12 @@ from aiohttp import hdrs, web
 from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WS_KEY, WebSocketReader
 
-MAX_FRAME = 16_384  # contract 7; the parser refuses what reaches its limit, we what is beyond
-# Bytes that may arrive without completing a message: a whole frame and the headers of its parts. The parser does not report parts,
-# so this is what bounds a flood of empty ones.
+MAX_FRAME = 16_384  # bytes; the parser's own limit is exclusive, so it gets one more
+# Bytes that may arrive without completing a message: a whole frame and the headers of its fragments. The parser does not report
+# fragments, so this is the only limit for a flood of empty ones.
 MAX_UNFINISHED = MAX_FRAME + 4096
-PART_HEADERS = 256  # bytes of headers that one message may have without counting
-WAITING_BYTES = 65_536  # of frames that wait for the task: from twice as many on nothing more is read
+PART_HEADERS = 256  # bytes of headers of a message that are not counted
+WAITING_BYTES = 65_536  # of messages that wait for the task; at twice as many, reading pauses
 NORMAL, PROTOCOL_ERROR = 1000, 1002
 SENDABLE = frozenset({NORMAL, 1001, PROTOCOL_ERROR, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
 OURS, BEYOND = 3000, 5000  # codes for libraries and applications
@@ -29,7 +30,7 @@ ANSWER = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: 
 
 
 def text_frame(payload: bytes) -> bytes:
-    """Return a text frame, unmasked, as servers send it (5.2)."""
+    """Return an unmasked text frame, as servers send it (5.2)."""
     size = len(payload)
     if size < 126:
         return bytes((0x81, size)) + payload
@@ -44,38 +45,39 @@ def close_frame(code: int) -> bytes:
 
 
 def answer_to_close(code: int) -> int:
-    """Return the code that answers a peer's close frame: its own, if it is one that may be sent (7.4)."""
+    """Return the code that answers a peer's close frame: the peer's own, if it is one that may be sent (7.4)."""
     if code == 0:
         return NORMAL
     return code if code in SENDABLE or OURS <= code < BEYOND else PROTOCOL_ERROR
 
 
 def pong_frame(payload: bytes) -> bytes:
-    """Return the answer to a ping, which carries what the ping carried: 125 bytes at most (5.5.3)."""
+    """Return the answer to a ping with the ping's payload, which has at most 125 bytes (5.5.3)."""
     return bytes((0x8A, len(payload))) + payload
 
 
 class Inbox(WebSocketDataQueue):
-    """What the parser hands in, in its order: `take` carries a frame out at once, or returns what the task shall do.
+    """The queue between the parser and the socket's task, in order of arrival.
 
-    `read` returns what is to be done next: a message that nobody has looked at, or what `take` has left. It raises
-    EofStream when the peer is gone, WebSocketError when it broke the protocol. `unfinished` counts the bytes that came and
-    completed no message.
+    `take` is called with each message while the queue is empty. It handles the message and returns None, or returns the
+    work that is left for the task. `read` returns what to do next: a message that `take` has not seen, or what `take` left.
+    It raises EofStream if the peer is gone and WebSocketError if it violated the protocol. `unfinished` counts the bytes
+    that arrived without completing a message.
     """
 
     def __init__(self, request: web.Request) -> None:
         super().__init__(request.protocol, WAITING_BYTES, loop=asyncio.get_running_loop())
         self.take: Callable[[Any], Any] | None = None
         self.unfinished = 0
-        self._behind = 0  # handed in, and not done yet
+        self._behind = 0  # queued or being handled by the task
 
     @property
     def waiting(self) -> bool:
-        """Whether a message has been handed in that `read` has not returned."""
+        """Return whether a message is queued or still being handled."""
         return self._behind > 0
 
     def feed_data(self, data: Any, size: int) -> None:
-        """Take a message from the parser; it waits when others do."""
+        """Take a message from the parser. It is queued if others are, so that the order is kept."""
         self.unfinished -= size + PART_HEADERS
         if not self._behind and self.take is not None and (data := self.take(data)) is None:
             return
@@ -83,12 +85,12 @@ class Inbox(WebSocketDataQueue):
         super().feed_data(data, size)
 
     def done(self) -> None:
-        """What `read` returned has been done."""
+        """Report that what `read` returned has been handled."""
         self._behind -= 1
 
 
 class Parser:
-    """aiohttp's parser, with a bound on parts of messages; `overrun` is called when it is passed."""
+    """aiohttp's parser with a limit for unfinished messages; `overrun` is called when they exceed MAX_UNFINISHED."""
 
     def __init__(self, inbox: Inbox, overrun: Callable[[], None]) -> None:
         self._inbox = inbox
@@ -97,18 +99,18 @@ class Parser:
         self.feed_eof = self._reader.feed_eof
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Take bytes off the socket."""
+        """Parse received bytes."""
         inbox = self._inbox
         inbox.unfinished = max(0, inbox.unfinished) + len(data)
         answer = self._reader.feed_data(data)
-        # A stalled reader holds whole messages back, until those before them are done.
+        # While the reader is stalled, it holds back whole messages, and these don't count.
         if inbox.unfinished > MAX_UNFINISHED and inbox._stalled_reader is None:
             self._overrun()
         return answer
 
 
 class Upgraded(web.StreamResponse):
-    """What aiohttp gets when the socket has closed: everything has been written, and nothing follows."""
+    """The response that aiohttp gets after the socket has closed; it writes nothing."""
 
     def __init__(self) -> None:
         super().__init__(status=101)
@@ -122,7 +124,7 @@ class Upgraded(web.StreamResponse):
 
 
 def accept_key(request: web.Request) -> str | None:
-    """Return the answer to a request's key; None when it does not ask for an upgrade to a WebSocket (4.2.1)."""
+    """Return the `Sec-WebSocket-Accept` of a request, or None if it is not a valid WebSocket upgrade (4.2.1)."""
     headers = request.headers
     tokens = {token.strip().lower() for token in ",".join(headers.getall(hdrs.CONNECTION, ())).split(",")}
     key = headers.get(hdrs.SEC_WEBSOCKET_KEY, "")
@@ -147,14 +149,14 @@ def upgrade(
     headers: Mapping[str, str],
     overrun: Callable[[], None],
 ) -> tuple[Inbox, Parser]:
-    """Answer the upgrade, with these headers besides its own. From now on the parser hands in frames; keep it as long as the inbox is read.
+    """Answer the upgrade with `headers` in addition to its own; return the queue of messages and the parser that fills it.
 
-    `overrun` is called when too many bytes come that complete no message.
+    Keep the parser for as long as the queue is read. `overrun` is called when unfinished messages exceed MAX_UNFINISHED.
     """
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     transport.write(f"{ANSWER.format(accept)}{head}\r\n".encode())
     inbox = Inbox(request)
     parser = Parser(inbox, overrun)
     request.protocol.keep_alive(False)
-    request.protocol.set_parser(parser)  # type: ignore[arg-type]  # it calls these two methods alone
+    request.protocol.set_parser(parser)  # type: ignore[arg-type]  # it calls only these two methods
     return inbox, parser
