@@ -1,4 +1,4 @@
-# Sesi: `make up` runs the service, `make test` proves it. Both install what they need into .venv first.
+# `make up` runs the service, `make test` tests it. Both first install their dependencies into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 SESI := $(VENV)/bin/sesi
@@ -8,14 +8,14 @@ FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 
-# Without bytecode each command of the tests would compile the service anew, and each worker all the tests.
+# Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install up demo test check pages migrations schema-history pictures fuzz client-proof chaos bench-install lock clean
-help:            ## this list
+help:            ## show this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## what the others need, in .venv, at the versions of requirements.lock
+install: $(STAMP) ## install the dependencies of requirements.lock into .venv
 
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,25 +23,25 @@ $(STAMP): requirements.lock pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
-up: install       ## the whole service on this machine, over embedded PostgreSQL and Valkey
+up: install       ## run the whole service on this machine, with embedded PostgreSQL and Valkey
 	@$(SESI) up
 
-demo: install     ## a paid session from payment to goodbye, live, in a throw-away service
+demo: install     ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: install     ## every test, over real servers and processes
+test: install     ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## format, lint, import contracts, types
+check: install    ## check format, lint, import contracts and types
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 
-fuzz: install $(FUZZ_STAMP) ## about 4 minutes of generated requests against a throw-away service; includes client-proof
+fuzz: install $(FUZZ_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
 	$(VENV)/bin/python -m tests.fuzz.run
 
-client-proof: install $(FUZZ_STAMP) ## a client generated from the public document signs in for real
+client-proof: install $(FUZZ_STAMP) ## generate a client from the public OpenAPI document and sign in with it
 	$(VENV)/bin/python -m tests.fuzz.run --client-only
 
 $(FUZZ_STAMP): requirements-fuzz.lock
@@ -49,14 +49,14 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
 
-bench-install: install $(BENCH_STAMP) ## what `sesi bench` measures against, and its profiler, in an environment of their own
+bench-install: install $(BENCH_STAMP) ## install the peers and the profiler of `sesi bench` into .venv-bench
 
 $(BENCH_STAMP): requirements-bench.lock
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
-pages: install    ## write the pages in docs that are made from the code
+pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
@@ -67,20 +67,20 @@ pages: install    ## write the pages in docs that are made from the code
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 
-migrations: install ## record the files of a new migration; those that are recorded never change
+migrations: install ## record the files of a new migration; recorded files must not change
 	$(VENV)/bin/python -m tests.migrations.record
 
-schema-history: install ## record each schema that a commit of main had, for the tests of upgrades; needs git
+schema-history: install ## record the schema of each commit of main, for the tests of upgrades; needs git
 	$(VENV)/bin/python -m tests.migrations.record --history
 
-pictures: install ## take the pictures of docs/control-center.md anew; needs a Chromium
+pictures: install ## take new pictures for docs/control-center.md; needs Chromium
 	$(VENV)/bin/python -m tests.control_center.pictures
 
 MINUTES ?= 3
-chaos: install    ## people use a whole service while it is broken by a schedule: SEED=… MINUTES=… (3; at most 10)
+chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10)
 	$(VENV)/bin/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lock:             ## write requirements.lock, requirements-fuzz.lock and requirements-bench.lock anew
+lock:             ## update requirements.lock, requirements-fuzz.lock and requirements-bench.lock
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
@@ -89,5 +89,5 @@ lock:             ## write requirements.lock, requirements-fuzz.lock and require
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
 
-clean:            ## forget the environment and the data
+clean:            ## delete the environments and the data
 	rm -rf $(VENV) $(FUZZ) $(BENCH) .sesi

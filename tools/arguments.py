@@ -1,4 +1,4 @@
-"""Numbers of a command line, within bounds."""
+"""Bounded numbers as command-line arguments."""
 
 import argparse
 from collections.abc import Callable
@@ -8,12 +8,12 @@ N = TypeVar("N", int, float)
 
 
 def between(read: Callable[[str], N], low: N, high: N) -> Callable[[str], N]:
-    """Return an argument's type: a number from `low` to `high`, which the message names."""
+    """Return an argparse type: a number from `low` to `high`, both included."""
 
     def checked(text: str) -> N:
         number = read(text)
         if not low <= number <= high:
-            raise argparse.ArgumentTypeError(f"from {low:g} to {high:g}")
+            raise argparse.ArgumentTypeError(f"must be from {low:g} to {high:g}")
         return number
 
     return checked

@@ -1,4 +1,4 @@
-"""`sesi`: the one console command (contract 9). Exit codes: 0 success, 1 failure, 2 wrong usage."""
+"""The `sesi` command line. Exit codes: 0 success, 1 failure, 2 wrong usage."""
 
 import argparse
 import asyncio
@@ -37,17 +37,17 @@ from tools.embedded import EmbeddedError
 
 console = Console(highlight=False)
 if not console.is_terminal:
-    console.width = 1000  # what is read by a program is never cut
+    console.width = 1000  # lines for programs are never wrapped
 HOUR = dt.timedelta(hours=1)
-LONGEST_DEMO_SCALE = 120.0  # beyond it a person's answer is too slow for the service's time
+LONGEST_DEMO_SCALE = 120.0  # beyond it, human-like pauses are too long in service time
 
 
 class Failed(Exception):
-    """The command could not do its work; the message says why and what to do."""
+    """The command failed. The message says why and what to do."""
 
 
 def _with_runtime(work: Callable[[Runtime], Awaitable[int]]) -> int:
-    """Run `work` against the service's database, without listening to anything."""
+    """Run `work` against the service's database, without opening a port. Raises Failed if the database is not ready."""
 
     async def run() -> int:
         runtime = await open_runtime(environment.read(), pool_size=2)
@@ -104,7 +104,9 @@ def _migrate(args: argparse.Namespace) -> int:
     url = environment.read().database_url
     if args.check:
         missing = asyncio.run(migrate.pending(url))
-        console.print("The database is up to date." if not missing else f"{len(missing)} to run: `sesi migrate`.")
+        console.print(
+            "The database is up to date." if not missing else f"{len(missing)} migrations to run: use `sesi migrate`."
+        )
         return 1 if missing else 0
     ran = asyncio.run(migrate.migrate(url))
 
@@ -116,7 +118,7 @@ def _migrate(args: argparse.Namespace) -> int:
             await runtime.close()
 
     added = asyncio.run(seed())
-    console.print(f"{ran} migrations ran, {added} configuration rows added. The database is up to date.")
+    console.print(f"{ran} migrations ran, {added} configuration rows were added. The database is up to date.")
     return 0
 
 
@@ -131,7 +133,7 @@ def _seed_tiers(args: argparse.Namespace) -> int:
             given = raw.get("first_session_discount")
             promotion = Promotion(**given) if given else None
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise Failed(f"{args.file} is no tiers file ({error}); see `sesi seed tiers --help`") from error
+            raise Failed(f"{args.file} is not a valid tiers file ({error}); see `sesi seed tiers --help`") from error
 
     async def work(runtime: Runtime) -> int:
         return _added(await setup.seed_prices(runtime, tiers, promotion))
@@ -151,7 +153,7 @@ def _seed_demo(_: argparse.Namespace) -> int:
 def _added(lines: list[str]) -> int:
     for line in lines:
         console.print(f"added  {line}")
-    console.print(f"{len(lines)} added; what was there is as it was.")
+    console.print(f"{len(lines)} added; existing rows are unchanged.")
     return 0
 
 
@@ -164,12 +166,14 @@ def _operator(args: argparse.Namespace) -> int:
                 runtime, email=args.email, display_name=args.display_name, role=args.role, password=password
             )
         except LookupError as error:
-            raise Failed(f"there is no role {args.role!r}; `administrator` is always there") from error
+            raise Failed(f"unknown role {args.role!r}; `administrator` always exists") from error
         if made is None:
-            raise Failed(f"there is an operator {args.email} already")
-        console.print(f"Operator {args.email} ({args.role}) is made: sign in at /internal/auth/login.", markup=False)
+            raise Failed(f"an operator with the e-mail address {args.email} already exists")
+        console.print(
+            f"Created operator {args.email} ({args.role}). They sign in at /internal/auth/login.", markup=False
+        )
         if runtime.settings.initial_passwords_due:
-            console.print("They choose a password of their own at the first sign-in.")
+            console.print("They must choose a new password at the first sign-in.")
         _print_enrolment_code(made.enrolment_code)
         return 0
 
@@ -181,8 +185,10 @@ def _reset_totp(args: argparse.Namespace) -> int:
         try:
             code = await setup.reset_totp(runtime, email=args.email)
         except LookupError as error:
-            raise Failed(f"there is no operator {args.email}") from error
-        console.print(f"Operator {args.email} has no second factor and is signed out everywhere.", markup=False)
+            raise Failed(f"no operator has the e-mail address {args.email}") from error
+        console.print(
+            f"Removed the second factor of operator {args.email} and signed them out everywhere.", markup=False
+        )
         _print_enrolment_code(code)
         return 0
 
@@ -192,7 +198,7 @@ def _reset_totp(args: argparse.Namespace) -> int:
 def _print_enrolment_code(code: str | None) -> None:
     if code is not None:
         console.print(
-            f"The role requires a second factor. One-time code to set it up, good for {totp.ENROLMENT_CODE_FOR // HOUR} h: {code}",
+            f"The role requires a second factor. One-time code to set it up, valid for {totp.ENROLMENT_CODE_FOR // HOUR} h: {code}",
             markup=False,
             soft_wrap=True,
         )
@@ -204,7 +210,7 @@ def _pay(args: argparse.Namespace) -> int:
     async def work(runtime: Runtime) -> int:
         payment_id = parse_id(args.payment_request_id)
         if payment_id is None:
-            raise Failed(f"{args.payment_request_id!r} is no payment request id (a UUID)")
+            raise Failed(f"{args.payment_request_id!r} is not a payment request id (a UUID)")
         view = await payments.for_development_page(runtime, payment_id)
         call = gateway.notification(
             runtime.settings,
@@ -230,7 +236,7 @@ def _webhooks_import(args: argparse.Namespace) -> int:
 
     path = pathlib.Path(args.file)
     if not path.is_file():
-        raise Failed(f"{path}: there is no such file; the sink writes to WEBHOOK_FALLBACK_DIR")
+        raise Failed(f"{path}: file not found; the service writes fallback files to WEBHOOK_FALLBACK_DIR")
 
     async def work(runtime: Runtime) -> int:
         runtime.react = react
@@ -262,7 +268,7 @@ def _audit(args: argparse.Namespace) -> int:
 def _settings(_: argparse.Namespace) -> int:
     try:
         settings = environment.read()
-    except SettingsError:  # no servers run: their addresses are not known
+    except SettingsError:  # no embedded servers run, so their addresses are unknown
         settings = environment.read(servers=False)
     table = Table()
     for title in ("variable", "default", "effective"):
@@ -292,7 +298,7 @@ def _doctor(_: argparse.Namespace) -> int:
     for what, well, finding in checks:
         console.print(f"{'[green]ok[/]  ' if well else '[red]bad[/] '} {escape(what)}: {escape(finding)}")
     bad = sum(not well for _, well, _ in checks)
-    console.print("All is well." if not bad else f"{bad} to mend.")
+    console.print("No problems found." if not bad else f"{bad} problems found.")
     return 1 if bad else 0
 
 
@@ -311,14 +317,14 @@ def parser() -> argparse.ArgumentParser:
     add(
         "up",
         _up,
-        "the whole service on this machine, over embedded PostgreSQL and Valkey unless URLs are set",
+        "run the whole service on this machine; uses embedded PostgreSQL and Valkey unless URLs are set",
     )
-    add("api", _api, "the api process: public and internal listener")
-    add("realtime", _realtime, "the realtime process: every WebSocket")
-    add("jobs", _jobs, "the jobs process: every timer")
-    made = add("migrate", _migrate, "bring the database up to date; may be run again")
-    made.add_argument("--check", action="store_true", help="change nothing; exit 1 when something is to run")
-    seed = commands.add_parser("seed", help="prices, or people for a laptop").add_subparsers(
+    add("api", _api, "run an API process: the public and the internal listener")
+    add("realtime", _realtime, "run a realtime process: WebSockets and pushes")
+    add("jobs", _jobs, "run a jobs process: deadlines and sweeps")
+    made = add("migrate", _migrate, "bring the database up to date; safe to repeat")
+    made.add_argument("--check", action="store_true", help="change nothing; exit with 1 if there are migrations to run")
+    seed = commands.add_parser("seed", help="add prices, or users for development").add_subparsers(
         required=True, metavar="WHAT"
     )
     tiers = add("tiers", _seed_tiers, "add missing price tiers and the first-session discount", seed)
@@ -327,10 +333,10 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         metavar="FILE",
         help='JSON: {"tiers": [{"mode", "minutes", "price_idr", "tag"?}], "first_session_discount": {"enabled", '
-        '"price_idr", "gimmick_price_idr", "duration_minutes", "modes"}?}; without it the defaults',
+        '"price_idr", "gimmick_price_idr", "duration_minutes", "modes"}?}; the default prices if omitted',
     )
-    add("demo", _seed_demo, "add a few mitras and customers", seed)
-    operator = commands.add_parser("operator", help="operators").add_subparsers(required=True, metavar="WHAT")
+    add("demo", _seed_demo, "add some mitras and customers for development; refused in production", seed)
+    operator = commands.add_parser("operator", help="manage operators").add_subparsers(required=True, metavar="WHAT")
     create = add("create", _operator, "add an operator; the password is read from standard input", operator)
     create.add_argument("--email", required=True)
     create.add_argument("--display-name", required=True)
@@ -341,41 +347,45 @@ def parser() -> argparse.ArgumentParser:
     pay = add(
         "pay",
         _pay,
-        "post the gateway's webhook for a payment request",
-        commands.add_parser("gateway", help="the development gateway").add_subparsers(required=True, metavar="WHAT"),
+        "call the webhook as the gateway would, for a payment request; refused in production",
+        commands.add_parser("gateway", help="act as the payment gateway, for development").add_subparsers(
+            required=True, metavar="WHAT"
+        ),
     )
     pay.add_argument("payment_request_id", metavar="PAYMENT_REQUEST_ID")
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
     pay.add_argument("--repeat", type=between(int, 1, 1000), default=1, metavar="N")
-    pay.add_argument("--late", action="store_true", help="the money came in a day after")
+    pay.add_argument("--late", action="store_true", help="date the payment one day from now")
     bring_in = add(
         "import",
         _webhooks_import,
-        "read a fallback file of webhook calls back in, through the same handler; may run again",
-        commands.add_parser("webhooks", help="calls of the gateway").add_subparsers(required=True, metavar="WHAT"),
+        "process the webhook calls in a fallback file; safe to repeat",
+        commands.add_parser("webhooks", help="import webhook calls of the gateway").add_subparsers(
+            required=True, metavar="WHAT"
+        ),
     )
     bring_in.add_argument("file", metavar="FILE")
     bring_in.add_argument(
         "--trust-unsealed",
         action="store_true",
-        help="believe lines without the service's seal: files from before lines were sealed, or after their secret was taken out",
+        help="accept lines without a valid seal of the service, which are old or whose secret has been removed",
     )
-    demo = add("demo", _demo, "play a whole paid session through the public interfaces, live, and show the books")
+    demo = add("demo", _demo, "play a whole paid session through the public interfaces, then audit the ledger")
     demo.add_argument(
         "--scale",
         type=between(float, 1.0, LONGEST_DEMO_SCALE),
         default=60.0,
-        help="how fast the service's time runs, 1 to 120 (60)",
+        help="speed of service time, 1 to 120 (default 60)",
     )
-    demo.add_argument("--running", action="store_true", help="use the service that runs instead of a throw-away one")
+    demo.add_argument("--running", action="store_true", help="use the running service instead of a temporary one")
     add_commands(add)
-    audit = add("audit", _audit, "check money and state invariants over the whole database")
-    audit.add_argument("--rules", action="store_true", help="list the rules, and the invariants behind them, instead")
-    add("settings", _settings, "every setting, its default and its effective value, secrets masked")
-    listener = add("openapi", _openapi, "print a listener's interface document (OpenAPI 3.1, JSON)")
-    listener.add_argument("listener", choices=["public", "internal"], help="apps and gateway, or control center")
-    add("asyncapi", _asyncapi, "print the interface document of the sockets (AsyncAPI 3.0, JSON)")
-    add("doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, each with the mend")
+    audit = add("audit", _audit, "check the whole database for violations of the invariants")
+    audit.add_argument("--rules", action="store_true", help="only list the rules and what each one checks")
+    add("settings", _settings, "show every setting with its default and effective value; secrets are masked")
+    listener = add("openapi", _openapi, "print the OpenAPI 3.1 document of a listener (JSON)")
+    listener.add_argument("listener", choices=["public", "internal"], help="for apps and the gateway, or for operators")
+    add("asyncapi", _asyncapi, "print the AsyncAPI 3.0 document of the WebSocket interface (JSON)")
+    add("doctor", _doctor, "check database, Redis, migrations, ports, clock and providers, and say how to fix problems")
     return root
 
 
@@ -383,7 +393,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     args = parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what is shown live is live through a pipe, too
+        sys.stdout.reconfigure(line_buffering=True)  # live output through pipes
     try:
         return args.run(args)
     except ValidationFailed as error:
@@ -394,14 +404,14 @@ def main(argv: list[str] | None = None) -> int:
         print("sesi: the database is not migrated: run `sesi migrate`", file=sys.stderr)
         return 1
     except Unavailable:
-        print("sesi: the database or Redis does not answer. Run `sesi doctor`.", file=sys.stderr)
+        print("sesi: the database or Redis does not answer: run `sesi doctor`", file=sys.stderr)
         return 1
     except (SettingsError, EmbeddedError, Failed, DomainError, RuntimeError) as error:
         print(f"sesi: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever reads has read enough
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:

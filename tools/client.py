@@ -1,6 +1,7 @@
-"""A small client of the public and internal interfaces: the demo and the journeys use it, nothing else of ours.
+"""A small client of the public and internal interfaces, for the demo, the benchmarks and the tests.
 
-It does what an app does: bearer, one refresh after a 401, sockets that authenticate, acknowledge and remember.
+It behaves like an app: it sends the access token, refreshes it once after a 401, and opens sockets that authenticate,
+acknowledge events and keep every frame.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ HTTP_TIMEOUT_S = 15
 
 
 class Refused(Exception):
-    """The service said no: its status and its one error body."""
+    """The service refused a request. `status` is the HTTP status, `code` the error code, `body` the whole body."""
 
     def __init__(self, status: int, body: Any) -> None:
         error = body.get("error", {}) if isinstance(body, dict) else {}
@@ -28,7 +29,7 @@ class Refused(Exception):
 
 
 class Closed(ConnectionError):
-    """The service has closed the socket; `code` is None when the connection was lost."""
+    """The service has closed the socket. `code` is None if the connection was lost."""
 
     def __init__(self, code: int | None, message: str) -> None:
         super().__init__(message)
@@ -37,14 +38,14 @@ class Closed(ConnectionError):
 
 @attrs.frozen(kw_only=True)
 class Addresses:
-    """Where a service is."""
+    """The base URLs of a service."""
 
     public: str
     internal: str
     realtime: str
 
 
-# The access token, the refresh token, the user.
+# Access token, refresh token, user.
 SignedIn = tuple[str | None, str | None, dict[str, Any]]
 
 
@@ -68,11 +69,11 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
         await self._http.close()
 
     async def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """Make a call and return the answer's JSON (None for 204). Raises Refused."""
+        """Send a request and return the JSON of its answer (None for 204). Raises Refused."""
         before = self.access_token
         status, answer = await self._once(method, path, body, **more)
         if status == 401 and before is not None and self.refresh_token is not None and path != self._refresh_path:
@@ -93,15 +94,15 @@ class Client:
             return answer.status, await answer.json(content_type=None)
 
     async def get(self, path: str, **params: Any) -> Any:
-        """GET."""
+        """Send a GET request with `params` as its query. Raises Refused."""
         return await self.call("GET", path, params=params)
 
     async def post(self, path: str, body: Any = None) -> Any:
-        """POST."""
+        """Send a POST request. Raises Refused."""
         return await self.call("POST", path, body)
 
     async def renew(self, before: str | None) -> None:
-        """Replace an access token, unless that was done meanwhile: many at once make one refresh. Raises Refused."""
+        """Replace the access token `before`, unless a concurrent call has replaced it already. Raises Refused."""
         async with self._refreshing:
             if self.access_token == before:
                 await self.refresh()
@@ -118,29 +119,29 @@ class Client:
         self.user = next(answer[kind] for kind in ("customer", "mitra", "operator") if kind in answer)
 
     async def sign_in_anonymously(self, name: str) -> None:
-        """Become a new customer with a name."""
+        """Sign in as a new anonymous customer with a name."""
         self._keep(await self.post("/api/shared/auth/anonymous"))
         self.user = await self.call("PATCH", "/api/client/auth/profile", {"display_name": name})
 
     async def sign_in_as_mitra(self, phone: str, code_of: Callable[[str], "asyncio.Future[str]"]) -> None:
-        """Sign a mitra in; `code_of` gives the code that was sent for a request."""
+        """Sign in as a mitra; `code_of` returns the code that was sent for an OTP request id."""
         asked = await self.post("/api/mitra/auth/otp/request", {"phone": phone})
         code = await code_of(asked["otp_request_id"])
         body = {"otp_request_id": asked["otp_request_id"], "code": code}
         self._keep(await self.post("/api/mitra/auth/otp/verify", body))
 
     async def sign_in_as_operator(self, email: str, password: str) -> None:
-        """Sign an operator in, on the internal listener."""
+        """Sign in as an operator, on the internal listener."""
         self._base, self._refresh_path = self.addresses.internal, "/internal/auth/refresh"
         self._keep(await self.post("/internal/auth/login", {"email": email, "password": password}))
 
     @property
     def signed_in(self) -> SignedIn:
-        """What another client of the same user needs to go on, while this one does nothing more."""
+        """Return what another client of the same user needs to continue; this one must not be used after that."""
         return self.access_token, self.refresh_token, self.user
 
     async def go_on_as_operator(self, signed_in: SignedIn | None) -> bool:
-        """Go on where another client of an operator stopped; False if there is no such client, or its time is over."""
+        """Continue as the operator of another client. Return False if `signed_in` is None or no longer valid."""
         if signed_in is None:
             return False
         self._base, self._refresh_path = self.addresses.internal, "/internal/auth/refresh"
@@ -153,7 +154,7 @@ class Client:
         return True
 
     async def open(self, path: str, *, ack: bool = True) -> "Socket":
-        """Open a socket (`chat` or `pairing`) and authenticate it."""
+        """Open a socket on a path (`chat` or `pairing`) and authenticate it; with `ack`, it acknowledges events."""
         assert self.access_token is not None
         ws = await self._http.ws_connect(f"{self.addresses.realtime}/ws/{path}", autoping=True, max_msg_size=0)
         socket = Socket(ws, path, ack=ack)
@@ -167,9 +168,9 @@ class Client:
 
 
 class Socket:
-    """An authenticated socket that remembers every frame in order."""
+    """An authenticated socket that keeps every frame in order."""
 
-    # Sees every frame (the path, the frame, the one before all others, which is `auth_ok`): the tests set it.
+    # Called with the path, each frame, and the first frame (`auth_ok`). The tests set it.
     check_frame: ClassVar[Callable[[str, dict[str, Any], dict[str, Any]], None] | None] = None
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, path: str, *, ack: bool) -> None:
@@ -184,7 +185,7 @@ class Socket:
 
     @property
     def close_code(self) -> int | None:
-        """The code that the service closed with."""
+        """Return the service's close code, or None."""
         return self._ws.close_code
 
     async def _read(self) -> None:
@@ -195,7 +196,7 @@ class Socket:
                 frame = message.json()
                 if Socket.check_frame is not None:
                     Socket.check_frame(self._path, frame, self.frames[0] if self.frames else frame)
-                # Messages are acknowledged by `delivered` and `read`, not one by one.
+                # Messages are acknowledged by `delivered` and `read` instead.
                 if self._ack and "event_id" in frame and frame["type"] != "message":
                     with contextlib.suppress(ConnectionError, RuntimeError):
                         await self._ws.send_json({"type": "ack", "event_id": frame["event_id"]})
@@ -208,13 +209,13 @@ class Socket:
                 self._news.notify_all()
 
     async def more(self, place: int) -> list[dict[str, Any]]:
-        """Return the frames behind a place, at least one; none when the socket has closed."""
+        """Wait for frames after the first `place` ones and return them; the list is empty if the socket has closed."""
         async with self._news:
             await self._news.wait_for(lambda: len(self.frames) > place or self.closed)
             return self.frames[place:]
 
     def abort(self) -> None:
-        """Lose the connection, without a word to the other side."""
+        """Abort the connection without a close frame."""
         connection = self._ws._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
@@ -224,7 +225,7 @@ class Socket:
         await self._ws.send_json(frame)
 
     async def say(self, session_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
-        """Send a message and return its ack (or its error frame)."""
+        """Send a message and return its `message_ack` or `error` frame."""
         ref = ids.new_id()
         await self.send(
             {
@@ -240,9 +241,9 @@ class Socket:
     async def wait(
         self, *types: str, where: Callable[[dict[str, Any]], bool] = lambda _: True, timeout: float = 20
     ) -> dict[str, Any]:
-        """Return the first frame of these types that fits and was not returned before.
+        """Return the first frame of these types for which `where` is true and that was not returned before.
 
-        Raises TimeoutError after so many real seconds, Closed when the socket has closed.
+        Raises TimeoutError after `timeout` real seconds, Closed if the socket has closed.
         """
         async with asyncio.timeout(timeout):
             async with self._news:
@@ -256,7 +257,7 @@ class Socket:
                     await self._news.wait()
 
     async def wait_closed(self, timeout: float = 20) -> int | None:
-        """Wait until the service has closed the socket; return its code."""
+        """Wait until the service has closed the socket; return the close code. Raises TimeoutError."""
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self.closed)
         return self.close_code

@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md and docs/settings.md: every row and every variable with its default and what it takes, from the code."""
+"""Write docs/configuration.md and docs/settings.md: every configuration row and every setting, from the code."""
 
 import json
 import pathlib
@@ -11,30 +11,29 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGE, SETTINGS_PAGE = DOCS / "configuration.md", DOCS / "settings.md"
 HEAD = """# Configuration rows
 
-What operators change while the service runs (`GET` and `PUT /internal/config/:key`); each process knows within a second.
-Made by `make pages` from `core/config/keys.py`, which also feeds the seed, the validation and the control center;
-a test keeps it current. Settings, which come from the environment and never change while a process runs, are in
+Values that operators change while the service runs (`GET` and `PUT /internal/config/:key`). Each process uses a new value within
+a second. Made by `make pages` from `core/config/keys.py`, which is also the source for the seed, the validation and the control
+center; a test keeps it current. Settings, which come from the environment and are fixed while a process runs, are in
 [settings.md](settings.md).
 """
 SETTINGS_HEAD = """# Settings
 
-What the environment says; a process reads it once, when it starts, and a wrong one is named before anything else happens.
-`sesi settings` shows the values that hold, secrets masked; `sesi doctor` looks whether they work.
-Made by `make pages` from `core/base/settings.py`; a test keeps it current. What operators change while the service runs is in
-[configuration.md](configuration.md).
+Environment variables. A process reads them once, when it starts, and refuses to start if one is invalid. `sesi settings` shows the
+effective values, with secrets masked; `sesi doctor` checks whether they work. Made by `make pages` from `core/base/settings.py`;
+a test keeps it current. Values that operators change while the service runs are in [configuration.md](configuration.md).
 
 A secret may be in a file instead: `JWT_SECRETS_FILE=/run/secrets/jwt` names the file of `JWT_SECRETS`, and so for each
 variable that is marked *secret*. Its trailing newline is not part of the secret. Setting both is an error.
 
-## What a start refuses
+## Refused at the start
 
-- **Development secrets on the network.** While `JWT_SECRETS` or `GATEWAY_CALLBACK_TOKEN` is the development one, every listener
-  must be on loopback, whatever `ENVIRONMENT` says. The development routes (`/dev`, `/internal/_test`) on another address need
-  secrets of your own and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
+- **Development secrets on the network.** While `JWT_SECRETS` or `GATEWAY_CALLBACK_TOKEN` has its development value, every listener
+  must be on loopback, whatever `ENVIRONMENT` is. To expose the development routes (`/dev`, `/internal/_test`) on another address,
+  set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
   set `ENVIRONMENT=production` there.
 - **Plain text in production.** `http://` for identity keys, codes, the gateway or pushes; `redis://` without a password; PostgreSQL with an
   `sslmode` of `disable`, `allow`, `prefer`, or none, because the last three fall back to plain text. Each host of
-  `DATABASE_URL` is judged. `sslmode=require` starts, but proves nothing about the server: use `sslmode=verify-full` with `sslrootcert`.
+  `DATABASE_URL` is checked. `sslmode=require` starts, but proves nothing about the server: use `sslmode=verify-full` with `sslrootcert`.
   Loopback and Unix sockets pass. `ALLOW_PLAINTEXT_BACKENDS=true` turns these checks off, for a network that encrypts all traffic.
 
 ## All settings
@@ -77,7 +76,7 @@ def _row(key: Key) -> str:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page of the configuration rows."""
     lines = [HEAD]
     for title, used in (("Used", True), ("Legacy: in place, read by nothing", False)):
         lines += [f"## {title}", "", "| key | meaning | default | unit | values |", "|---|---|---|---|---|"]

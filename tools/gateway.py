@@ -1,4 +1,4 @@
-"""The development gateway: posts the webhook that the real one would."""
+"""The development gateway: calls the webhook as the real one would."""
 
 import datetime as dt
 
@@ -19,7 +19,7 @@ def notification(
     invoice_id: str | None,
     late: bool,
 ) -> dict[str, object]:
-    """Return the gateway's call for a payment. `late`: the money came in a day after."""
+    """Return the body of a webhook call. `late` dates the payment one day from now."""
     paid_at = clock.now() + (dt.timedelta(days=1) if late else dt.timedelta())
     return {
         "id": invoice_id or f"dev-{payment_request_id}",
@@ -36,7 +36,7 @@ def notification(
 
 
 def post(settings: Settings, call: dict[str, object]) -> httpx.Response:
-    """Send the call to the public listener, with the callback token."""
+    """Send a webhook call to the public listener, with the callback token."""
     return httpx.post(
         f"http://{place(settings.public_host, settings.public_port)}/api/shared/payment/webhooks/gateway",
         json=call,

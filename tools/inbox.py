@@ -1,4 +1,4 @@
-"""Plays the messaging provider: a small server that keeps the codes it is given, for the demo and the tests."""
+"""A fake messaging provider for the demo and the tests: a small server that keeps the codes it is sent."""
 
 import asyncio
 import json
@@ -11,19 +11,19 @@ WAIT_S = 15.0
 
 
 class CodeInbox:
-    """Takes codes over HTTP as the `http` sender posts them, and gives them to whoever waits."""
+    """Receive codes as the `http` sender posts them, and hand them out by OTP request id."""
 
     def __init__(self) -> None:
         self._codes: dict[str, str] = {}
         self.requests: list[dict[str, Any]] = []
-        self.fail = False  # answer 503, as a provider that is down
-        self.refused_numbers: set[str] = set()  # answered with 422: no code is sent there
-        self.held = threading.Event()  # while it is clear, no call is answered
+        self.fail = False  # True: answer 503, as a provider that is down
+        self.refused_numbers: set[str] = set()  # phone numbers that are answered with 422
+        self.held = threading.Event()  # while it is clear, calls wait for their answer
         self.held.set()
         inbox = self
 
         class Server(ThreadingHTTPServer):
-            request_queue_size = 128  # a burst of calls must not meet a refused connection
+            request_queue_size = 128  # so that a burst of calls has no connection refused
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -45,7 +45,7 @@ class CodeInbox:
                 self.wfile.write(content)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -53,12 +53,12 @@ class CodeInbox:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that make a service send its codes here."""
+        """Return the settings that make a service send its codes here."""
         url = f"http://127.0.0.1:{self._server.server_address[1]}/otp"
         return {"OTP_SENDER": "http", "OTP_HTTP_URL": url, "OTP_HTTP_TOKEN": TOKEN}
 
     async def code_of(self, otp_request_id: str) -> str:
-        """Return the code that was sent for a request. Raises TimeoutError."""
+        """Wait for the code of an OTP request and return it. Raises TimeoutError after WAIT_S seconds."""
         async with asyncio.timeout(WAIT_S):
             while otp_request_id not in self._codes:
                 await asyncio.sleep(0.02)

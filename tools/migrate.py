@@ -1,4 +1,4 @@
-"""Brings the database up to date; safe when several processes do it at once (specification, Versioning 2)."""
+"""Migration of the database; safe if several processes run it at the same time."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,12 @@ import asyncpg
 from core.runtime import MIGRATION_LOCK, migration_ids
 from core.storage.servers import writable_url
 
-PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may hold locks on every table
-AGAIN_S = 5.0  # between two tries: statements of the service wait behind a try for at most two seconds
+PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
+AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
 
 
 async def pending(url: str) -> frozenset[str]:
-    """Return the ids of migrations that the database lacks."""
+    """Return the ids of migrations that have not run on the database."""
     connection = await asyncpg.connect(await writable_url(url), timeout=5)
     try:
         if not await connection.fetchval("SELECT to_regclass('migration') IS NOT NULL"):
@@ -28,10 +28,10 @@ async def pending(url: str) -> frozenset[str]:
 
 
 async def migrate(url: str) -> int:
-    """Run what is missing, one process at a time; return how many migrations ran.
+    """Run the pending migrations, one process at a time; return how many ran.
 
-    A migration that can't lock a table within two seconds is rolled back and tried again. Raises RuntimeError when it
-    fails, or gets no lock for PATIENCE_S.
+    A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if it fails, or
+    gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5)
@@ -40,7 +40,7 @@ async def migrate(url: str) -> int:
         missing = await pending(url)
         deadline = time.monotonic() + PATIENCE_S
         while missing and not await _forwards(url, last=time.monotonic() > deadline):
-            print(f"A table is in use: the migration tries again in {AGAIN_S:.0f} s.", file=sys.stderr)
+            print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
             await asyncio.sleep(AGAIN_S)
         return len(missing)
     finally:
@@ -48,9 +48,9 @@ async def migrate(url: str) -> int:
 
 
 async def _forwards(url: str, *, last: bool) -> bool:
-    """Run Piccolo in a process of its own: its engine is a global that belongs to one loop and one database.
+    """Run Piccolo in a separate process, because its engine is a global that is bound to one event loop and database.
 
-    Returns False when a lock was not to be had; the `last` try raises RuntimeError for that too.
+    Return False if a lock was not available; the `last` attempt raises RuntimeError instead.
     """
     code = (
         "import asyncio\n"
@@ -70,7 +70,7 @@ async def _forwards(url: str, *, last: bool) -> bool:
     )
     try:
         out, _ = await process.communicate()
-    except BaseException:  # stopped: the lock is let go only when nobody migrates any more
+    except BaseException:  # cancelled: the caller releases the advisory lock, so the migration must have ended
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await process.wait()

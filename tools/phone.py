@@ -1,10 +1,9 @@
-"""An app as the specification asks the apps to be: the reference for both roles, and what the demo and the journeys hold.
+"""A reference app for both roles, which the demo and the tests use (docs/protocol.md#websockets).
 
-A phone keeps one socket open. It reconnects with jitter; after each `auth_ok` it asks for what it missed; it acknowledges
-events, marks what it has got, takes a new token before the old one ends, and sends a message again, under the same id, until it
-is acknowledged. Messages over the rate go out in order, one after the other. What a phone holds is the transcript that its user
-sees. When the service's database begins another epoch, the phone reads its chats again and sends those of its messages that the
-service has lost.
+A phone keeps one socket open and reconnects with jitter. After each `auth_ok` it syncs missed messages. It acknowledges events,
+marks messages as delivered, renews its token before it expires, and repeats a message with the same id until it is acknowledged.
+Messages over the rate limit are sent in order, one at a time. The transcript is what the user sees. When the epoch of the
+service's database changes, the phone reads its chats again and repeats those of its messages that the service has lost.
 """
 
 import asyncio
@@ -19,21 +18,28 @@ import aiohttp
 from core.base import ids
 from tools.client import Client, Closed, Refused, Socket
 
-PAUSES_S = (1.0, 2.0, 4.0, 8.0, 10.0, 30.0)  # the longest wait before each attempt to reconnect; the last one repeats
+PAUSES_S = (
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+    10.0,
+    30.0,
+)  # the longest wait before each attempt to reconnect; the last is used for all later ones
 GOING_AWAY_S, TRY_LATER_S = 5.0, 10.0  # the longest waits after these close codes
-STABLE_S = 10.0  # a socket that lived this long was a success: the next attempt is a first one
-RESEND_S = 2.0  # without an acknowledgement
-SYNC_AGAIN_S = 1.0  # after a `sync` that the service could not answer
-CONNECTIONS_KEPT = 20  # the newest ones, for a message about what went wrong
-LATE_S = 3.0  # an event may come so long after what it tells of is true
+STABLE_S = 10.0  # a socket that was open this long was a success: the next attempt counts as a first one
+RESEND_S = 2.0  # repeat a message that is not acknowledged within this time
+SYNC_AGAIN_S = 1.0  # repeat a `sync` that the service could not answer
+CONNECTIONS_KEPT = 20  # latest ended connections, for error messages
+LATE_S = 3.0  # how much later than its cause an event may arrive
 GOING_AWAY, TRY_LATER, NOT_AUTHENTICATED, REVOKED, TOO_MANY = 1012, 1013, 4401, 4403, 4409
-SYNC = "sync "  # its ref says of which session
-REREAD = "reread "  # likewise, of a page that is read again from the start
+SYNC = "sync "  # prefix of the `ref` of a sync; the session id follows
+REREAD = "reread "  # prefix of the `ref` of a page that is read again after a change of epoch
 Frame = dict[str, Any]
 
 
 class Outbox:
-    """The messages of a session in which the phone was too fast: when it may go on, and whether there was an answer."""
+    """State of a session in which the phone was over the rate limit: when it may send again, and an event for answers."""
 
     def __init__(self) -> None:
         self.resumes_at = 0.0  # on the loop's clock
@@ -41,19 +47,19 @@ class Outbox:
 
 
 def _retry_after(error: aiohttp.WSServerHandshakeError) -> float | None:
-    """Return the seconds that a refused upgrade asks to wait."""
+    """Return the seconds in the `Retry-After` of a refused upgrade, or None."""
     said = error.headers.get("Retry-After", "") if error.headers is not None else ""
     return float(said) if said.isdecimal() else None
 
 
 class SignedOut(Exception):
-    """The user has to sign in again: this device was revoked, or replaced by newer ones."""
+    """The user must sign in again: this device was revoked, or replaced by newer sockets."""
 
 
 class Reconnection:
-    """How long an app waits before it connects again: at random, so that thousands do not return together."""
+    """The reconnection policy of an app: random waits, so that thousands of apps do not return together."""
 
-    # Multiplies every wait of the policy: tests of outages make it shorter.
+    # Factor for every wait; tests of outages make it smaller.
     pace: ClassVar[float] = 1.0
 
     def __init__(self, dice: random.Random | None = None) -> None:
@@ -63,7 +69,7 @@ class Reconnection:
     def wait(self, code: int | None, *, lived_s: float = 0.0, retry_after_s: float | None = None) -> float:
         """Return the seconds to wait after a socket that was authenticated for `lived_s` and closed with `code`.
 
-        `retry_after_s` is the service's wish, from an upgrade that it refused with 503.
+        `code` is None for a lost connection. `retry_after_s` comes from an upgrade that was refused with 503.
         """
         if lived_s >= STABLE_S * self.pace:
             self._failures = 0
@@ -77,12 +83,12 @@ class Reconnection:
 
 
 class Phone:
-    """One device of a signed-in user, on one of the two paths (`chat` or `pairing`)."""
+    """One device of a signed-in user, on one path (`chat` or `pairing`)."""
 
-    reread_within_s = 10.0  # after a change of epoch, at random
+    reread_within_s = 10.0  # longest random wait before chats are read again after a change of epoch
 
     def __init__(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> None:
-        """Make a phone; a mitra's phone on the pairing path sends a heartbeat every `heartbeat_s` real seconds."""
+        """`heartbeat_s`: real seconds between heartbeats, for a mitra's phone on the pairing path; None for no heartbeats."""
         self.client = client
         self.path = path
         self._heartbeat_s = heartbeat_s
@@ -90,25 +96,25 @@ class Phone:
         self.events: list[Frame] = []
         self._messages: dict[str, dict[int, Frame]] = {}
         self._seen: set[str] = set()
-        self._newest: dict[str, str] = {}  # session -> the event that `sessions` is of
+        self._newest: dict[str, str] = {}  # session id -> id of the event that `sessions` was last updated from
         self._taken: set[int] = set()
         self._read_up_to: dict[str, int] = {}
         self._unsent: dict[str, Frame] = {}
         self._acks: dict[str, asyncio.Future[Frame]] = {}
-        self._outboxes: dict[str, Outbox] = {}  # of the sessions in which this phone was too fast
+        self._outboxes: dict[str, Outbox] = {}  # by session id, of sessions over the rate limit
         self._news = asyncio.Condition()
         self._token: str | None = None
         self._socket: Socket | None = None
-        # Ended connections, oldest first: when each ended and the wait after it, for messages about failures.
+        # Ended connections, oldest first: when each ended and the wait after it, for error messages.
         self._ended: collections.deque[str] = collections.deque(maxlen=CONNECTIONS_KEPT)
         self._connected_at = 0.0
         self._life: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[None]] = set()
         self._epoch: str | None = None
-        self._said: dict[str, Frame] = {}  # what was acknowledged, by client_message_id
-        self._again: dict[str, dict[int, Frame]] = {}  # sessions that are being read again: what was read so far
+        self._said: dict[str, Frame] = {}  # own acknowledged messages, by client_message_id
+        self._again: dict[str, dict[int, Frame]] = {}  # messages read so far, of sessions that are being read again
 
-    # -- life
+    # -- connection
 
     async def start(self) -> "Phone":
         """Connect, and stay connected until `stop`."""
@@ -120,7 +126,7 @@ class Phone:
         return self
 
     async def stop(self) -> None:
-        """Put the phone away."""
+        """Disconnect and stop."""
         if self._life is not None:
             self._life.cancel()
             with contextlib.suppress(asyncio.CancelledError, SignedOut):
@@ -131,7 +137,7 @@ class Phone:
             await self._socket.close()
 
     async def cut(self) -> None:
-        """Lose the network for a moment: the socket goes without a word."""
+        """Abort the connection without a close frame, as when the network is lost; the phone reconnects."""
         if self._socket is not None:
             self._socket.abort()
 
@@ -165,7 +171,7 @@ class Phone:
             except (aiohttp.ClientError, ConnectionError, TimeoutError):
                 code = socket.close_code if socket is not None else None
             if socket is not None:
-                socket.abort()  # a connection that failed in one direction only is not to live on beside the next one
+                socket.abort()  # it may have failed in one direction only, and must not stay open
             if code in (REVOKED, TOO_MANY):
                 raise SignedOut(code)
             if code == NOT_AUTHENTICATED:
@@ -176,7 +182,7 @@ class Phone:
             await asyncio.sleep(wait_s)
 
     def connection_log(self) -> str:
-        """Describe the last connections, with times of the event loop's clock in seconds; for messages about failures."""
+        """Describe the latest connections for error messages; times are seconds of the event loop's clock."""
         now = asyncio.get_running_loop().time()
         if self._socket is not None and not self._socket.closed:
             state = f"connected for {now - self._connected_at:.1f} s"
@@ -195,7 +201,7 @@ class Phone:
             return
 
     async def _hear(self, socket: Socket) -> int | None:
-        """Take frames until the socket closes; return its code."""
+        """Handle frames until the socket closes; return the close code."""
         place = 0
         while True:
             frames = await socket.more(place)
@@ -235,7 +241,7 @@ class Phone:
             await self._keep_event(socket, frame)
 
     async def _take_page(self, socket: Socket, frame: Frame) -> None:
-        """Take an answer to `sync`, and ask for the next page."""
+        """Handle an answer to `sync`, and request the next page."""
         if str(frame.get("ref")).startswith(REREAD):
             await self._take_again(socket, frame)
             return
@@ -244,7 +250,7 @@ class Phone:
             await self._ask(socket, frame["session_id"])
 
     async def _keep_event(self, socket: Socket, frame: Frame) -> None:
-        """Keep an event that is new here; one that comes late undoes nothing."""
+        """Keep a new event, and update the session from it unless a later event has arrived already."""
         self._seen.add(frame["event_id"])
         self.events.append(frame)
         if "session" in frame:
@@ -256,7 +262,7 @@ class Phone:
                 await self._ask(socket, session_id)
 
     async def _catch_up(self, socket: Socket, frame: Frame) -> None:
-        """What happened while we were away: ask for missed messages, send again what was not acknowledged."""
+        """After a reconnection, request missed messages and repeat unacknowledged ones."""
         for session in frame.get("sessions", ()):
             self.sessions[session["id"]] = session
         if self.path != "chat":
@@ -272,7 +278,7 @@ class Phone:
                 await socket.send(unsent)
 
     def _whole(self, session_id: str) -> int:
-        """Up to where the transcript has no hole."""
+        """Return the seq up to which the transcript has no gap."""
         known = self._messages.setdefault(session_id, {})
         seq = self._read_up_to.get(session_id, 0)
         while seq + 1 in known:
@@ -286,7 +292,7 @@ class Phone:
             await socket.send({"type": "sync", "ref": SYNC + session_id, "session_id": session_id, "after": after})
 
     def _ask_again(self, socket: Socket, ref: str, wait_s: float) -> None:
-        """Repeat a `sync` that the service refused: the hole stays until the phone asks again."""
+        """Repeat a refused `sync` after `wait_s` seconds, if the socket is still open."""
 
         async def later() -> None:
             await asyncio.sleep(wait_s)
@@ -304,10 +310,10 @@ class Phone:
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
-    # -- another epoch
+    # -- change of epoch
 
     def _see_epoch(self, epoch: str) -> None:
-        """Read all chats again, after a random pause, when the database's history is another one than before."""
+        """Remember the epoch; if it has changed, read all chats again after a random wait."""
         before, self._epoch = self._epoch, epoch
         if before in (None, epoch) or self.path != "chat":
             return
@@ -322,13 +328,16 @@ class Phone:
         self._spawn(later())
 
     async def _read_again(self, socket: Socket, session_id: str) -> None:
-        """Ask for the next page of a chat that is read again; the first is behind 0."""
+        """Request the next page of a chat that is read again; the first page is after seq 0."""
         after = max(self._again.get(session_id, ()), default=0)
         with contextlib.suppress(ConnectionError):
             await socket.send({"type": "sync", "ref": REREAD + session_id, "session_id": session_id, "after": after})
 
     async def _take_again(self, socket: Socket, frame: Frame) -> None:
-        """Take a page; after the last one the chat is what the service has, and lost messages of ours are sent again."""
+        """Handle a page of a chat that is read again.
+
+        After the last page, replace the transcript by what the service has, and repeat our messages that it has lost.
+        """
         session_id = frame["session_id"]
         found = self._again.get(session_id)
         if found is None:
@@ -374,7 +383,7 @@ class Phone:
                 self._outboxes[session_id].news.set()
 
     def _hold(self, session_id: str, wait_s: float) -> None:
-        """Stop sending a session's messages for a while; then they go one after the other until none is left."""
+        """Stop sending a session's messages for `wait_s` seconds, then send the pending ones one at a time."""
         outbox = self._outboxes.get(session_id)
         if outbox is None:
             outbox = self._outboxes[session_id] = Outbox()
@@ -383,7 +392,7 @@ class Phone:
         outbox.news.set()
 
     async def _empty(self, session_id: str, outbox: "Outbox") -> None:
-        """Send a session's messages in order, each after the one before it was answered."""
+        """Send a session's pending messages in order, each after the answer to the one before."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -403,12 +412,12 @@ class Phone:
         finally:
             del self._outboxes[session_id]
 
-    # -- what the user does
+    # -- actions of the user
 
     async def say(self, session_id: str, content: str, *, timeout: float = 60) -> Frame:
-        """Send a message and return its acknowledgement; over as many sockets as it takes, stored once.
+        """Send a message and return its acknowledgement. It is repeated over new sockets as needed, and stored once.
 
-        Raises Refused for what the service refuses, TimeoutError, SignedOut.
+        Raises Refused if the service refuses it, TimeoutError, SignedOut.
         """
         message_id = ids.new_id()
         frame = {
@@ -432,15 +441,13 @@ class Phone:
         if answer["type"] == "error":
             raise Refused(409, {"error": answer})
         self._said[message_id] = frame
-        if (
-            self._socket is not None
-        ):  # our own message comes as an acknowledgement: the transcript has it from the service
+        if self._socket is not None:  # the service does not send our own message back, so sync for the transcript
             await self._ask(self._socket, session_id)
         return answer
 
     async def _send_until_acknowledged(self, frame: Frame, acknowledged: asyncio.Future[Frame]) -> Frame:
         while True:
-            held = frame["session_id"] in self._outboxes  # sent from there, in its turn
+            held = frame["session_id"] in self._outboxes  # `_empty` sends it in order
             if self._socket is not None and not self._socket.closed and not held:
                 with contextlib.suppress(ConnectionError, RuntimeError):
                     await self._socket.send(frame)
@@ -449,13 +456,13 @@ class Phone:
                 return await asyncio.wait_for(asyncio.shield(acknowledged), RESEND_S)
 
     async def read(self, session_id: str) -> None:
-        """Mark everything as read, if there is a connection; the next read marks it too."""
+        """Mark the transcript as read. Without a connection nothing is sent, and a later read covers it."""
         if self._socket is not None:
             with contextlib.suppress(ConnectionError, RuntimeError):
                 await self._socket.send({"type": "read", "session_id": session_id, "up_to": self._whole(session_id)})
 
     def transcript(self, session_id: str) -> list[Frame]:
-        """The messages that the user sees, in order, up to the first hole."""
+        """Return the messages that the user sees: in order, up to the first gap."""
         return [self._messages[session_id][seq] for seq in range(1, self._whole(session_id) + 1)]
 
     async def wait(
@@ -465,10 +472,10 @@ class Phone:
         timeout: float = 60,
         truth: Callable[[], Awaitable[bool]] | None = None,
     ) -> Frame | None:
-        """Return the first of these events that fits and was not returned before.
+        """Return the first of these events for which `where` is true and that was not returned before.
 
-        With `truth`, None when it says that the thing has happened though its event never came. Raises TimeoutError,
-        SignedOut.
+        Return None if `truth` returns True but the event does not arrive within LATE_S seconds after that. Raises
+        TimeoutError, SignedOut.
         """
         loop = asyncio.get_running_loop()
         happened_at: float | None = None
@@ -497,14 +504,14 @@ class Phone:
                 await self._news.wait()
 
     def _check_signed_in(self) -> None:
-        """Raise what has ended the phone's life, if anything: SignedOut."""
+        """Raise the exception that ended the connection task, if any: SignedOut."""
         if self._life is not None and self._life.done() and not self._life.cancelled():
             error = self._life.exception()
             if error is not None:
                 raise error
 
     async def until(self, good: Callable[[], bool], *, timeout: float = 60) -> None:
-        """Wait until what the phone holds is good. Raises TimeoutError, SignedOut."""
+        """Wait until `good` returns True; it is called again after each batch of frames. Raises TimeoutError, SignedOut."""
         async with asyncio.timeout(timeout):
             while not good():
                 await self._some_news(0.5)

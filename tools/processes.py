@@ -1,4 +1,4 @@
-"""Whether a process that was written down is still the one that is there."""
+"""Identify processes, so that a recorded process id is not confused with a later process of the same id."""
 
 import os
 import pathlib
@@ -6,10 +6,9 @@ import subprocess
 
 
 def command_of(pid: int) -> str | None:
-    """Read the command line of a process, its words parted by spaces.
+    """Return the command line of a process, with its arguments separated by spaces; empty while it is ending.
 
-    None when it is gone, or dead and only not yet reaped: a zombie whose threads have all ended holds neither
-    files nor ports. Empty while it ends.
+    None if it doesn't exist or is a zombie whose threads have all ended: that holds neither files nor ports.
     """
     if not pathlib.Path("/proc/self").exists():  # macOS
         listed = ["ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)]
@@ -18,7 +17,7 @@ def command_of(pid: int) -> str | None:
         return command if state and state[0] != "Z" else None
     process = pathlib.Path("/proc", str(pid))
     try:
-        # From the third field on, see proc(5); the second, a name in parentheses, may hold anything.
+        # The fields from the third on, see proc(5). The second is a name in parentheses that may contain anything.
         fields = process.joinpath("stat").read_bytes().rpartition(b")")[2].split()
         state, threads = fields[0], int(fields[17])
         if state in (b"Z", b"X") and threads <= 1:
@@ -29,7 +28,7 @@ def command_of(pid: int) -> str | None:
 
 
 def begun_at(pid: int) -> str | None:
-    """Say when a process began, so that another one with the same id is not taken for it; None when it is gone."""
+    """Return a text that identifies the start of a process among all with the same id; None if it doesn't exist."""
     if command_of(pid) is None:
         return None
     boot = pathlib.Path("/proc/sys/kernel/random/boot_id")

@@ -1,7 +1,7 @@
 """Write the generated parts of docs/product.md: the state machines and the fixed constants.
 
-The edges come from `core/*/states.py`, or from the enum of the values where a machine has no table. What the code can't say is
-written here: what a state means, what causes a transition, and who. A test holds both to the same states and edges.
+The edges come from `core/*/states.py`, or from the enum of the values if a machine has no table. The meaning of each state, and
+the cause and actor of each transition, are written here. A test checks that both have the same states and edges.
 """
 
 import datetime as dt
@@ -42,8 +42,8 @@ Edge = tuple[str, str]
 class Machine:
     """One state machine of the page.
 
-    `edges` are the transitions that the code allows, `states` what each state means, and `causes` what leads to each edge:
-    pairs of what happens and who causes it. An edge from START says how the object comes into being.
+    `edges`: the transitions that the code allows. `states`: the meaning of each state. `causes`: pairs of (event, actor)
+    for each edge. An edge from START is the creation of the object.
     """
 
     name: str
@@ -57,7 +57,7 @@ def _edges(table: Iterable[tuple[enum.StrEnum, enum.StrEnum]]) -> frozenset[Edge
 
 
 def _from_open(values: type[enum.StrEnum]) -> frozenset[Edge]:
-    """Return the edges of a machine that leaves its first state `open` once, for one of these values."""
+    """Return the edges of a machine that goes from `open` to one of these values."""
     return frozenset(("open", value.value) for value in values)
 
 
@@ -287,7 +287,7 @@ MACHINES = (PAYMENT_REQUEST, SESSION, EXTENSION, INVITATION, PRESENCE, SENSITIVI
 
 
 def diagram(machine: Machine) -> list[str]:
-    """Return the lines of a machine's Mermaid diagram; a state that nothing leaves leads to the end."""
+    """Return the lines of a machine's Mermaid diagram; a state without outgoing edges leads to the end."""
     starts = [f"    {before} --> {after}" for before, after in machine.causes if before == START]
     order = list(machine.states)
     edges = sorted(machine.edges, key=lambda edge: (order.index(edge[0]), order.index(edge[1])))
@@ -324,7 +324,7 @@ def block(machine: Machine) -> str:
 
 
 def _duration(time: dt.timedelta | float) -> str:
-    """Return a duration as people say it; a number is in seconds."""
+    """Return a duration as text, in the largest fitting unit; a number is in seconds."""
     seconds = time.total_seconds() if isinstance(time, dt.timedelta) else time
     if seconds >= 3_600:
         return f"{seconds / 3_600:g} h"
@@ -332,7 +332,7 @@ def _duration(time: dt.timedelta | float) -> str:
 
 
 def constants() -> list[tuple[str, str, str]]:
-    """Return what the code fixes: what it is, its value, and the kind of time that it counts in."""
+    """Return (name, value, kind of time) for each fixed constant."""
     every = {sweep.name: _duration(sweep.every_s) for sweep in SWEEPS}
     *first, last = (f"{after.total_seconds() / 60:g}" for after in payment_rules.POLL_AFTER)
     return [

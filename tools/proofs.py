@@ -1,7 +1,7 @@
-"""Writes docs/proofs.md: each cause tag, event and error code with the tests that prove it, made from the code.
+"""Write docs/proofs.md: each cause tag, event and error code, with the tests that cover it.
 
-What there is comes from the enums, frames and error classes; what proves it from the tests' own source: a test proves a
-word that it names. A test keeps the page current and complete.
+The words come from the enums, frames and error classes. The tests come from the source of the tests: a test covers each word
+that it names. A test keeps the page current and complete.
 """
 
 import ast
@@ -17,8 +17,8 @@ from core.pushes.rules import WORDS
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "proofs.md"
 PACKAGES = ("core", "api", "realtime")
-SHOWN = 3  # tests a word; the most telling ones
-# Answers that have no class of their own, or that a test can't bring about at will.
+SHOWN = 3  # tests for each word, those that name the fewest words first
+# Codes without an error class.
 FRAMEWORK = ("METHOD_NOT_ALLOWED", "UNSUPPORTED_MEDIA_TYPE", "INVALID_FRAME", "UNKNOWN_TYPE")
 
 
@@ -29,7 +29,7 @@ def _subclasses(cls: type[DomainError]) -> Iterator[type[DomainError]]:
 
 
 def words() -> dict[str, list[str]]:
-    """Return what is to be proved, by kind."""
+    """Return the words that tests must cover, by kind of word."""
     from realtime import server_frames
 
     for package in PACKAGES:
@@ -62,7 +62,7 @@ def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
 
 
 def _helpers(tree: ast.Module) -> dict[str, set[str]]:
-    """What a file's constants and helper functions name, those they use included."""
+    """Return the strings in each constant and function of a file, including those of other ones that it uses."""
     parts: dict[str, ast.AST] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -80,7 +80,7 @@ def _helpers(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def tests() -> dict[str, set[str]]:
-    """Return the words that each test names: in its body or parameters, or by what it uses of its file."""
+    """Return the strings in each test: in its body and parameters, and in the helpers of its file that it uses."""
     found: dict[str, set[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         tree = ast.parse(path.read_text())
@@ -93,7 +93,7 @@ def tests() -> dict[str, set[str]]:
 
 
 def proofs() -> dict[str, dict[str, list[str]]]:
-    """Return for each kind and word the tests that name it; those that name least else come first."""
+    """Return the tests that name each word, by kind and word; tests that name the fewest words come first."""
     known = words()
     everything = {word for some in known.values() for word in some}
     named = {test: strings & everything for test, strings in tests().items()}

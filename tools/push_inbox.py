@@ -1,4 +1,4 @@
-"""A small server that plays the push provider (FCM HTTP v1): the demo shows what arrived, the tests let it fail."""
+"""A fake push provider (FCM HTTP v1) for the demo and the tests: a small server that keeps the pushes it is sent."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
 class PushInbox:
-    """Takes every push. `answer` may say something else than yes: (status, body, headers) for a message, or None."""
+    """Receive pushes. Tests set `answer`: it returns (status, body, headers) for a message, or None for success."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -29,7 +29,7 @@ class PushInbox:
         inbox = self
 
         class Server(ThreadingHTTPServer):
-            request_queue_size = 128  # a burst of calls must not meet a refused connection
+            request_queue_size = 128  # so that a burst of calls has no connection refused
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -53,16 +53,16 @@ class PushInbox:
                 for name, value in {"Content-Type": "application/json", **headers}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(content)))
-                with contextlib.suppress(OSError):  # whoever sent it may have died
+                with contextlib.suppress(OSError):  # the sender may have died
                     self.end_headers()
                     self.wfile.write(content)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._credentials = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sesi-push-")  # noqa: SIM115 - it lives as long as the inbox
+        self._credentials = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sesi-push-")  # noqa: SIM115 - closed by `close`
         json.dump(self._service_account(), self._credentials)
         self._credentials.flush()
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -82,7 +82,7 @@ class PushInbox:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that make a service send its pushes here."""
+        """Return the settings that make a service send its pushes here."""
         return {
             "PUSH_SENDER": "fcm",
             "FCM_PROJECT_ID": PROJECT,
@@ -91,7 +91,7 @@ class PushInbox:
         }
 
     async def wait(self, where: Callable[[dict[str, Any]], bool], *, timeout: float = WAIT_S) -> dict[str, Any]:
-        """Return the first push that fits. Raises TimeoutError."""
+        """Wait for a push for which `where` is true and return the first one. Raises TimeoutError."""
         async with asyncio.timeout(timeout):
             while True:
                 for message in self.messages:
@@ -100,7 +100,7 @@ class PushInbox:
                 await asyncio.sleep(0.02)
 
     def close(self) -> None:
-        """Stop the server and forget the key."""
+        """Stop the server and delete the credentials file."""
         self._server.shutdown()
         self._server.server_close()
         self._credentials.close()

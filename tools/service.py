@@ -1,4 +1,4 @@
-"""A whole service of its own, process by process: servers, data and ports that are nobody else's. Tests and the bench use it."""
+"""A temporary service for tests and benchmarks, started process by process, with its own servers, data and ports."""
 
 import functools
 import pathlib
@@ -21,14 +21,14 @@ from tools.embedded import Embedded
 from tools.throwaway import free_port
 
 PROCESSES = ("api", "realtime", "jobs")
-PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # where each answers its probe
-TRIES = 2  # to start a process again
+PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # the listener with each process's probes
+TRIES = 2  # restarts of a process that ends before it is ready
 READY_S = 30.0
 STOP_S = 20.0
 
 
 class Process(Protocol):
-    """A process of a service, as `subprocess.Popen` has it."""
+    """A process of a service; `subprocess.Popen` implements it."""
 
     @property
     def pid(self) -> int: ...
@@ -41,7 +41,7 @@ class Process(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Code:
-    """Which tree a service runs: its interpreter, and its folder (None: the tree of this process)."""
+    """The source tree that a service runs: its interpreter and its folder (None: the tree of this process)."""
 
     python: str = sys.executable
     folder: pathlib.Path | None = None
@@ -51,7 +51,7 @@ OURS = Code()
 
 
 def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = OURS) -> Process:
-    """Start a process of a service with its command."""
+    """Start a process of a service by its `sesi` command, with output to a log file."""
     with log.open("ab") as out:
         return subprocess.Popen(
             [code.python, "-m", "tools.cli", name], cwd=code.folder, env=env, stdout=out, stderr=out
@@ -59,7 +59,7 @@ def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = 
 
 
 class Service:
-    """One service, not started yet: `start` its processes. `env` are settings."""
+    """A service with running servers; `start` and `start_all` start its processes. `env` are additional settings."""
 
     launch: Callable[[str, dict[str, str], pathlib.Path], Process] = staticmethod(launched)
 
@@ -95,10 +95,10 @@ class Service:
             "SESI_DATA_DIR": str(self.root),
             "SESI_TIME_SCALE": str(scale),
             "JWT_SECRETS": "test:" + secrets.token_hex(32),
-            "DRAIN_SECONDS": "0",  # no load balancer is in front
+            "DRAIN_SECONDS": "0",  # there is no load balancer
             "SHUTDOWN_GRACE_SECONDS": "5",
-            "PASSWORD_ROUNDS": "4",  # nobody guesses here
-            # Everybody here comes from one address; whoever looks at the limit sets it.
+            "PASSWORD_ROUNDS": "4",  # cheap: there are no real passwords
+            # All clients come from one address. Tests of these limits set their own.
             "RATE_LIMIT_PER_MINUTE": "1000000",
             "RATE_LIMIT_BURST": "1000000",
             "RATE_LIMIT_ADDRESS_PER_MINUTE": "1000000",
@@ -108,11 +108,11 @@ class Service:
             **{f"{name}_PORT": str(port) for name, port in self.ports.items()},
             **env,
         }
-        self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: which kind, and its own environment
+        self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: (kind, its settings)
 
     @property
     def addresses(self) -> Addresses:
-        """Where it is."""
+        """Return the base URLs of the service."""
         return Addresses(
             public=f"http://127.0.0.1:{self.ports['PUBLIC']}",
             internal=f"http://127.0.0.1:{self.ports['INTERNAL']}",
@@ -120,7 +120,7 @@ class Service:
         )
 
     def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a `sesi` command against this service. Raises AssertionError when it fails, unless told not to check."""
+        """Run a `sesi` command against this service. Raises AssertionError if it fails, unless `check` is False."""
         done = subprocess.run(
             [self.code.python, "-m", "tools.cli", *args],
             cwd=self.code.folder, input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
@@ -137,16 +137,16 @@ class Service:
             self.wait_ready(name, tries=TRIES)
 
     def start(self, name: str, *, wait: bool = True, key: str | None = None, **env: str) -> None:
-        """Start a process; a second one of a kind gets a `key` of its own (and ports in `env`)."""
+        """Start a process. A second one of a kind needs its own `key`, and its own ports in `env`."""
         self._begun[key or name] = name, env
         self.processes[key or name] = self.launch(name, {**self.env, **env}, self.root / f"{key or name}.log")
         if wait and key is None:
             self.wait_ready(name)
 
     def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None, tries: int = 0) -> None:
-        """Wait until a process answers its probe. Raises AssertionError with its log when it does not.
+        """Wait until a process is ready. Raises AssertionError, with the end of its log, if it isn't within READY_S seconds.
 
-        One that has ended, as it does when the database takes too long, is started again so many times.
+        A process that has ended, as it does if the database is too slow, is restarted up to `tries` times.
         """
         url = f"http://127.0.0.1:{port or self.ports[PORT_OF[name]]}/readyz"
         deadline = time.monotonic() + READY_S
@@ -164,26 +164,26 @@ class Service:
         raise AssertionError(f"{name} is not ready:\n{self.log(key or name)[-3000:]}")
 
     def kill(self, name: str) -> None:
-        """SIGKILL a process."""
+        """Send SIGKILL to a process and wait for its end."""
         self.processes[name].kill()
         self.processes[name].wait()
 
     def stop(self, name: str) -> int:
-        """SIGTERM a process; return its exit code."""
+        """Send SIGTERM to a process and wait for its end; return its exit code."""
         self.processes[name].send_signal(signal.SIGTERM)
         return self.processes[name].wait(timeout=STOP_S)
 
     def restart(self, name: str) -> None:
-        """SIGKILL a process and start it again."""
+        """Kill a process with SIGKILL and start it again."""
         self.kill(name)
         self.start(name)
 
     def log(self, name: str) -> str:
-        """A process's log."""
+        """Return the log of a process."""
         return (self.root / f"{name}.log").read_text(errors="replace")
 
     def close(self) -> None:
-        """Stop everything and forget its data."""
+        """Stop all processes and servers, and delete the data."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()

@@ -1,4 +1,4 @@
-"""A service of its own for the demo: free ports, temporary data, scaled time."""
+"""A temporary service for the demo: free ports, temporary data, scaled time."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,10 @@ PORTS = range(12_000, 20_000)
 
 
 def free_port() -> int:
-    """A port that is free now, and that nobody else gets from here for a while.
+    """Return a port that is free now, and that this function does not return again for a while. Raises OSError.
 
-    One of those that the system gives to outgoing connections may be gone before the process that it is for has bound it;
-    so these are below them, each given once, whichever process of this machine asks, until all have been.
+    Ports of the system's ephemeral range could be taken by an outgoing connection before the caller binds them, so PORTS is
+    below that range. A file shared by all processes of this user makes them take turns through PORTS.
     """
     with (pathlib.Path(tempfile.gettempdir()) / f"sesi-ports-{os.getuid()}").open("a+") as book:
         fcntl.flock(book, fcntl.LOCK_EX)
@@ -40,13 +40,13 @@ def free_port() -> int:
 
 
 class Throwaway:
-    """A service of its own: free ports, temporary data, scaled time; `sesi up` keeps it alive."""
+    """A temporary service that runs by `sesi up`, with free ports, temporary data and scaled time."""
 
     def __init__(self, scale: float) -> None:
         self.inbox = CodeInbox()
         self.pushes = PushInbox()
         self._dir = pathlib.Path(tempfile.mkdtemp(prefix="sesi-demo-"))
-        self._dir.chmod(0o711)  # as root PostgreSQL runs as somebody else, who must get through to its own folder
+        self._dir.chmod(0o711)  # under root, PostgreSQL runs as another user, who must be able to enter its folder
         self._ports = {name: free_port() for name in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS")}
         self.env = {
             **environment.without_settings(),
@@ -66,7 +66,7 @@ class Throwaway:
         self._process: asyncio.subprocess.Process | None = None
 
     async def command(self, *args: str, stdin: str = "") -> None:
-        """Run a `sesi` command against it. Raises RuntimeError when it fails."""
+        """Run a `sesi` command against the service. Raises RuntimeError if it fails."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tools.cli", *args,
             env=self.env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
@@ -76,7 +76,7 @@ class Throwaway:
             raise RuntimeError(out.decode())
 
     async def start(self) -> None:
-        """Start it and wait until it is ready. Raises RuntimeError when it does not come up."""
+        """Start the service and wait until it is ready. Raises RuntimeError if `sesi up` ends, TimeoutError after 90 s."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tools.cli", "up",
             env=self.env, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
@@ -85,7 +85,7 @@ class Throwaway:
         assert self._process.stdout is not None
         said = b""
         async with asyncio.timeout(90):
-            while b"stops it all" not in said:
+            while b"stops everything" not in said:
                 line = await self._process.stdout.readline()
                 if not line:
                     raise RuntimeError(said.decode(errors="replace"))
@@ -93,7 +93,7 @@ class Throwaway:
         self._drain = asyncio.create_task(self._process.stdout.read())
 
     async def stop(self) -> None:
-        """Stop it and forget its data."""
+        """Stop the service and delete its data."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
             await self._process.wait()

@@ -1,4 +1,4 @@
-"""`sesi up`: the whole service on one machine: embedded servers, migrations, defaults, the three processes, kept alive."""
+"""`sesi up`: runs the whole service on one machine: embedded servers, migrations, defaults and the three processes."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from tools.processes import begun_at
 T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
-KILL_AFTER_S = 15.0  # beyond the grace: closing sockets in portions takes 10 s
+KILL_AFTER_S = 15.0  # in addition to the grace period: closing sockets in portions takes 10 s
 RESTART_PAUSE_S = 0.5
 console = Console(stderr=False, highlight=False)
 
@@ -45,7 +45,7 @@ class Child:
         self.restarts = 0
 
     async def start(self) -> None:
-        """Start it; its log goes to a file."""
+        """Start the process, with output to its log file."""
         with open(self._log, "ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tools.cli", self.name,
@@ -53,21 +53,21 @@ class Child:
             )  # fmt: skip
 
     async def keep(self, stopping: asyncio.Event, started: Callable[[], None]) -> None:
-        """Restart it whenever it ends, until the service stops; `started` is told."""
+        """Restart the process whenever it ends, until `stopping` is set; call `started` after each restart."""
         while not stopping.is_set():
             assert self.process is not None
             code = await self.process.wait()
             if stopping.is_set():
                 return
             self.restarts += 1
-            console.print(f"[yellow]{self.name} ended ({code}); it is started again[/]")
+            console.print(f"[yellow]{self.name} ended ({code}); restarting it[/]")
             await asyncio.sleep(RESTART_PAUSE_S if self.restarts < 5 else 5.0)
             if not stopping.is_set():
                 await self.start()
                 started()
 
     async def stop(self, grace: float) -> int:
-        """Ask it to stop; end it when it does not."""
+        """Send SIGTERM, and SIGKILL if the process does not end in time; return its exit code."""
         if self.process is None or self.process.returncode is not None:
             return 0 if self.process is None else self.process.returncode or 0
         self.process.send_signal(signal.SIGTERM)
@@ -80,21 +80,21 @@ class Child:
 
 
 async def prepare(settings: Settings) -> None:
-    """Migrate and seed; show a first administrator's e-mail and password as soon as one is made."""
+    """Migrate and seed the database. Print the e-mail address and password of the first administrator, if one is created."""
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:
         await setup.seed_defaults(runtime)
         await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
         administrator = None if settings.production else await setup.first_administrator(runtime)
-        if administrator is not None:  # as a line: a narrow window would cut a table
+        if administrator is not None:  # a line, because a narrow window would cut a table
             console.print(f"administrator (shown once)  {'  '.join(administrator)}", soft_wrap=True, markup=False)
     finally:
         await runtime.close()
 
 
 async def ready(url_host: str, port: int, path: str) -> bool:
-    """Whether a probe answers 200."""
+    """Return whether a probe answers 200."""
     try:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(url_host, port)
@@ -107,7 +107,7 @@ async def ready(url_host: str, port: int, path: str) -> bool:
 
 
 async def wait_ready(settings: Settings) -> None:
-    """Wait until every process is ready. Raises SettingsError that says which is not, and where its log is."""
+    """Wait until every process is ready. Raises SettingsError that names the process that isn't, and its log."""
     probes = [
         ("api", settings.internal_host, settings.internal_port, "/readyz"),
         ("api", settings.public_host, settings.public_port, "/healthz"),
@@ -124,7 +124,7 @@ async def wait_ready(settings: Settings) -> None:
 
 
 def check_ports(settings: Settings) -> None:
-    """Raises SettingsError for the first port that is taken, or that two listeners are to have."""
+    """Raise SettingsError if a port is in use, or if two listeners have the same one."""
     for (one, host, port), (other, its_host, its_port) in itertools.combinations(environment.ports_of(settings), 2):
         if port == its_port and meet(host, its_host):
             raise SettingsError(f"{one} and {other}: expected two ports")
@@ -135,8 +135,8 @@ def check_ports(settings: Settings) -> None:
 
 
 def show(settings: Settings) -> None:
-    """Print where everything is."""
-    table = Table(title="Sesi is up", title_justify="left")
+    """Print the addresses of the service."""
+    table = Table(title="Sesi is running", title_justify="left")
     table.add_column("what")
     table.add_column("where", overflow="fold")
     public, internal = (
@@ -145,17 +145,17 @@ def show(settings: Settings) -> None:
     )
     table.add_row("public API", f"http://{public}")
     table.add_row("control center, internal API", f"http://{internal}/internal")
-    table.add_row("sockets", f"ws://{place(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing")
+    table.add_row("WebSockets", f"ws://{place(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing")
     table.add_row("jobs (health, metrics)", f"http://{place(settings.jobs_host, settings.jobs_port)}")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
     console.print(table)
-    console.print("Try `sesi demo`. Ctrl-C stops it all.")
+    console.print("Try `sesi demo`. Ctrl-C stops everything.")
 
 
 async def up(settings: Settings) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
-    if not os.environ.get("DRAIN_SECONDS"):  # no load balancer is in front of it
+    if not os.environ.get("DRAIN_SECONDS"):  # there is no load balancer
         settings = attrs.evolve(settings, drain_seconds=0)
     mine = hold(settings)
     if mine is not None:
@@ -179,12 +179,15 @@ async def up(settings: Settings) -> int:
         if mine is not None:
             _note(settings).unlink(missing_ok=True)
             mine.close()
-        console.print("Sesi is down.")
+        console.print("Sesi has stopped.")
     return 0
 
 
 async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.Event, *, noted: bool) -> None:
-    """Start the processes and keep them alive until the stop, then end them. `noted`: for the next `sesi up` to find."""
+    """Start the processes, restart those that end, and stop them all when `stopping` is set.
+
+    With `noted`, record their process ids, so that the next `sesi up` can end them if this one is killed.
+    """
     if stopping.is_set():
         return
     logs = settings.sesi_data_dir / "log"
@@ -216,9 +219,9 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
 
 
 def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the processes: ours, with the URLs that were found and the drain of `sesi up`.
+    """Return the environment of the processes: `environ` with the URLs and the drain time of `settings`.
 
-    A file that named a URL is left out, because both together would be refused.
+    `…_FILE` variables of these settings are left out, because setting both is an error.
     """
     known = {
         "DATABASE_URL": settings.database_url,
@@ -229,7 +232,7 @@ def child_environment(settings: Settings, environ: Mapping[str, str]) -> dict[st
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
-    """Do something, or leave it when the service is to stop."""
+    """Return the result of `work`, or cancel it and return None if `stopping` is set first."""
     waiting = asyncio.create_task(work)
     stopper = asyncio.create_task(stopping.wait())
     await asyncio.wait([waiting, stopper], return_when=asyncio.FIRST_COMPLETED)
@@ -246,13 +249,13 @@ def _note(settings: Settings) -> pathlib.Path:
 
 
 def note_children(settings: Settings, children: list[Child]) -> None:
-    """Write down which processes are ours, for the next `sesi up` if this one is killed."""
+    """Record our processes for the next `sesi up`, in case this one is killed."""
     pids = {child.name: child.process.pid for child in children if child.process is not None}
     _note(settings).write_text(json.dumps({name: [pid, begun_at(pid)] for name, pid in pids.items()}))
 
 
 def hold(settings: Settings) -> IO[str] | None:
-    """Return the lock of the one `sesi up` of a data directory, held until it is closed; None while another has it."""
+    """Return the lock of a data directory, held until it is closed, or None if another `sesi up` holds it."""
     settings.sesi_data_dir.mkdir(parents=True, exist_ok=True)
     lock = (settings.sesi_data_dir / "up.lock").open("a")
     try:
@@ -264,7 +267,7 @@ def hold(settings: Settings) -> IO[str] | None:
 
 
 def end_orphans(settings: Settings) -> None:
-    """End the processes of a `sesi up` that was killed: they hold its ports. For who holds the directory."""
+    """End the processes that a killed `sesi up` left behind, because they hold its ports. The caller must hold the lock."""
     try:
         noted = {str(name): (int(pid), str(at)) for name, (pid, at) in json.loads(_note(settings).read_text()).items()}
     except (OSError, ValueError, AttributeError, TypeError):
@@ -274,7 +277,7 @@ def end_orphans(settings: Settings) -> None:
         for name, (pid, _) in left.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-                console.print(f"{name} was left behind by a `sesi up` that was killed; it is ended")
+                console.print(f"stopping {name}, which a killed `sesi up` left behind")
         deadline = time.monotonic() + settings.drain_seconds + settings.shutdown_grace_seconds + KILL_AFTER_S
         while left and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -282,11 +285,11 @@ def end_orphans(settings: Settings) -> None:
 
 
 async def _watch(own: Embedded | None, stopping: asyncio.Event) -> None:
-    """Keep the embedded servers alive until the stop."""
+    """Restart embedded servers that end, until `stopping` is set."""
     while not stopping.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await stopping.wait()
         if own is not None and not stopping.is_set():
             for name in await asyncio.to_thread(own.watch):
-                console.print(f"[yellow]{name} ended; it is started again[/]")
+                console.print(f"[yellow]{name} ended; it was restarted[/]")

@@ -1,4 +1,4 @@
-"""Reads a fallback file of webhook calls back in (contract 9)."""
+"""Import of webhook calls from a fallback file (docs/glossary.md#fallback-file)."""
 
 import pathlib
 from collections import Counter
@@ -10,10 +10,10 @@ from core.runtime import Runtime
 
 
 async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console, *, trust_unsealed: bool) -> int:
-    """Take every line through the handler that the gateway's calls go through; again changes nothing.
+    """Process every line with the handler of the gateway's calls. Repeating it changes nothing.
 
-    Lines without the service's seal count as calls without a valid token, unless `trust_unsealed`.
-    Returns the exit code: 1 when a line could not be read or was not taken. Raises OSError for an unreadable file.
+    Lines without a valid seal of the service count as calls without a valid token, unless `trust_unsealed`.
+    Return the exit code: 1 if a line could not be read or was refused. Raises OSError if the file can't be read.
     """
     results: Counter[str] = Counter()
     bad = 0
@@ -34,6 +34,8 @@ async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console, *, tr
     for result, count in sorted(results.items()):
         console.print(f"{count:6} {result}")
     console.print(
-        "Nothing was left out." if not bad else f"{bad} lines need a person: see `sesi audit` and the webhook log."
+        "All lines were imported."
+        if not bad
+        else f"{bad} lines were not imported: check `sesi audit` and the webhook log."
     )
     return 1 if bad else 0

@@ -104,7 +104,7 @@ async def test_a_call_that_had_its_effect_comes_in_as_a_duplicate_once(
     path = tmp_path / "kept.jsonl"
     path.write_bytes(line + b"\n")
     code, text = bring_in(sink_stack, path)
-    assert (code, "1 duplicate" in text, "Nothing was left out." in text) == (0, True, True)
+    assert (code, "1 duplicate" in text, "All lines were imported." in text) == (0, True, True)
     assert await results(sink_stack, external_id) == ["duplicate"]
     code, text = bring_in(sink_stack, path)
     assert (code, "1 already in the log" in text) == (0, True)
@@ -170,7 +170,7 @@ async def test_bad_lines_are_named_by_their_number_and_the_others_come_in(
         assert f"line {number}: " in text, (number, text)
     assert f"line {len(wrong) + 1}:" not in text
     assert "1 confirmed" in text
-    assert f"{len(wrong)} lines need a person" in text
+    assert f"{len(wrong)} lines were not imported" in text
     assert await results(sink_stack, payment["payment_request_id"]) == ["confirmed"]
 
 
@@ -310,7 +310,7 @@ def test_an_empty_file_is_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> 
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"\n \n")
     code, text = bring_in(sink_stack, path)
-    assert (code, "Nothing was left out." in text) == (0, True)
+    assert (code, "All lines were imported." in text) == (0, True)
 
 
 async def test_a_line_that_was_cut_short_takes_no_other_with_it(tmp_path: pathlib.Path) -> None:

@@ -61,7 +61,7 @@ async def opened_or_refused(client: Client) -> Bare | None:
 
 def lines(stack: Stack, process: str, **wanted: Any) -> list[dict[str, Any]]:
     """Return the lines about refused sockets in a process's log that have these fields."""
-    found = [json.loads(line) for line in stack.log(process).splitlines() if '"socket refused"' in line]
+    found = [json.loads(line) for line in stack.log(process).splitlines() if '"websocket refused"' in line]
     return [line for line in found if wanted.items() <= line.items()]
 
 

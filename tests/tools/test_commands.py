@@ -139,7 +139,7 @@ def test_seeding_again_changes_nothing(stack: Stack) -> None:
 TIER = {"mode": "call", "minutes": 91, "price_idr": 1}
 DISCOUNT = {"enabled": True, "price_idr": 1, "gimmick_price_idr": 2, "duration_minutes": 12, "modes": ["chat"]}
 BAD_TIERS: tuple[tuple[Any, str], ...] = (
-    ([], "no tiers file"),
+    ([], "not a valid tiers file"),
     ({"tier": []}, "tier: unknown"),
     ({"tiers": [{"mode": "call", "hours": 1}]}, "hours"),
     ({"tiers": [TIER, TIER | {"minutes": 100_000}]}, "tiers, number 2: minutes"),
@@ -198,7 +198,7 @@ def test_doctor_finds_all_well_and_says_what_is_not(stack: Stack) -> None:
             "PUBLIC_HOST: expected an address to listen on",
         ),
         ({**PRODUCTION, "OTP_SENDER": "log"}, "set OTP_SENDER"),
-        ({**PRODUCTION}, "nobody can pay: set GATEWAY_ENABLED"),
+        ({**PRODUCTION}, "customers can't pay: set GATEWAY_ENABLED"),
     ],
 )
 def test_doctor_says_of_what_can_not_work_that_it_does_not(stack: Stack, env: dict[str, str], named: str) -> None:
