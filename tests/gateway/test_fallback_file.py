@@ -300,7 +300,7 @@ async def test_a_call_that_met_a_busy_database_is_taken_up_by_the_next_import(
 def test_a_file_that_is_not_there_is_said(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     for path in (tmp_path / "nothing.jsonl", tmp_path):
         code, text = bring_in(sink_stack, path)
-        assert (code, "there is no such file" in text) == (1, True)
+        assert (code, "file not found" in text) == (1, True)
         assert "Traceback" not in text
     assert sink_stack.command("webhooks", "import", check=False).returncode == 2
     assert sink_stack.command("webhooks", check=False).returncode == 2
