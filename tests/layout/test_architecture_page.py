@@ -14,6 +14,8 @@ PAGE = (DOCS / "architecture.md").read_text()
 PAGES = sorted([DOCS / "architecture.md", *(DOCS / "decisions").glob("*.md")])
 PATH = re.compile(r"`((?:core|api|realtime|jobs|tools|tests|piccolo_migrations)/[\w./-]+)`")
 NUMBERED = re.compile(r"pg_(?:try_)?advisory_xact_lock\((\d+),|hashtextextended\(\$1, (\d+)\)")
+# A statement that waits for rows: the table after its last FROM. Sweeps skip locked rows, and are not in the order.
+WAITING = re.compile(r"FROM (?!unnest)(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF \w+ )?SKIP LOCKED)", re.S)
 MOST_ARROWS = 12  # of a diagram: more can't be taken in at a glance
 
 
@@ -40,6 +42,13 @@ def test_the_lock_order_has_every_advisory_lock() -> None:
     cells = re.findall(r"\| (advisory \d[^|]*)\|", rows)
     listed = {int(number) for cell in cells for number in re.findall(r"(?:advisory|,) (\d+)", cell)}
     assert listed == taken
+
+
+def test_the_lock_order_has_every_table_whose_rows_are_waited_for() -> None:
+    stores = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
+    tables = set(WAITING.findall(stores))
+    assert {"customers", "mitras", "chat_sessions", "payment_requests", "auth_sessions"} <= tables
+    assert [table for table in sorted(tables) if f"`{table}`" not in section("Lock order")] == []
 
 
 def test_every_signal_of_the_page_exists() -> None:
