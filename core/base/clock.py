@@ -7,6 +7,7 @@ and never goes backwards. A larger difference is corrected in one step, because 
 
 *Service time* is `anchor + (real - anchor) * scale`: with SESI_TIME_SCALE=60 a minute of the product passes each
 second. Every duration that a user would name is service time; timeouts of connections are real time.
+See docs/architecture.md#time.
 """
 
 import asyncio

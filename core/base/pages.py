@@ -1,4 +1,4 @@
-"""Cursor pagination of lists that are sorted by (time, id), newest first."""
+"""Cursor pagination of lists that are sorted by (time, id), newest first (docs/protocol.md#lists)."""
 
 import base64
 import datetime as dt

@@ -1,7 +1,8 @@
-"""The bus: Redis publish/subscribe, which wakes other processes. Redis may be empty, frozen or away without any loss.
+"""The bus: Redis publish/subscribe, which wakes other processes (docs/architecture.md#signals).
 
-Messages are published after the commit and outside the request: a bounded queue, one writer, a short timeout. A message
-that Redis does not take is dropped, because its receivers find the truth in the database (docs/invariants.md#rule-5).
+Redis may be empty, frozen or away without any loss of data. Messages are published after the commit and outside the
+request: a bounded queue, one writer, a short timeout. A message that Redis does not take is dropped, because its
+receivers find the truth in the database (docs/invariants.md#rule-5).
 """
 
 import asyncio

@@ -176,7 +176,7 @@ async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple
 
 
 async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
-    """Lock the account of a customer, so that its payments run one at a time.
+    """Lock the account of a customer, so that its payments run one at a time (docs/architecture.md#lock-order).
 
     Return the account's ids, the given one included.
     """

@@ -31,7 +31,8 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
     """An ephemeral frame, which is not stored.
 
-    Ephemeral are typing, read markers, a mitra's own change of status and the number of mitras that a search has asked.
+    There are four kinds: typing, read markers, a mitra's own change of status, and the number of mitras that a search
+    has asked.
 
     `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's
     sockets have been sent the end of this search.

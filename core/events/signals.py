@@ -1,4 +1,4 @@
-"""Signals: committed facts that other processes should look at now.
+"""Signals: committed facts that other processes should look at now (docs/architecture.md#signals).
 
 Losing one costs a delay, never a wrong state (docs/invariants.md#rule-5).
 """

@@ -1,4 +1,4 @@
-"""Idempotency keys: a client's key for a request that must not happen twice."""
+"""Idempotency keys: a client's key for a request that must not happen twice (docs/protocol.md#idempotency)."""
 
 import datetime as dt
 import hashlib

@@ -1,4 +1,4 @@
-"""The tokens that a sign-in returns."""
+"""The tokens that a sign-in returns (docs/protocol.md#sign-in)."""
 
 import attrs
 

@@ -1,4 +1,4 @@
-"""Refresh tokens: single use, rotation, the retry window and the detection of reuse.
+"""Refresh tokens: single use, rotation, the retry window and the detection of reuse (docs/protocol.md#refresh).
 
 A token is `base64url(auth session id | generation | secret | seal)`. The seal (HMAC-SHA256 with a server key) proves
 that the service issued the token even if it is no longer the current one, so that only a really reused token revokes.

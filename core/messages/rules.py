@@ -1,4 +1,7 @@
-"""Rules of chat messages. Drafts and their results are msgspec structs, because thousands are made each second."""
+"""Rules of chat messages (docs/protocol.md#chat).
+
+Drafts and their results are msgspec structs, because thousands are made each second.
+"""
 
 import datetime as dt
 from typing import Any

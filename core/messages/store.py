@@ -1,4 +1,7 @@
-"""Store chat messages and read markers, one round trip per batch, and sync the statuses of messages in bulk."""
+"""Store chat messages and read markers, one round trip per batch, and sync the statuses of messages in bulk.
+
+docs/architecture.md#flow-message shows the way of a message.
+"""
 
 import datetime as dt
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """When a mitra is available for a session (docs/product.md#eligible-mitras).
 
-The database function `free_mitras` applies the same rule to all mitras, for the availability count and the blast.
+The database function `free_mitras` applies the same rule to all mitras, for the availability count and for invitations.
 """
 
 import datetime as dt
@@ -53,7 +53,7 @@ class Presence:
 
     is_active: bool
     is_online: bool
-    silent_since: dt.datetime | None  # None while offline; not before the end of the last outage
+    silent_since: dt.datetime | None  # None while offline; excused silence does not count (core/outages/rules.py)
     active_session_count: int
 
 

@@ -77,7 +77,9 @@ async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_act
 
 
 async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
-    """Lock a mitra and read the row. Every transaction that adds to the mitra's sessions takes this lock.
+    """Lock and read a mitra. Every transaction that adds to the mitra's sessions takes this lock.
+
+    The order of locks is in docs/architecture.md#lock-order.
 
     FOR NO KEY UPDATE: inserting an invitation takes a key-share lock on this row through its foreign key; with FOR
     UPDATE the two transactions could deadlock.
