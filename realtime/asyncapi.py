@@ -55,12 +55,12 @@ Each text frame is one JSON object, and `type` names it. Every frame from the se
 answer is `auth_ok` with a snapshot. The socket is subscribed before the snapshot is taken, so a `sync` after it leaves no \
 gap. 60 s before the token expires you get `auth_expiring`: send `auth` again with a new token of the same user.
 
-**Delivery.** At least once. A frame with an `event_id` is repeated on every new connection of its user, for an hour, \
-until one device acknowledges it: `message` by `delivered` or `read`, all others by `ack`. Ignore an `event_id` that you \
-have already handled. The ids of a session's events increase in the order of its changes, whichever process made them. A \
-lost event can arrive late: if its id is smaller than that of an event you have of the same session, acknowledge it and \
-keep your state. Messages arrive in the order of `seq`, without gaps; `sync` returns the ones you missed. Every device of a \
-user gets every frame.
+**Delivery.** At least once. An event with an `event_id` is repeated after each `auth_ok` of its user, for an hour, until \
+one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. The ids of a session's events \
+increase in the order of its changes, whichever process made them. A lost event can arrive late: if its id is smaller than \
+that of an event you have of the same session, acknowledge it and keep your state. A `message` is not repeated, although it \
+has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the ones you missed. Acknowledge \
+them by `delivered` or `read`. Every device of a user gets every frame.
 
 **Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. A failover to another server or a restore \
 changes it and closes the sockets with 1012; the messages that were acknowledged last may be lost. If the epoch differs from \

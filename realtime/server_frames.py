@@ -189,7 +189,8 @@ class Answer(ServerFrame, kw_only=True):
 
 
 class Event(ServerFrame, kw_only=True):
-    """A stored event. It is repeated on every new connection until one of the user's devices acknowledges it."""
+    """A stored event. It is repeated after each `auth_ok` until one of the user's devices acknowledges it; only a
+    `message` is not repeated, because `sync` returns it."""
 
     event_id: Id
 
