@@ -39,7 +39,7 @@ ALL = (
         code=CONNECTION_LOST,
         meaning="The connection was lost without a close frame: the network failed or a process died.",
         reconnect=True,
-        then="Reconnect after a random 0 to 10 s, and sync. If the device was offline, reconnect 0 to 1 s after it is back online.",
+        then="Reconnect with backoff, the first time after a random 0 to 1 s, and sync.",
     ),
     CloseCode(
         code=NOT_TEXT,
