@@ -11,7 +11,7 @@ BENCH_STAMP := $(BENCH)/.installed
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up demo test check pages migrations schema-history pictures fuzz client-proof chaos bench-install lock clean
+.PHONY: help install up demo test check pages release-interfaces migrations schema-history pictures fuzz client-proof chaos bench-install lock clean
 help:            ## show this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -32,11 +32,12 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 test: install     ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## check format, lint, import contracts and types
+check: install    ## check format, lint, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
+	$(VENV)/bin/python -m tools.compatibility
 
 fuzz: install $(FUZZ_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
 	$(VENV)/bin/python -m tests.fuzz.run
@@ -66,6 +67,9 @@ pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
+
+release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
+	$(VENV)/bin/python -m tools.compatibility --release
 
 migrations: install ## record the files of a new migration; recorded files must not change
 	$(VENV)/bin/python -m tests.migrations.record

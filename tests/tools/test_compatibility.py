@@ -1,0 +1,118 @@
+"""A change that breaks clients of the last release is found; an addition is not."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tools import compatibility
+
+NOW = compatibility.documents()
+Documents = dict[str, Any]
+REQUESTS = "/api/client/payment/requests"
+
+
+def public(documents: Documents) -> Any:
+    return documents["public.openapi.json"]
+
+
+def schemas(documents: Documents) -> Any:
+    return public(documents)["components"]["schemas"]
+
+
+def frames(documents: Documents) -> Any:
+    return documents["sockets.asyncapi.json"]["components"]["schemas"]
+
+
+def operation(documents: Documents) -> Any:
+    return public(documents)["paths"][REQUESTS]["post"]
+
+
+def field(documents: Documents, name: str) -> Any:
+    return schemas(documents)["PaymentBody"]["properties"][name]
+
+
+def sockets(documents: Documents) -> Any:
+    return documents["sockets.asyncapi.json"]
+
+
+BREAKING: dict[str, Callable[[Documents], Any]] = {
+    f"public: POST {REQUESTS} is removed": lambda d: public(d)["paths"][REQUESTS].pop("post"),
+    "public: GET /api/client/chat/pricing is removed": lambda d: public(d)["paths"].pop("/api/client/chat/pricing"),
+    f"public: POST {REQUESTS} no longer answers 201": lambda d: operation(d)["responses"].pop("201"),
+    f"public: POST {REQUESTS} no longer answers 409 SESSION_IN_PROGRESS": lambda d: operation(d)["responses"]["409"][
+        "content"
+    ]["application/json"]["examples"].pop("SESSION_IN_PROGRESS"),
+    f"public: POST {REQUESTS}: parameter Idempotency-Key is removed": lambda d: operation(d)["parameters"].pop(0),
+    f"public: POST {REQUESTS}: parameter X-New is now required": lambda d: operation(d)["parameters"].append(
+        {"name": "X-New", "in": "header", "required": True, "schema": {"type": "string"}}
+    ),
+    "public: PaymentRequest.amount is removed": lambda d: schemas(d)["PaymentRequest"]["properties"].pop("amount"),
+    "public: PaymentRequest.amount may now be absent": lambda d: schemas(d)["PaymentRequest"]["required"].remove(
+        "amount"
+    ),
+    "public: PaymentRequest.amount may now be null": lambda d: schemas(d)["PaymentRequest"]["properties"][
+        "amount"
+    ].update(type=["integer", "null"]),
+    "public: PaymentBody.topics is removed": lambda d: schemas(d)["PaymentBody"]["properties"].pop("topics"),
+    "public: PaymentBody.mode is now required": lambda d: (
+        schemas(d)["PaymentBody"].setdefault("required", []).append("mode")
+    ),
+    "public: AnswerBody.accept no longer accepts boolean": lambda d: schemas(d)["AnswerBody"]["properties"].update(
+        accept={"type": "string"}
+    ),
+    "sockets: chat.typing is removed": lambda d: sockets(d)["operations"].pop("chat.typing"),
+    "sockets: Read.up_to: maximum falls from 2147483647 to 9": lambda d: frames(d)["Read"]["properties"][
+        "up_to"
+    ].update(maximum=9),
+    "sockets: MessageAck.seq is removed": lambda d: frames(d)["MessageAck"]["properties"].pop("seq"),
+    "sockets: chat: close code 4409 is removed": lambda d: [
+        channel.update({"x-close-codes": [one for one in channel["x-close-codes"] if one["code"] != 4409]})
+        for name, channel in sockets(d)["channels"].items()
+        if name == "chat"
+    ],
+    "errors: OTP_INVALID is removed": lambda d: d["errors.json"].pop("OTP_INVALID"),
+    "errors: NOT_FOUND changes its status from 404 to 410": lambda d: d["errors.json"].update(NOT_FOUND=410),
+}
+ADDITIONS: dict[str, Callable[[Documents], Any]] = {
+    "a path": lambda d: public(d)["paths"].update({"/new": public(d)["paths"][REQUESTS]}),
+    "an optional field of a body": lambda d: schemas(d)["PaymentBody"]["properties"].update(note={"type": "string"}),
+    "a field of an answer": lambda d: schemas(d)["PaymentRequest"]["properties"].update(note={"type": "string"}),
+    "a looser bound": lambda d: frames(d)["Read"]["properties"]["up_to"].update(minimum=-1),
+    "a code": lambda d: d["errors.json"].update(NEW_CODE=409),
+}
+
+
+@pytest.mark.parametrize("line", BREAKING)
+def test_breaking_change_is_reported_in_one_line(line: str) -> None:
+    changed = copy.deepcopy(NOW)
+    BREAKING[line](changed)
+    assert compatibility.breaking(NOW, changed) == [line]
+
+
+@pytest.mark.parametrize("what", ADDITIONS)
+def test_addition_is_not_reported(what: str) -> None:
+    changed = copy.deepcopy(NOW)
+    ADDITIONS[what](changed)
+    assert changed != NOW
+    assert compatibility.breaking(NOW, changed) == []
+
+
+def test_interfaces_keep_what_the_last_release_had() -> None:
+    assert compatibility.check() == []
+
+
+def test_declared_change_is_accepted_and_a_stale_declaration_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    earlier = copy.deepcopy(compatibility.released())
+    earlier["errors.json"]["OLD_CODE"] = 400
+    monkeypatch.setattr(compatibility, "released", lambda: earlier)
+    monkeypatch.setattr(compatibility, "DECLARED", tmp_path / "changes.toml")
+    compatibility.DECLARED.write_text(compatibility.EMPTY)
+    assert compatibility.check() == ["breaks clients: errors: OLD_CODE is removed"]
+    compatibility.DECLARED.write_text('[[change]]\nwhat = "errors: OLD_CODE is removed"\nwhy = "nothing sends it"\n')
+    assert compatibility.check() == []
+    monkeypatch.setattr(compatibility, "released", lambda: NOW)
+    assert compatibility.check() == ["declared, but not so: errors: OLD_CODE is removed"]
