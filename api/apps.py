@@ -54,7 +54,7 @@ INTERNAL = [
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
     *audit_log.ROUTES, health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip
-EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After"]
+EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After", "Deprecation", "Sunset", "Link"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 

@@ -12,7 +12,7 @@ from litestar import Litestar
 from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
-from api import errors
+from api import deprecation, errors
 from api.admission import Admission, Place
 from api.answers import BODY_TOO_LARGE, INTERNAL_ERROR, REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
@@ -123,7 +123,7 @@ class Gatekeeper:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._finish(message, headers, state)
+                self._finish(message, headers, scope)
             else:
                 sent += len(message.get("body", b""))
             await send(message)
@@ -161,7 +161,7 @@ class Gatekeeper:
             headers = _headers(scope)
             state["request_id"] = ids.request_id(headers.get("x-request-id", ""))
             start, content = _refusal(scope, error)
-            self._finish(start, headers, state)
+            self._finish(start, headers, scope)
             seconds = monotonic() - started
             self._count(scope, start["status"], seconds)
             self._log(scope, {}, status=start["status"], ms=round(seconds * 1000, 1), bytes_out=len(content))
@@ -269,15 +269,15 @@ class Gatekeeper:
             return own
         return own + charges_of_address(self._address, _host(scope))
 
-    def _finish(
-        self, message: MutableMapping[str, Any], headers: dict[str, str], state: MutableMapping[str, Any]
-    ) -> None:
+    def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], scope: Scope) -> None:
         """Add the headers that every answer has, and the language of an error message."""
+        state = scope["state"]
         headers_so_far: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
         given = {name.lower() for name, _ in headers_so_far}
         more = [
             (name, value) for name, value in own_headers(state["request_id"], self._runtime.now()) if name not in given
         ]
+        more += deprecation.headers_of(scope["path"])
         vary = []
         if (language := state.get("language")) is not None:
             more.append((b"content-language", language.value.encode()))

@@ -11,14 +11,13 @@ from typing import Any
 from api import errors, vocabulary
 from api.answers import Refusal, refusals_of
 from api.auth import Access
+from api.deprecation import replacement_of
 from api.examples import example_of
 from api.schemas import Schema, Schemas, first_line
 from api.signatures import PATH, Signature, signature_of
 from core.base import field_messages, languages
 from core.base.actor import UserType
 
-# Addresses that answer as another one does, for clients of old.
-LEGACY = ("/api/client/payment/sessions", "/api/client/chat-pricing")
 WHO = {UserType.CUSTOMER: "customers", UserType.MITRA: "mitras", UserType.OPERATOR: "operators"}
 TITLE = {"public": "Sesi: apps and gateway", "internal": "Sesi: control center"}
 ABOUT = """{who}
@@ -80,6 +79,15 @@ HEADERS: Schema = {
     "X-Server-Time": {"description": "The service's time.", "schema": {"type": "string", "format": "date-time"}},
     "X-Request-Id": {"description": "The request's id, as in the log.", "schema": {"type": "string"}},
     "Content-Language": {"description": "The language of the error message.", "schema": {"enum": ["id", "en"]}},
+    "Deprecation": {
+        "description": "`@` and the Unix time since when the route is deprecated.",
+        "schema": {"type": "string"},
+    },
+    "Sunset": {"description": "The day from which on the route may be removed.", "schema": {"type": "string"}},
+    "Link": {
+        "description": 'The route that replaces this one: `rel="successor-version"`.',
+        "schema": {"type": "string"},
+    },
     "Retry-After": {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}},
 }
 PARAMETERS: Schema = {
@@ -128,7 +136,7 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
     for handler in routes:
         if handler.include_in_schema is False:
             continue
-        for path in sorted(handler.paths, key=lambda one: (one.startswith(LEGACY), one)):
+        for path in sorted(handler.paths, key=lambda one: (replacement_of(one) is not None, one)):
             (method,) = handler.http_methods
             plain = PATH.sub(r"{\1}", path)
             paths.setdefault(plain, {})[method.lower()] = _operation(handler, path, listener, schemas)
@@ -160,10 +168,12 @@ def tag_of(handler: Any, path: str) -> str:
 def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Schema:
     access: Access = handler.opt["access"]
     signature = signature_of(handler)
-    legacy = path.startswith(LEGACY)
+    deprecated = replacement_of(path) is not None
     tag = tag_of(handler, path)
     made: Schema = {
-        "operationId": _operation_id(tag.replace("-", "_"), handler.fn.__name__, legacy=legacy),
+        "operationId": _operation_id(
+            tag.replace("-", "_"), handler.fn.__name__, alias=deprecated and len(handler.paths) > 1
+        ),
         "tags": [tag],
         "summary": first_line(handler.fn).rstrip("."),
         "description": _description(handler, access),
@@ -171,15 +181,21 @@ def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Sche
         "responses": _responses(handler, signature, schemas, listener),
         "security": _security(access),
     }
-    if legacy:
+    if deprecated:
         made["deprecated"] = True
+        _add_headers(made["responses"], ("Deprecation", "Sunset", "Link"))
     if signature.body is not None:
         made["requestBody"] = _request_body(signature, access, schemas)
     return made
 
 
-def _operation_id(tag: str, name: str, *, legacy: bool) -> str:
-    return (name if name == tag else f"{tag}_{name}") + ("_legacy" if legacy else "")
+def _operation_id(tag: str, name: str, *, alias: bool) -> str:
+    return (name if name == tag else f"{tag}_{name}") + ("_legacy" if alias else "")
+
+
+def _add_headers(responses: Schema, names: Iterable[str]) -> None:
+    for response in responses.values():
+        response["headers"] |= {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _description(handler: Any, access: Access) -> str:

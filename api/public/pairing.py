@@ -97,7 +97,7 @@ async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> Paymen
     **customers(NotFound, PaymentNotConfirmed, SessionInProgress),
 )
 async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> SessionView:
-    """Legacy: start the pairing of a confirmed request; one that has a session is answered with it."""
+    """Deprecated: start the pairing of a confirmed request; one that has a session is answered with it."""
     return await pairing_fallback.start_by_hand(runtime, actor, payment_request_id=data.payment_request_id)
 
 

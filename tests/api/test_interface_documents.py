@@ -12,6 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from api import answers, apps
 from api.auth import Access
+from api.deprecation import replacement_of
 from api.examples import example_of
 from api.signatures import PATH, signature_of
 from api.vocabulary import words_of
@@ -123,11 +124,26 @@ def test_every_operation_has_a_unique_id_and_a_description(listener: str) -> Non
 
 
 @both
-def test_only_legacy_paths_are_deprecated(listener: str) -> None:
-    by_handler: dict[Any, list[bool]] = {}
-    for place, handler in routes(listener).items():
-        by_handler.setdefault(handler, []).append(operations(listener)[place].get("deprecated", False))
-    assert all(flags.count(False) == 1 for flags in by_handler.values())
+def test_only_paths_with_a_replacement_are_deprecated(listener: str) -> None:
+    known = {path for _, path in operations(listener)}
+    for (method, path), operation in operations(listener).items():
+        replacement = replacement_of(path)
+        assert operation.get("deprecated", False) is (replacement is not None), path
+        if replacement is not None:
+            assert replacement in known, path
+            assert "deprecated" not in operations(listener).get((method, replacement), {}), path
+            assert all(
+                {"Deprecation", "Sunset", "Link"} <= one["headers"].keys() for one in operation["responses"].values()
+            )
+
+
+@both
+def test_each_handler_has_one_path_that_is_not_an_alias(listener: str) -> None:
+    paths: dict[Any, list[str]] = {}
+    for (_, path), handler in routes(listener).items():
+        paths.setdefault(handler, []).append(path)
+    several = [found for found in paths.values() if len(found) > 1]
+    assert all([replacement_of(path) for path in found].count(None) == 1 for found in several)
 
 
 @both
