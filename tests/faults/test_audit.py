@@ -237,7 +237,7 @@ def life() -> Iterator[Life]:
         loop.close()
 
 
-def test_right_life_has_no_violation(life: Life) -> None:
+def test_audit_of_valid_data_finds_no_violation(life: Life) -> None:
     books = life.stage.run(ledger.audit(life.runtime))
     assert books.violations == []
     states = life.stage.run(life.runtime.db.fetch("SELECT status FROM chat_sessions"))
@@ -501,13 +501,13 @@ BROKEN: tuple[tuple[str, str], ...] = (
 )
 
 
-def test_each_rule_is_broken_here_at_least_once() -> None:
+def test_every_audit_rule_has_a_case_that_breaks_it() -> None:
     assert {rule for rule, _ in BROKEN} == {rule.name for rule in ledger.RULES}
     assert len({rule.name for rule in ledger.RULES}) == len(ledger.RULES)
 
 
 @pytest.mark.parametrize(("rule", "breaks"), BROKEN, ids=lambda value: value[:40].replace(" ", "_"))
-def test_a_broken_rule_is_named_and_no_other(life: Life, rule: str, breaks: str) -> None:
+def test_audit_reports_only_the_broken_rule(life: Life, rule: str, breaks: str) -> None:
     async def broken() -> list[ledger.Violation]:
         async with life.runtime.db.pool.acquire() as connection:
             transaction: Any = connection.transaction()

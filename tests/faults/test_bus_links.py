@@ -90,7 +90,7 @@ async def test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed(listene
     assert listener.subscriptions > before
 
 
-async def test_silent_subscription_that_works_is_kept(listener: Listener) -> None:
+async def test_silent_subscription_that_works_is_not_renewed(listener: Listener) -> None:
     before, accepted = listener.subscriptions, listener.proxy.accepted
     await asyncio.sleep(2 * QUIET_S + 1)  # two probes
     # one connection publishes the probes

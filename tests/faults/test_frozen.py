@@ -55,7 +55,7 @@ async def each_once(phones: list[Phone], ids: list[str], event: str, *, within: 
         assert len(mine) == 1
 
 
-async def test_of_five_jobs_processes_three_are_paused_and_each_deadline_has_one_effect(
+async def test_deadline_with_three_of_five_jobs_processes_suspended_takes_effect_once(
     crowd: World, five: Service
 ) -> None:
     customers, ids = await sessions(crowd, 8)
@@ -71,7 +71,7 @@ async def test_of_five_jobs_processes_three_are_paused_and_each_deadline_has_one
         await each_once(phones, ids, "session_completed", within=5.0)
 
 
-async def test_a_jobs_process_that_is_paused_within_a_transaction_holds_the_others_up_for_some_seconds_only(
+async def test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seconds(
     crowd: World, five: Service
 ) -> None:
     customers, ids = await sessions(crowd, 2)
@@ -106,7 +106,7 @@ async def each_once_more(phones: list[Phone], ids: list[str]) -> None:
         assert sum(f["type"] == "session_expired" and f["session"]["id"] == session_id for f in phone.events) == 1
 
 
-async def test_a_frozen_api_process_costs_its_clients_time_and_nothing_else(crowd: World, five: Service) -> None:
+async def test_suspended_api_process_delays_its_clients_but_loses_nothing(crowd: World, five: Service) -> None:
     customer, other = await crowd.customer(), await crowd.customer()
     other.addresses = five.at(1)
     other._base = other.addresses.public
@@ -121,7 +121,7 @@ async def test_a_frozen_api_process_costs_its_clients_time_and_nothing_else(crow
     assert (await asked)["status"] == "pending"
 
 
-async def test_a_frozen_realtime_process_loses_nothing(crowd: World, five: Service) -> None:
+async def test_suspended_realtime_process_loses_nothing(crowd: World, five: Service) -> None:
     customer, mitra = await crowd.customer(), await crowd.mitra()
     mitra.addresses = five.at(1)
     session_id = await app.paired(crowd, customer, mitra)
@@ -139,7 +139,7 @@ async def test_a_frozen_realtime_process_loses_nothing(crowd: World, five: Servi
             await app.shows(crowd, one, session_id)
 
 
-def test_the_service_clock_follows_the_databases_and_no_other() -> None:
+def test_service_clock_follows_only_the_database_clock() -> None:
     anchor = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
     for scale in (1, 60):
         clock = Clock(anchor=anchor, scale=scale)

@@ -194,9 +194,7 @@ async def expect(customer: Client, session_id: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-async def test_the_api_process_dies_at_each_commit_of_a_paid_session(
-    world: World, service: Service, when: When
-) -> None:
+async def test_api_process_killed_at_each_commit_loses_nothing(world: World, service: Service, when: When) -> None:
     mitra = await world.mitra()
     cast = Cast(world, mitra)
     recorded = service.nodes["api"].postgres.record()
@@ -290,7 +288,7 @@ async def test_the_api_process_dies_at_each_commit_of_a_paid_session(
     assert [each for each in recorded if not any(known.search(sql) for sql in each)] == []
 
 
-async def test_the_realtime_process_dies_around_a_batch_of_messages(world: World, service: Service) -> None:
+async def test_realtime_process_killed_around_a_message_batch_loses_nothing(world: World, service: Service) -> None:
     mitra = await world.mitra()
     cast = Cast(world, mitra)
     customer, session_id = await cast.active()
@@ -311,7 +309,7 @@ async def test_the_realtime_process_dies_around_a_batch_of_messages(world: World
 
 
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-async def test_the_jobs_process_dies_at_each_timer(world: World, service: Service, when: When) -> None:
+async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, service: Service, when: When) -> None:
     mitra = await world.mitra()
     cast = Cast(world, mitra)
     at = {point.name: point for point in JOBS}

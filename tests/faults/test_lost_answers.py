@@ -31,7 +31,7 @@ def answer_to(service: Service, key: str, statement: str, *, commit: bool = True
     return proxy.park(statement, when=When.AFTER)
 
 
-async def test_a_payment_request_whose_answer_was_lost_is_made_once(people: World, calm: Service) -> None:
+async def test_payment_request_repeated_after_a_lost_commit_reply_is_created_once(people: World, calm: Service) -> None:
     customer = await people.customer()
     place = answer_to(calm, "api", "INSERT INTO payment_requests")
     payment = await losing(place, lambda: app.request(customer))
@@ -41,9 +41,7 @@ async def test_a_payment_request_whose_answer_was_lost_is_made_once(people: Worl
     assert [row["id"] for row in rows] == [payment["payment_request_id"]]
 
 
-async def test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_comes_again(
-    people: World, calm: Service
-) -> None:
+async def test_webhook_repeated_after_a_lost_commit_reply_is_a_duplicate(people: World, calm: Service) -> None:
     customer = await people.customer()
     payment = await app.request(customer)
     place = answer_to(calm, "api", "UPDATE webhook_logs SET http_status = \\$2")
@@ -62,7 +60,7 @@ async def test_a_gateways_call_whose_effect_was_not_told_is_a_duplicate_when_it_
     assert [row["id"] for row in rows] == [session_id]
 
 
-async def test_a_winner_who_was_not_told_so_asks_again_and_has_won(people: World, calm: Service) -> None:
+async def test_accept_repeated_after_a_lost_commit_reply_still_wins(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     payment = await app.request(customer)
     await app.pay(people, payment)
@@ -79,7 +77,9 @@ async def test_a_winner_who_was_not_told_so_asks_again_and_has_won(people: World
     assert [row["response"] for row in asked] == ["ACCEPTED"]
 
 
-async def test_a_refresh_whose_answer_was_lost_gives_the_same_successor_again(people: World, calm: Service) -> None:
+async def test_refresh_repeated_after_a_lost_commit_reply_returns_the_same_successor(
+    people: World, calm: Service
+) -> None:
     customer = await people.customer()
     place = answer_to(calm, "api", "UPDATE auth_sessions SET refresh_token_hash")
     await losing(place, lambda: app.insist(customer.refresh))
@@ -87,7 +87,7 @@ async def test_a_refresh_whose_answer_was_lost_gives_the_same_successor_again(pe
     assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]
 
 
-async def test_a_batch_of_messages_whose_answer_was_lost_is_stored_once(people: World, calm: Service) -> None:
+async def test_message_batch_repeated_after_a_lost_commit_reply_is_stored_once(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await app.paired(people, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
@@ -101,7 +101,7 @@ async def test_a_batch_of_messages_whose_answer_was_lost_is_stored_once(people: 
             await app.shows(people, one, session_id)
 
 
-async def test_a_message_over_rest_whose_answer_was_lost_is_stored_once(people: World, calm: Service) -> None:
+async def test_rest_message_repeated_after_a_lost_commit_reply_is_stored_once(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await app.paired(people, customer, mitra)
     body = {"client_message_id": new_id(), "content": "sekali"}

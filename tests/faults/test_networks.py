@@ -35,7 +35,7 @@ async def calls_of(customer: object, session_id: str) -> list[tuple[str, str, ob
 
 
 @pytest.mark.parametrize("mode", [Mode.HANG, Mode.CUT, Mode.SWALLOW], ids=lambda mode: mode.value)
-async def test_while_the_database_is_not_heard_calls_say_so_and_then_all_goes_on(
+async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
     people: World, calm: Service, mode: Mode
 ) -> None:
     customer, mitra = await people.customer(), await people.mitra()
@@ -68,7 +68,7 @@ async def test_while_the_database_is_not_heard_calls_say_so_and_then_all_goes_on
         assert sorted(stored) == sorted(["before", *(f"during {n}" for n in range(5))])
 
 
-async def test_when_all_connections_to_the_database_are_cut_nobody_notices(people: World, calm: Service) -> None:
+async def test_cutting_all_database_connections_fails_no_call(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await app.paired(people, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
@@ -85,7 +85,7 @@ async def test_when_all_connections_to_the_database_are_cut_nobody_notices(peopl
     ("mode", "seconds"), [(Mode.CUT, 0.6), (Mode.CUT, 4.0), (Mode.HANG, 4.0), (Mode.SWALLOW, 2.0)],
     ids=["cut-0.6", "cut", "frozen", "deaf"],
 )  # fmt: skip
-async def test_without_redis_for_a_while_every_event_and_message_arrives_once(
+async def test_events_and_messages_during_a_redis_outage_arrive_once(
     people: World, calm: Service, mode: Mode, seconds: float
 ) -> None:
     customer, mitra = await people.customer(), await people.mitra()
@@ -108,7 +108,7 @@ async def test_without_redis_for_a_while_every_event_and_message_arrives_once(
             assert [frame["session"]["id"] for frame in started] == [session_id]
 
 
-async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of_before_her_snapshot(
+async def test_socket_opened_during_a_gap_lookup_gets_no_message_older_than_its_snapshot(
     people: World, calm: Service
 ) -> None:
     customer, mitra = await people.customer(), await people.mitra()
@@ -132,7 +132,7 @@ async def test_who_comes_back_while_a_lost_message_is_looked_up_hears_nothing_of
     await socket.close()
 
 
-async def test_what_is_unheard_is_told_before_what_happens_while_it_is_read(people: World, calm: Service) -> None:
+async def test_unacknowledged_events_are_sent_before_newer_events(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await app.paired(people, customer, mitra)  # no device has acknowledged that the session began
     await calm.sql(
@@ -157,7 +157,7 @@ async def test_what_is_unheard_is_told_before_what_happens_while_it_is_read(peop
         await phone.stop()
 
 
-async def test_a_refusal_does_not_wait_for_a_database_that_does_not_hear_of_it(people: World, calm: Service) -> None:
+async def test_refusal_does_not_wait_for_a_frozen_database(people: World, calm: Service) -> None:
     customer = await people.customer()
     undone = calm.nodes["api"].postgres.park("^ROLLBACK", when=When.BEFORE)
     began = time.monotonic()
@@ -171,9 +171,7 @@ async def test_a_refusal_does_not_wait_for_a_database_that_does_not_hear_of_it(p
         undone.release()
 
 
-async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_takes_it(
-    people: World, calm: Service
-) -> None:
+async def test_webhook_takes_effect_when_neither_log_nor_file_can_store_it(people: World, calm: Service) -> None:
     customer = await people.customer()
     payment = await app.request(customer)
     folder = pathlib.Path(calm.env["WEBHOOK_FALLBACK_DIR"])
@@ -197,7 +195,7 @@ async def test_a_call_of_the_gateway_counts_though_neither_the_log_nor_the_file_
     assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
 
 
-async def test_a_phone_whose_question_was_not_answered_asks_again(people: World, calm: Service) -> None:
+async def test_phone_repeats_a_request_that_got_no_answer(people: World, calm: Service) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await app.paired(people, customer, mitra)
     async with app.phones(customer) as (phone,):
@@ -212,9 +210,7 @@ async def test_a_phone_whose_question_was_not_answered_asks_again(people: World,
         await app.shows(people, phone, session_id)
 
 
-async def test_a_slow_database_is_asked_for_few_connections_and_for_none_when_it_is_quick_again(
-    people: World, calm: Service
-) -> None:
+async def test_slow_database_gets_few_new_connections_and_none_after_recovery(people: World, calm: Service) -> None:
     """Each statement that times out costs its connection; replacing connections must not keep the database busy."""
     proxy = calm.nodes["api"].postgres
     customers = [await people.customer() for _ in range(20)]

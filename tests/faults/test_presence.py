@@ -133,7 +133,7 @@ async def still_online(mitras: Mitras) -> None:
 
 
 @pytest.mark.parametrize("how", ["frozen", "refused", "killed"])
-async def test_live_mitras_stay_online_when_the_database_is_away_for_a_minute(
+async def test_live_mitras_stay_online_when_the_database_is_down_for_a_minute(
     mitras: Mitras, service: Service, how: str
 ) -> None:
     if how == "killed":
@@ -164,7 +164,7 @@ async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_
     assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # includes the start of a process
 
 
-async def test_live_mitras_stay_online_when_one_realtime_process_is_cut_off_from_the_database(
+async def test_live_mitras_stay_online_when_one_realtime_process_loses_the_database(
     mitras: Mitras, service: Service
 ) -> None:
     await service.network("postgres", Mode.CUT, ["realtime2"])
@@ -186,7 +186,7 @@ async def come_back(client: Client, path: str) -> None:
             return
 
 
-async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_sockets_that_come_back(
+async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_reconnects(
     mitras: Mitras, service: Service
 ) -> None:
     hubs = ("realtime", "realtime2")
@@ -230,7 +230,7 @@ async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
     assert sorted(kind for kind, _ in found) == ["api", "realtime"]
 
 
-async def test_a_silent_mitra_is_taken_offline_in_time_though_a_channel_of_others_is_away(
+async def test_silent_mitra_is_taken_offline_in_time_while_the_other_channel_is_down(
     mitras: Mitras, service: Service
 ) -> None:
     silent = await mitras.world.mitra("Silent")

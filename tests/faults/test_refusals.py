@@ -97,7 +97,9 @@ async def scene(world: World) -> tuple[str, Client]:
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-async def test_insufficient_resources_are_unavailable_and_pass(people: World, own: Stack, code: str) -> None:
+async def test_insufficient_resources_return_unavailable_until_they_are_back(
+    people: World, own: Stack, code: str
+) -> None:
     session_id, customer = await scene(people)
     async with refusing(own, code):
         await every_write_is_unavailable(people, session_id, customer)
@@ -121,7 +123,7 @@ def small_disk(size: str) -> Iterator[pathlib.Path]:
         folder.rmdir()
 
 
-async def test_real_full_disk_is_unavailable_and_passes(people: World, own: Stack) -> None:
+async def test_full_disk_returns_unavailable_until_there_is_space(people: World, own: Stack) -> None:
     session_id, customer = await scene(people)
     with small_disk("2m") as disk:
         os.chown(disk, (own.servers.postgres_dir / "cluster").stat().st_uid, -1)
@@ -168,7 +170,7 @@ async def all_ready(stack: Stack, status: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_read_only_server_is_not_ready_and_is_used_again_afterwards(people: World, own: Stack) -> None:
+async def test_read_only_server_is_not_ready_until_it_accepts_writes(people: World, own: Stack) -> None:
     session_id, customer = await scene(people)
     await all_ready(own, 200)
     await own.sql("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -183,7 +185,7 @@ async def test_read_only_server_is_not_ready_and_is_used_again_afterwards(people
     assert (await answer(people.clients[0], CREATE, {"duration_minutes": 12}))[0] == 201
 
 
-async def test_wrong_number_of_arguments_is_a_mistake_and_no_outage(own: Stack) -> None:
+async def test_wrong_number_of_sql_arguments_is_not_reported_as_an_outage(own: Stack) -> None:
     database = await Database.connect(own.database_url, size=1)
     try:
         with pytest.raises(asyncpg.InterfaceError) as caught:
@@ -197,7 +199,7 @@ async def test_wrong_number_of_arguments_is_a_mistake_and_no_outage(own: Stack) 
         await database.close()
 
 
-async def test_closed_connection_and_closing_pool_are_lost(own: Stack) -> None:
+async def test_closed_connection_and_closing_pool_raise_a_connection_error(own: Stack) -> None:
     database = await Database.connect(own.database_url, size=1)
     try:
         async with database.transaction(lambda: None) as tx:

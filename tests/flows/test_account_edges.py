@@ -33,7 +33,7 @@ async def _a_chat_before_the_account(stage: Stage, *, name: str) -> tuple[Actor,
     return account, before, mitra, await stage.begun(before, mitra)
 
 
-def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_it(quiet: Stage) -> None:
+def test_session_begun_before_the_account_shows_the_account_name(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         account, _, mitra, session_id = await _a_chat_before_the_account(quiet, name="Sari")
@@ -58,7 +58,7 @@ def test_a_mitra_and_an_operator_see_the_accounts_name_in_what_was_begun_before_
     quiet.run(play())
 
 
-def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_name(
+def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
     quiet: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -81,7 +81,7 @@ def test_support_finds_what_was_begun_before_the_sign_in_by_the_accounts_id_and_
     quiet.run(play())
 
 
-def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet: Stage) -> None:
+def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
@@ -98,7 +98,7 @@ def test_a_request_confirmed_by_hand_keeps_the_first_invoice_that_is_paid(quiet:
     quiet.run(play())
 
 
-def test_a_promotion_for_no_mode_is_nobodys() -> None:
+def test_promotion_without_modes_makes_no_customer_eligible() -> None:
     past = Past(ever_paired=False, other_discounted_request=False, anonymous=True)
     offered = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, duration_minutes=12, modes=["chat"])
     assert eligible(offered, past, requires_identity=False)

@@ -36,7 +36,7 @@ async def _unheard(stage: Stage, *, after_s: float) -> set[str]:
     return {one.user_id for one in found}
 
 
-def test_a_party_is_told_of_the_other_ones_messages_only_and_once_until_she_is_back(chat: Chat) -> None:
+def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat) -> None:
     stage, hers, his = chat.stage, chat.customer, chat.mitra
 
     def say(sender: Actor) -> None:
@@ -62,7 +62,7 @@ def test_a_party_is_told_of_the_other_ones_messages_only_and_once_until_she_is_b
     assert tuple(row) == (8, 7, 8)
 
 
-def test_a_senders_own_messages_cost_the_look_for_pushes_nothing(chat: Chat) -> None:
+def test_own_messages_are_not_scanned_when_pushes_are_planned(chat: Chat) -> None:
     stage = chat.stage
     stage.run(chat.commit(*[chat.draft(chat.customer) for _ in range(500)]))
     stage.run(chat.commit(mark=Mark(mitra_delivered=500)))
@@ -78,7 +78,7 @@ def test_a_senders_own_messages_cost_the_look_for_pushes_nothing(chat: Chat) -> 
     assert all("never executed" in line for line in reads), plan
 
 
-def test_two_that_fill_the_marks_of_the_same_sessions_in_any_order_do_not_deadlock(chat: Chat) -> None:
+def test_concurrent_status_syncs_of_the_same_sessions_do_not_deadlock(chat: Chat) -> None:
     stage, runtime = chat.stage, chat.stage.runtime
     other = stage.run(a_chat(stage))
     low, high = sorted((chat, other), key=lambda one: one.id)
@@ -107,7 +107,7 @@ def test_two_that_fill_the_marks_of_the_same_sessions_in_any_order_do_not_deadlo
         assert [row["status"] for row in stage.run(one.log())] == ["read", "read", "delivered"]
 
 
-def test_marks_are_filled_behind_what_is_final_and_for_the_other_side_only(chat: Chat) -> None:
+def test_status_sync_skips_final_messages_and_the_readers_own(chat: Chat) -> None:
     stage = chat.stage
     drafts = [chat.draft(sender) for sender in (chat.customer, chat.mitra) * 3]
     stage.run(chat.commit(*drafts))
@@ -123,7 +123,7 @@ def test_marks_are_filled_behind_what_is_final_and_for_the_other_side_only(chat:
     assert all(b["delivered_at"] in (None, a["delivered_at"]) for a, b in zip(after, before, strict=True))
 
 
-def test_a_setting_that_was_stamped_earlier_and_committed_later_is_seen(stage: Stage) -> None:
+def test_config_change_committed_with_an_older_timestamp_is_noticed(stage: Stage) -> None:
     runtime = stage.runtime
     set_to = """UPDATE app_config SET value = jsonb_build_object('value', $1::int), updated_at = updated_at - interval '1 hour'
                 WHERE key = 'pairing_blast_timeout_seconds'"""

@@ -19,7 +19,7 @@ SIZE = "SELECT pg_relation_size('chat_sessions')"
 ROOM = 300_000  # bytes; the row versions of all updates take 850,000, those of two rules 150,000
 
 
-def test_vacuum_during_an_audit_makes_room_for_further_updates(quiet: Stage) -> None:
+def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         await a_chat(quiet)

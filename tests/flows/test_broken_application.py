@@ -16,7 +16,7 @@ class Broken:
         raise RuntimeError("a bug")
 
 
-def test_application_that_fails_is_answered_with_the_one_error_body_and_the_headers(stage: Stage) -> None:
+def test_application_exception_returns_the_error_body_and_headers(stage: Stage) -> None:
     gatekeeper = Gatekeeper(Broken(), stage.runtime, listener="public", cors=None)  # type: ignore[arg-type]
     sent: list[dict[str, Any]] = []
     scope = {

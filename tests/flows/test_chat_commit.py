@@ -35,7 +35,7 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-def test_two_writers_make_one_gapless_log_in_each_senders_order(chat: Chat) -> None:
+def test_concurrent_writers_store_messages_without_gaps_in_each_senders_order(chat: Chat) -> None:
     async def write(sender: Actor) -> list[Placed | bool]:
         placed = []
         for n in range(30):
@@ -58,7 +58,7 @@ def test_two_writers_make_one_gapless_log_in_each_senders_order(chat: Chat) -> N
     chat.stage.run(play())
 
 
-def test_a_message_that_several_writers_send_is_stored_once_and_answered_alike(chat: Chat) -> None:
+def test_message_sent_by_several_writers_is_stored_once_with_one_answer(chat: Chat) -> None:
     async def play() -> None:
         keys = [ids.new_id() for _ in range(20)]
 
@@ -79,7 +79,7 @@ def test_a_message_that_several_writers_send_is_stored_once_and_answered_alike(c
     chat.stage.run(play())
 
 
-def test_the_same_client_id_of_the_other_party_is_another_message(chat: Chat) -> None:
+def test_same_client_message_id_from_the_other_party_is_another_message(chat: Chat) -> None:
     async def play() -> None:
         key = ids.new_id()
         hers, theirs = await together(
@@ -93,7 +93,7 @@ def test_the_same_client_id_of_the_other_party_is_another_message(chat: Chat) ->
     chat.stage.run(play())
 
 
-def test_a_stranger_in_a_batch_is_refused_and_the_others_are_stored(chat: Chat) -> None:
+def test_batch_with_a_message_of_a_stranger_stores_the_other_messages(chat: Chat) -> None:
     async def play() -> None:
         stranger = await chat.stage.customer()
         unknown = msgspec.structs.replace(chat.draft(chat.customer), session_id=ids.new_id())
@@ -147,7 +147,7 @@ async def _expire_soon(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("ending", ["by time", "by the customer"])
-def test_nothing_is_stored_after_the_end_and_what_was_acknowledged_stays(chat: Chat, ending: str) -> None:
+def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Chat, ending: str) -> None:
     runtime = chat.stage.runtime
 
     async def play() -> None:
@@ -185,7 +185,7 @@ MARKS = """SELECT customer_delivered_seq, customer_read_seq, mitra_delivered_seq
   FROM chat_sessions WHERE id = $1"""
 
 
-def test_marks_never_go_back_and_never_pass_the_messages(chat: Chat) -> None:
+def test_read_markers_never_decrease_or_exceed_the_last_message(chat: Chat) -> None:
     async def play() -> None:
         done = asyncio.Event()
 
@@ -223,7 +223,7 @@ def test_marks_never_go_back_and_never_pass_the_messages(chat: Chat) -> None:
     chat.stage.run(play())
 
 
-def test_a_mark_beyond_the_messages_does_not_block_later_ones(chat: Chat) -> None:
+def test_read_marker_beyond_the_last_message_is_clamped(chat: Chat) -> None:
     async def play() -> None:
         await chat.commit(chat.draft(chat.mitra))
         await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2**31 - 1)
@@ -238,7 +238,7 @@ def test_a_mark_beyond_the_messages_does_not_block_later_ones(chat: Chat) -> Non
     chat.stage.run(play())
 
 
-def test_a_stranger_cannot_move_a_mark(chat: Chat) -> None:
+def test_stranger_cannot_move_a_read_marker(chat: Chat) -> None:
     async def play() -> None:
         await chat.commit(chat.draft(chat.mitra))
         stranger = await chat.stage.customer()
@@ -250,7 +250,7 @@ def test_a_stranger_cannot_move_a_mark(chat: Chat) -> None:
     chat.stage.run(play())
 
 
-def test_single_messages_are_filled_up_to_the_stored_marks_and_no_further(chat: Chat) -> None:
+def test_status_sync_updates_messages_up_to_the_stored_markers_only(chat: Chat) -> None:
     async def play() -> list[dict[str, int]]:
         senders = (chat.customer, chat.mitra) * 2
         await chat.commit(*(chat.draft(sender) for sender in senders))
@@ -280,7 +280,7 @@ async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
     )
 
 
-def test_a_process_of_the_version_before_stores_messages_as_before(chat: Chat) -> None:
+def test_process_of_the_previous_version_can_store_messages(chat: Chat) -> None:
     chat.stage.run(chat.commit(kept := chat.draft(chat.mitra, "kept")))
     assert chat.stage.run(chat.is_whole()) == 1
     answer = chat.stage.run(_as_before(chat, [chat.draft(chat.mitra), chat.draft(chat.customer), kept]))

@@ -20,7 +20,7 @@ async def _change(stage: Stage, session_id: str, times: int) -> list[str]:
         return [notice.event_id for notice in tx.notices]
 
 
-def test_events_of_processes_whose_clocks_are_apart_grow_in_the_order_of_the_changes(stage: Stage) -> None:
+def test_event_ids_from_processes_with_different_clocks_follow_the_changes(stage: Stage) -> None:
     async def play() -> None:
         customer, mitra = await stage.customer(), await stage.mitra()
         await mitra_status.go_online(stage.runtime, mitra)

@@ -46,7 +46,7 @@ async def _writes(stage: Stage, *session_ids: str) -> list[int]:
     return [row["messages"] for row in await stage.runtime.db.fetch(WRITES, list(session_ids))]
 
 
-def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quiet: Stage) -> None:
+def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> None:
     async def play() -> None:
         *_, flood = await _over(quiet, FLOOD + FILL_MOST // 2)
         *_, still = await _over(quiet, 0)
@@ -62,7 +62,7 @@ def test_a_chat_with_a_flood_of_messages_is_completed_and_holds_up_no_other(quie
     quiet.run(play())
 
 
-def test_what_only_one_side_has_said_is_brought_up_however_much_it_is(quiet: Stage) -> None:
+def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(quiet: Stage) -> None:
     async def play() -> None:
         *_, flood = await _over(quiet, FILL_MOST * 5 // 2)
         assert await message_send.fill_marks(quiet.runtime, {flood: 0}) == {}
@@ -71,7 +71,7 @@ def test_what_only_one_side_has_said_is_brought_up_however_much_it_is(quiet: Sta
     quiet.run(play())
 
 
-def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) -> None:
+def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(quiet: Stage) -> None:
     async def play() -> None:
         over = [(await _over(quiet, FLOOD * 2 // 5))[2] for _ in range(5)]
         assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
@@ -80,7 +80,7 @@ def test_many_chats_are_completed_with_so_many_messages_at_once(quiet: Stage) ->
     quiet.run(play())
 
 
-def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> None:
+def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Stage) -> None:
     async def play() -> None:
         customer, mitra, session_id = await _over(quiet, FLOOD + 1)
         stranger = await quiet.customer()
@@ -98,7 +98,7 @@ def test_the_second_goodbye_after_a_flood_completes_the_chat(quiet: Stage) -> No
     quiet.run(play())
 
 
-def test_however_many_look_at_the_books_others_have_a_connection(quiet: Stage) -> None:
+def test_concurrent_audits_leave_connections_for_other_calls(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         async with runtime.transaction() as tx:
@@ -120,7 +120,7 @@ def test_however_many_look_at_the_books_others_have_a_connection(quiet: Stage) -
     quiet.run(play())
 
 
-def test_however_many_payments_are_found_at_once_others_have_a_connection(quiet: Stage) -> None:
+def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         paid = [await quiet.paid(await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]

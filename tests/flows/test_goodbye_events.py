@@ -23,7 +23,7 @@ def shown(notices: list[Notice]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def test_stored_events_get_the_goodbyes_of_their_recipient_whenever_they_are_read_back(quiet: Stage) -> None:
+def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Stage) -> None:
     runtime = quiet.runtime
 
     async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:

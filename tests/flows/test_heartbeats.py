@@ -11,7 +11,7 @@ from tests.stack import within
 HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1"
 
 
-def test_the_online_are_noted_together_and_the_offline_are_not(stage: Stage) -> None:
+def test_heartbeats_of_online_mitras_are_recorded_and_of_offline_mitras_refused(stage: Stage) -> None:
     async def play() -> None:
         runtime = stage.runtime
         here, there, away = [await stage.mitra() for _ in range(3)]
@@ -29,7 +29,7 @@ def test_the_online_are_noted_together_and_the_offline_are_not(stage: Stage) -> 
     stage.run(play())
 
 
-def test_nobody_waits_for_a_row_that_is_held(stage: Stage) -> None:
+def test_heartbeats_skip_a_mitra_whose_row_is_locked(stage: Stage) -> None:
     async def play() -> None:
         runtime = stage.runtime
         free, held = await stage.mitra(), await stage.mitra()

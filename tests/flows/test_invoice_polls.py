@@ -44,9 +44,7 @@ def limited(name: str) -> float:
     return metrics.LIMITED.labels(name)._value.get()
 
 
-def test_reads_of_all_requests_have_the_gateway_asked_twenty_times_a_second(
-    with_gateway: Stage, played: PlayedGateway
-) -> None:
+def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Stage, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         views = [await pending(with_gateway) for _ in range(60)]
@@ -63,9 +61,7 @@ def test_reads_of_all_requests_have_the_gateway_asked_twenty_times_a_second(
     with_gateway.run(play())
 
 
-def test_reads_while_the_gateway_hangs_wait_for_nothing_and_ask_nothing_more(
-    with_gateway: Stage, played: PlayedGateway
-) -> None:
+def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(with_gateway: Stage, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         view, *others = [await pending(with_gateway) for _ in range(3)]
@@ -82,7 +78,7 @@ def test_reads_while_the_gateway_hangs_wait_for_nothing_and_ask_nothing_more(
     with_gateway.run(play())
 
 
-def test_polls_without_an_answer_keep_nobody_from_an_invoice(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Stage, played: PlayedGateway) -> None:
     async def play() -> None:
         gateway = with_gateway.runtime.gateway
         assert gateway is not None
@@ -117,9 +113,7 @@ def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: 
     with_gateway.run(play())
 
 
-def test_polls_beyond_the_one_try_of_a_half_open_circuit_are_given_back(
-    with_gateway: Stage, played: PlayedGateway
-) -> None:
+def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Stage, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         assert runtime.gateway is not None

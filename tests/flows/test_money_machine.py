@@ -947,7 +947,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(400)  # some thousand transactions: half a minute on an idle machine, minutes on a busy one
-def test_money_is_conserved_whatever_the_order_of_events(empty_stage: Stage) -> None:
+def test_money_is_conserved_in_any_order_of_events(empty_stage: Stage) -> None:
     runtime = empty_stage.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
     runtime.config.values = {**runtime.config.values, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}

@@ -59,7 +59,7 @@ async def recorded(stage: Stage) -> list[tuple[str, float]]:
     return [(row["kind"], (row["ended_at"] - row["began_at"]).total_seconds()) for row in rows]
 
 
-def test_a_renewal_holds_the_lease_until_it_has_ended(empty: Stage) -> None:
+def test_lease_can_be_renewed_until_it_expires(empty: Stage) -> None:
     async def play() -> None:
         db = empty.runtime.db
         assert not (await store.renew(db, HUB, steady=True)).renewed
@@ -74,7 +74,7 @@ def test_a_renewal_holds_the_lease_until_it_has_ended(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_the_first_process_ever_records_nothing(empty: Stage) -> None:
+def test_first_process_ever_records_no_outage(empty: Stage) -> None:
     async def play() -> None:
         for where in (HUB, JOBS, API):
             await begin(empty, where)
@@ -83,7 +83,7 @@ def test_the_first_process_ever_records_nothing(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_when_all_processes_died_each_kind_records_its_own_outage(empty: Stage) -> None:
+def test_death_of_all_processes_is_one_outage_of_each_kind(empty: Stage) -> None:
     async def play() -> None:
         for where in (HUB, HUB2, JOBS, API):
             await begin(empty, where)
@@ -99,7 +99,7 @@ def test_when_all_processes_died_each_kind_records_its_own_outage(empty: Stage) 
 
 
 @pytest.mark.parametrize("order", [(HUB, JOBS, API), (API, HUB, JOBS), (JOBS, API, HUB)])
-def test_when_the_database_was_away_there_is_one_outage_of_the_database(empty: Stage, order: tuple[Place, ...]) -> None:
+def test_database_outage_is_recorded_once(empty: Stage, order: tuple[Place, ...]) -> None:
     async def play() -> None:
         for where in order:
             await begin(empty, where)
@@ -116,7 +116,7 @@ def test_when_the_database_was_away_there_is_one_outage_of_the_database(empty: S
     empty.run(play())
 
 
-def test_a_process_that_was_cut_off_alone_records_no_outage_of_the_database(empty: Stage) -> None:
+def test_single_process_cut_off_records_no_database_outage(empty: Stage) -> None:
     async def play() -> None:
         await begin(empty, HUB2)
         renewed_at = await begin(empty, HUB)
@@ -130,7 +130,7 @@ def test_a_process_that_was_cut_off_alone_records_no_outage_of_the_database(empt
     empty.run(play())
 
 
-def test_the_only_realtime_process_cut_off_alone_is_an_outage_of_realtime(empty: Stage) -> None:
+def test_only_realtime_process_cut_off_is_a_realtime_outage(empty: Stage) -> None:
     async def play() -> None:
         renewed_at = await begin(empty, HUB)
         await begin(empty, JOBS)
@@ -142,7 +142,7 @@ def test_the_only_realtime_process_cut_off_alone_is_an_outage_of_realtime(empty:
     empty.run(play())
 
 
-def test_one_of_two_dead_realtime_processes_is_no_outage(empty: Stage) -> None:
+def test_death_of_one_of_two_realtime_processes_is_not_an_outage(empty: Stage) -> None:
     async def play() -> None:
         await begin(empty, HUB)
         await begin(empty, HUB2)
@@ -153,7 +153,7 @@ def test_one_of_two_dead_realtime_processes_is_no_outage(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_many_processes_that_come_back_together_record_one_outage(empty: Stage) -> None:
+def test_processes_that_return_together_record_one_outage(empty: Stage) -> None:
     async def play() -> None:
         hubs = [place(ProcessKind.REALTIME, n) for n in range(8)]
         for where in hubs:
@@ -170,7 +170,7 @@ def test_many_processes_that_come_back_together_record_one_outage(empty: Stage) 
     empty.run(play())
 
 
-def test_overlaps_clips_and_joins_the_outages_of_the_asked_kinds(empty: Stage) -> None:
+def test_overlaps_clips_and_joins_outages_of_the_requested_kinds(empty: Stage) -> None:
     async def play() -> None:
         runtime, now = empty.runtime, empty.runtime.now()
 
@@ -191,7 +191,7 @@ def test_overlaps_clips_and_joins_the_outages_of_the_asked_kinds(empty: Stage) -
     empty.run(play())
 
 
-def test_silence_counts_from_the_end_of_an_outage_and_not_while_a_process_may_be_cut_off(empty: Stage) -> None:
+def test_silence_counts_only_while_the_service_could_accept_heartbeats(empty: Stage) -> None:
     async def play() -> None:
         db = empty.runtime.db
 
@@ -233,7 +233,7 @@ async def heard(stage: Stage, seconds_ago: float, channel: str = "socket") -> st
 
 
 @pytest.mark.parametrize(("threshold", "free"), [(60, False), (60.25, False), (60.75, True), (61, True)])
-def test_threshold_of_silence_is_applied_with_its_fraction(empty: Stage, threshold: float, free: bool) -> None:
+def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Stage, threshold: float, free: bool) -> None:
     async def play() -> None:
         runtime = empty.runtime
         await begin(empty, HUB)
@@ -317,9 +317,7 @@ def test_silence_is_excused_for_a_bounded_time_unless_no_process_served(empty: S
 
 
 @pytest.mark.parametrize("places", [1, 20], ids=["at one place", "each at a new place"])
-def test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_bounded_time(
-    empty: Stage, places: int
-) -> None:
+def test_restarting_process_keeps_a_silent_mitra_online_for_a_bounded_time(empty: Stage, places: int) -> None:
     async def play() -> None:
         await steady(empty, HUB, API)
         silent = await heard(empty, 0)
@@ -339,7 +337,7 @@ def test_a_process_that_restarts_all_the_time_keeps_a_silent_mitra_online_for_a_
     empty.run(play())
 
 
-def test_database_reads_the_durations_of_the_rule_from_the_leases(empty: Stage) -> None:
+def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Stage) -> None:
     async def play() -> None:
         assert pytest.approx(EXCUSE_S / 10) == BREAK_S
         for scale in (1, 60):
@@ -430,7 +428,7 @@ def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Stage) -> 
     empty.run(play())
 
 
-def test_lease_finds_its_connection_again(empty: Stage) -> None:
+def test_lease_reconnects_after_a_lost_connection(empty: Stage) -> None:
     async def play() -> None:
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'sesi'"
         async with Lease(empty) as lease:

@@ -31,7 +31,7 @@ async def _say(connection: Connection) -> None:
     await asyncio.sleep(0)
 
 
-def test_a_reader_who_is_never_quite_done_stays(stage: Stage) -> None:
+def test_slow_reader_that_keeps_reading_stays_connected(stage: Stage) -> None:
     async def play() -> None:
         connection, reader = await _connected(stage)
         while not connection.transport.get_write_buffer_size():
@@ -50,7 +50,7 @@ def test_a_reader_who_is_never_quite_done_stays(stage: Stage) -> None:
     stage.run(play())
 
 
-def test_a_reader_who_reads_nothing_is_cut_off_after_so_many_frames(stage: Stage) -> None:
+def test_reader_that_reads_nothing_is_disconnected_at_the_frame_limit(stage: Stage) -> None:
     async def play() -> None:
         connection, reader = await _connected(stage)
         while not connection.transport.get_write_buffer_size():

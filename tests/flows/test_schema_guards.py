@@ -77,7 +77,7 @@ def test_session_without_a_payment_is_refused_at_commit(stage: Stage, status: st
     refused(stage, (INSERT, ids.new_id(), customer.user_id, mitra_id, None, status), says="no payment request")
 
 
-def test_session_of_another_customers_payment_is_refused_at_commit(stage: Stage) -> None:
+def test_session_with_another_customers_payment_is_refused_at_commit(stage: Stage) -> None:
     payer, other = stage.run(stage.customer()), stage.run(stage.customer())
     request_id = stage.run(stage.paid(payer))
     refused(stage, (INSERT, ids.new_id(), other.user_id, None, request_id, "searching"), says="no payment request")
@@ -143,7 +143,7 @@ def test_history_without_a_payment_is_stored_and_old_running_session_goes_on(sta
     assert stage.run(stage.runtime.db.fetchval("SELECT status FROM chat_sessions WHERE id = $1", old)) == "completed"
 
 
-def test_guard_runs_twice_in_a_pairing_and_never_for_messages_and_timers(stage: Stage) -> None:
+def test_guard_trigger_runs_twice_per_pairing_and_never_for_messages_or_timers(stage: Stage) -> None:
     async def calls(*statements: tuple[Any, ...]) -> int:
         async with stage.runtime.db.pool.acquire() as connection:
             transaction = connection.transaction()

@@ -54,7 +54,7 @@ async def invited(stage: Stage) -> set[str]:
     return {row["session_id"] for row in rows}
 
 
-def test_search_that_cannot_be_invited_for_does_not_stop_those_behind_it(quiet: Stage) -> None:
+def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Stage) -> None:
     async def play() -> None:
         searches = [await a_search(quiet) for _ in range(3)]
         mitra = await quiet.mitra()
@@ -69,7 +69,7 @@ def test_search_that_cannot_be_invited_for_does_not_stop_those_behind_it(quiet: 
     quiet.run(play())
 
 
-def test_search_that_another_process_works_on_does_not_stop_those_behind_it(quiet: Stage) -> None:
+def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: Stage) -> None:
     async def play() -> None:
         searches = [await a_search(quiet) for _ in range(3)]
         await mitra_status.go_online(quiet.runtime, await quiet.mitra())
@@ -97,7 +97,7 @@ def test_rounds_of_idle_searches_end_together(quiet: Stage) -> None:
     quiet.run(play())
 
 
-def test_idle_round_that_cannot_be_ended_does_not_stop_the_others(quiet: Stage) -> None:
+def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         searches = [await a_search(quiet) for _ in range(3)]
@@ -109,7 +109,7 @@ def test_idle_round_that_cannot_be_ended_does_not_stop_the_others(quiet: Stage) 
     quiet.run(play())
 
 
-def test_search_fails_at_the_end_of_a_round_when_all_asked_have_rejected_and_the_others_are_gone(quiet: Stage) -> None:
+def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_left(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         no, other = await quiet.mitra(), await quiet.mitra()
@@ -126,7 +126,7 @@ def test_search_fails_at_the_end_of_a_round_when_all_asked_have_rejected_and_the
     quiet.run(play())
 
 
-def test_round_of_a_search_with_a_free_mitra_asks_them_and_is_not_idle(quiet: Stage) -> None:
+def test_round_with_an_available_mitra_invites_them_and_is_not_idle(quiet: Stage) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         search = await a_search(quiet)
@@ -171,7 +171,7 @@ async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
     return []
 
 
-def test_repeat_of_a_search_that_ended_on_the_way_is_dropped(quiet: Stage) -> None:
+def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
     async def play() -> None:
         runtime, hub = quiet.runtime, Hub(quiet.runtime)
         customer = await quiet.customer()

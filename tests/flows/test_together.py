@@ -37,7 +37,7 @@ async def asking(rows: Rows, together: Together[str], *keys: str) -> list[asynci
     return tasks
 
 
-async def test_who_asks_while_a_statement_runs_shares_the_next() -> None:
+async def test_batch_loader_callers_during_a_statement_share_the_next_one() -> None:
     rows = Rows()
     together = Together(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b", "c", "b", "a", "nobody")
@@ -47,7 +47,7 @@ async def test_who_asks_while_a_statement_runs_shares_the_next() -> None:
     assert rows.statements == [["a"], ["b", "c", "a", "nobody"]]
 
 
-async def test_a_statement_has_a_bounded_number_of_keys() -> None:
+async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
     rows = Rows()
     rows.go_on.set()
     together = Together(rows.read, nothing="-")
@@ -56,7 +56,7 @@ async def test_a_statement_has_a_bounded_number_of_keys() -> None:
     assert [len(keys) for keys in rows.statements] == [AT_ONCE, 3]
 
 
-async def test_a_failure_is_told_to_all_who_wait_and_the_next_caller_asks_anew() -> None:
+async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_retries() -> None:
     rows = Rows()
     together = Together(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b", "c")
@@ -70,7 +70,7 @@ async def test_a_failure_is_told_to_all_who_wait_and_the_next_caller_asks_anew()
     assert await together.of("d") == "D"
 
 
-async def test_who_leaves_takes_nothing_from_the_others() -> None:
+async def test_batch_loader_caller_that_is_cancelled_does_not_affect_others() -> None:
     rows = Rows()
     together = Together(rows.read, nothing="-")
     gone, stays, other = await asking(rows, together, "a", "a", "b")
@@ -83,7 +83,7 @@ async def test_who_leaves_takes_nothing_from_the_others() -> None:
     assert (gone.cancelled(), whole.cancelled()) == (True, True)
 
 
-async def test_nobody_is_left_waiting_when_the_reader_is_stopped() -> None:
+async def test_batch_loader_callers_are_cancelled_when_the_reader_stops() -> None:
     rows = Rows()
     together = Together(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b")

@@ -69,7 +69,7 @@ async def _after(
 # -- time
 
 
-def test_the_paid_minutes_begin_when_the_wait_for_the_mitra_is_over(quiet: Stage) -> None:
+def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(quiet: Stage) -> None:
     async def play() -> None:
         customer, mitra = await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(quiet.runtime, mitra)
@@ -87,7 +87,7 @@ def test_the_paid_minutes_begin_when_the_wait_for_the_mitra_is_over(quiet: Stage
     quiet.run(play())
 
 
-def test_going_online_is_logged_after_the_going_offline_that_it_waited_for(quiet: Stage) -> None:
+def test_online_log_entry_follows_the_offline_entry_it_waited_for(quiet: Stage) -> None:
     async def play() -> None:
         mitra = await quiet.mitra()
         _, released = await _after(
@@ -119,7 +119,7 @@ async def _she_left(stage: Stage) -> tuple[Actor, str]:
     return customer, request_id
 
 
-def test_the_search_that_goes_on_is_the_newest_whatever_the_clocks_have_said(quiet: Stage) -> None:
+def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Stage) -> None:
     async def play() -> None:
         customer, request_id = await _she_left(quiet)
         await pairing_start.start(quiet.runtime, payment_request_id=request_id)
@@ -143,9 +143,7 @@ def test_the_search_that_goes_on_is_the_newest_whatever_the_clocks_have_said(qui
 
 
 @pytest.mark.parametrize("taps", [1, 2, 3])
-def test_a_tap_on_ask_everybody_just_as_the_pairing_begins_leaves_one_search_the_newest(
-    quiet: Stage, taps: int
-) -> None:
+def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Stage, taps: int) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         for _ in range(8):
@@ -173,7 +171,7 @@ async def _tap(stage: Stage, customer: Actor, request_id: str) -> None:
         return  # another call was first
 
 
-def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet: Stage) -> None:
+def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -194,7 +192,7 @@ def test_who_is_being_asked_has_not_answered_whatever_the_clocks_have_said(quiet
     quiet.run(play())
 
 
-def test_who_is_asked_just_as_she_goes_offline_has_not_answered(quiet: Stage) -> None:
+def test_invitation_during_going_offline_counts_as_unanswered(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -246,7 +244,7 @@ async def _one_is_live_and_the_other_failed(stage: Stage, people: list[str], req
     assert (await ledger.audit(stage.runtime)).violations == []
 
 
-def test_a_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Stage) -> None:
+def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Stage) -> None:
     async def play() -> None:
         account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
         held = "SELECT 1 FROM customers WHERE id = $1 AND $2::uuid IS NOT NULL FOR NO KEY UPDATE"
@@ -257,7 +255,7 @@ def test_a_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quie
     quiet.run(play())
 
 
-def test_a_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Stage) -> None:
+def test_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Stage) -> None:
     async def play() -> None:
         account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
         await quiet.runtime.db.fetch(JOIN, before.user_id, account.user_id)
@@ -273,7 +271,7 @@ def test_a_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: 
 # -- operators
 
 
-def test_a_new_phone_and_a_deactivation_at_once_meet_a_search_without_a_deadlock(quiet: Stage) -> None:
+def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Stage) -> None:
     async def play() -> None:
         runtime, mitra = quiet.runtime, await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -319,7 +317,7 @@ HOLD_OPERATOR = "SELECT $2::uuid FROM control_center_users WHERE id = $1 FOR UPD
 OTHER_ROLE = "UPDATE control_center_users SET role_id = $2 WHERE id = $1"
 
 
-def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stage) -> None:
+def test_operator_whose_role_changes_during_sign_in_is_signed_in(stage: Stage) -> None:
     async def play() -> None:
         unknown = "SELECT count(*)::int FROM unknown_operator_logins"
         before = await stage.runtime.db.fetchval(unknown)
@@ -341,7 +339,7 @@ def test_an_operator_whose_role_changes_while_she_signs_in_is_let_in(stage: Stag
     stage.run(play())
 
 
-def test_an_operator_whose_role_changes_while_she_changes_her_password_has_the_new_one(stage: Stage) -> None:
+def test_operator_whose_role_changes_during_a_password_change_has_the_new_password(stage: Stage) -> None:
     async def play() -> None:
         operator_id, email, other = await _operator(stage)
         actor = Actor(
@@ -368,7 +366,7 @@ def test_an_operator_whose_role_changes_while_she_changes_her_password_has_the_n
 # -- tokens and keys
 
 
-def test_a_retry_of_a_refresh_that_came_in_time_gets_the_same_successor_however_long_it_waits(stage: Stage) -> None:
+def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(stage: Stage) -> None:
     async def play() -> None:
         runtime, customer = stage.runtime, await stage.customer()
         async with runtime.transaction() as tx:
@@ -400,7 +398,7 @@ def test_a_retry_of_a_refresh_that_came_in_time_gets_the_same_successor_however_
     stage.run(play())
 
 
-def test_whoever_takes_up_a_key_sees_the_answer_that_was_just_being_given(stage: Stage) -> None:
+def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(stage: Stage) -> None:
     async def play() -> None:
         runtime, customer = stage.runtime, await stage.customer()
         once = Once(user_id=customer.user_id, key="k", fingerprint="f")
@@ -425,7 +423,7 @@ def test_whoever_takes_up_a_key_sees_the_answer_that_was_just_being_given(stage:
 # -- purges
 
 
-def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: Stage) -> None:
+def test_answer_stored_again_while_its_old_key_is_purged_is_kept(stage: Stage) -> None:
     async def play() -> None:
         runtime, customer = stage.runtime, await stage.customer()
         once = Once(user_id=customer.user_id, key="k", fingerprint="f")
@@ -446,7 +444,7 @@ def test_a_first_answer_that_is_made_anew_while_its_key_is_purged_stays(stage: S
     stage.run(play())
 
 
-def test_a_call_that_took_effect_after_it_was_taken_for_dead_says_so(quiet: Stage) -> None:
+def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Stage) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)

@@ -91,7 +91,7 @@ async def state(stack: Stack, payment: dict[str, Any]) -> str:
     return row["status"]
 
 
-async def test_a_call_that_had_its_effect_comes_in_as_a_duplicate_once(
+async def test_import_of_a_processed_call_is_a_duplicate_once(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -111,7 +111,7 @@ async def test_a_call_that_had_its_effect_comes_in_as_a_duplicate_once(
     assert await results(sink_stack, external_id) == ["duplicate"]
 
 
-async def test_calls_that_had_no_effect_have_it_once_when_they_come_in(
+async def test_import_of_unprocessed_calls_takes_effect_once(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     customers = [await people.customer() for _ in range(3)]
@@ -144,7 +144,7 @@ async def test_calls_that_had_no_effect_have_it_once_when_they_come_in(
     assert [len(await results(sink_stack, external_id)) for external_id in ids] == [1, 2, 1]
 
 
-async def test_bad_lines_are_named_by_their_number_and_the_others_come_in(
+async def test_import_names_bad_lines_by_number_and_imports_the_others(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -174,7 +174,7 @@ async def test_bad_lines_are_named_by_their_number_and_the_others_come_in(
     assert await results(sink_stack, payment["payment_request_id"]) == ["confirmed"]
 
 
-async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
+async def test_import_cuts_long_values_like_a_received_call(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -194,7 +194,7 @@ async def test_what_no_column_can_hold_is_cut_as_it_is_for_a_call_off_the_wire(
     assert row["source"] == "webhook"  # whatever the line says: polls write no line
 
 
-async def test_a_call_without_the_right_token_comes_in_without_effect(
+async def test_import_of_a_call_with_a_wrong_token_has_no_effect(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -208,9 +208,7 @@ async def test_a_call_without_the_right_token_comes_in_without_effect(
     assert await state(sink_stack, payment) == "pending"
 
 
-async def test_a_line_that_the_service_did_not_write_moves_no_money(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
-) -> None:
+async def test_import_of_a_forged_line_moves_no_money(people: World, sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     payment, other = [await people.request(await people.customer()) for _ in range(2)]
     external_id = payment["payment_request_id"]
     async with without(sink_stack, "webhook_logs", "payment_requests"):
@@ -234,7 +232,7 @@ async def test_a_line_that_the_service_did_not_write_moves_no_money(
     assert (code, "1 confirmed" in text) == (0, True), text
 
 
-async def test_calls_without_a_token_neither_fail_nor_fill_the_file_while_the_log_is_away(
+async def test_calls_without_a_token_do_not_fail_or_fill_the_file_without_the_log(
     people: World, sink_stack: Stack
 ) -> None:
     marks = [new_id() for _ in range(100)]
@@ -260,7 +258,7 @@ async def test_calls_without_a_token_neither_fail_nor_fill_the_file_while_the_lo
     assert await people.until(counted, lambda n: n >= len(marks) - in_file) == len(marks) - in_file
 
 
-async def test_a_call_that_could_not_be_handled_is_taken_up_by_the_next_import(
+async def test_call_that_failed_in_an_import_is_processed_by_the_next_import(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -276,7 +274,7 @@ async def test_a_call_that_could_not_be_handled_is_taken_up_by_the_next_import(
     assert (code, "1 ignored_status" in text) == (0, True)
 
 
-async def test_a_call_that_met_a_busy_database_is_taken_up_by_the_next_import(
+async def test_call_imported_into_a_busy_database_is_processed_by_the_next_import(
     people: World, sink_stack: Stack, tmp_path: pathlib.Path
 ) -> None:
     payment = await people.request(await people.customer())
@@ -297,7 +295,7 @@ async def test_a_call_that_met_a_busy_database_is_taken_up_by_the_next_import(
     assert (code, "1 already in the log" in text) == (0, True), text
 
 
-def test_a_file_that_is_not_there_is_said(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+def test_import_of_a_missing_file_reports_it(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     for path in (tmp_path / "nothing.jsonl", tmp_path):
         code, text = bring_in(sink_stack, path)
         assert (code, "file not found" in text) == (1, True)
@@ -306,14 +304,14 @@ def test_a_file_that_is_not_there_is_said(sink_stack: Stack, tmp_path: pathlib.P
     assert sink_stack.command("webhooks", check=False).returncode == 2
 
 
-def test_an_empty_file_is_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+def test_import_of_an_empty_file_imports_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"\n \n")
     code, text = bring_in(sink_stack, path)
     assert (code, "All lines were imported." in text) == (0, True)
 
 
-async def test_a_line_that_was_cut_short_takes_no_other_with_it(tmp_path: pathlib.Path) -> None:
+async def test_truncated_line_does_not_damage_other_lines(tmp_path: pathlib.Path) -> None:
     settings = read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path)})
     sink, at = WebhookSink(settings), HandClock.at(2026, 11, 21).now()
     assert await sink.write(received_at=at, raw_body=b"one", fields={})
@@ -329,7 +327,7 @@ async def test_a_line_that_was_cut_short_takes_no_other_with_it(tmp_path: pathli
     assert bodies == [b"one", b"two", b"three"]
 
 
-async def test_a_sink_that_is_off_or_has_no_room_says_so(tmp_path: pathlib.Path) -> None:
+async def test_fallback_file_that_is_off_or_full_is_reported(tmp_path: pathlib.Path) -> None:
     at = HandClock.at(2026, 11, 21).now()
     assert not await WebhookSink(read({})).write(received_at=at, raw_body=b"x", fields={})
     (tmp_path / "taken").write_text("a file")
@@ -337,7 +335,7 @@ async def test_a_sink_that_is_off_or_has_no_room_says_so(tmp_path: pathlib.Path)
     assert not await WebhookSink(settings).write(received_at=at, raw_body=b"x", fields={})
 
 
-async def test_a_disk_that_hangs_does_not_hold_the_reply(tmp_path: pathlib.Path) -> None:
+async def test_hanging_disk_does_not_delay_the_webhook_reply(tmp_path: pathlib.Path) -> None:
     pipe = tmp_path / "gateway-webhook-fallback-2026-11-21.jsonl"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

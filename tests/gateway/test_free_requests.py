@@ -52,7 +52,7 @@ async def invoices(world: World, customer: Client) -> list[Any]:
     )
 
 
-async def test_free_tier_is_confirmed_at_once_while_the_gateway_is_away(people: World, played: PlayedGateway) -> None:
+async def test_free_tier_is_confirmed_at_once_while_the_gateway_is_down(people: World, played: PlayedGateway) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     before = len(played.heard)
     played.before_create = played.on_look = no_gateway
@@ -92,7 +92,7 @@ async def test_free_first_session_is_confirmed_at_once_for_a_verified_customer(
     assert played.calls(CREATE, payment["payment_request_id"]) == []
 
 
-async def test_free_requests_at_once_are_one_and_a_repeated_key_gets_the_same(people: World) -> None:
+async def test_concurrent_free_requests_become_one_and_a_repeated_key_returns_it(people: World) -> None:
     customer, other = await people.customer(), await people.customer()
     async with a_free_tier(people) as minutes:
         outcomes = await at_once(*(people.request(customer, duration_minutes=minutes) for _ in range(8)))
@@ -113,7 +113,7 @@ async def test_free_request_replaces_a_pending_one_and_voids_its_invoice(people:
     await people.until(lambda: asyncio.sleep(0, played.made[name]), lambda made: made["status"] == "EXPIRED")
 
 
-async def test_free_request_makes_nobody_a_customer_who_paid(people: World) -> None:
+async def test_free_request_does_not_count_as_a_payment_of_the_customer(people: World) -> None:
     customer = await people.customer()
     async with a_free_tier(people) as minutes:
         payment = await free(people, customer, duration_minutes=minutes)
@@ -123,7 +123,7 @@ async def test_free_request_makes_nobody_a_customer_who_paid(people: World) -> N
         await refused(people.request(customer), 429, "RATE_LIMITED")
 
 
-async def test_free_extension_is_put_to_the_mitra_at_once_and_one_that_failed_stands_in_the_way(
+async def test_free_extension_reaches_the_mitra_at_once_and_a_failed_one_blocks_another(
     people: World, played: PlayedGateway
 ) -> None:
     customer, mitra = await people.customer(), await people.mitra()

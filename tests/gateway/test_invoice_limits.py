@@ -30,7 +30,7 @@ def wanted() -> Wanted:
     return Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
 
 
-async def test_an_account_that_never_paid_gets_exactly_its_invoices_of_an_hour(
+async def test_account_that_never_paid_gets_exactly_the_hourly_limit_of_invoices(
     people: World, played: PlayedGateway
 ) -> None:
     async with people.setting(**{ACCOUNT: 3}):
@@ -46,7 +46,7 @@ async def test_an_account_that_never_paid_gets_exactly_its_invoices_of_an_hour(
         assert (await people.request(await people.customer()))["status"] == "pending"  # another account
 
 
-async def test_an_account_that_has_paid_is_not_limited(people: World) -> None:
+async def test_account_that_has_paid_has_no_invoice_limit(people: World) -> None:
     async with people.setting(**{ACCOUNT: 1}):
         customer = await people.customer()
         payment = await people.paid(customer)
@@ -55,7 +55,7 @@ async def test_an_account_that_has_paid_is_not_limited(people: World) -> None:
             await people.request(customer)
 
 
-async def test_an_address_gets_exactly_its_invoices_of_an_hour(people: World) -> None:
+async def test_address_gets_exactly_the_hourly_limit_of_invoices(people: World) -> None:
     async with people.setting(**{ADDRESS: 5}):
         crowd = [await from_address(people, "198.51.100.1") for _ in range(12)]
         stranger = await from_address(people, "198.51.100.2")
@@ -69,7 +69,7 @@ async def test_an_address_gets_exactly_its_invoices_of_an_hour(people: World) ->
         assert (await people.request(payer))["status"] == "pending"
 
 
-async def test_a_limited_request_leaves_the_pending_one_and_an_invoice_that_was_not_made_does_not_count(
+async def test_limited_request_keeps_the_pending_one_and_failed_invoices_do_not_count(
     people: World, played: PlayedGateway
 ) -> None:
     async with people.setting(**{ACCOUNT: 1}):
@@ -83,7 +83,7 @@ async def test_a_limited_request_leaves_the_pending_one_and_an_invoice_that_was_
         assert seen["status"] == "pending"
 
 
-async def test_without_a_gateway_nothing_is_counted(world: World) -> None:
+async def test_invoice_requests_without_a_gateway_are_not_counted(world: World) -> None:
     async with world.setting(**{ACCOUNT: 1, ADDRESS: 1}):
         customer = await world.customer()
         for _ in range(3):
@@ -91,7 +91,7 @@ async def test_without_a_gateway_nothing_is_counted(world: World) -> None:
     assert await world.stack.sql("SELECT 1 FROM invoices_asked") == []
 
 
-async def test_counts_older_than_an_hour_are_deleted(people: World, gateway_stack: Stack) -> None:
+async def test_invoice_counts_older_than_an_hour_are_deleted(people: World, gateway_stack: Stack) -> None:
     await people.request(await people.customer())
     await gateway_stack.sql(
         "INSERT INTO invoices_asked SELECT gen_random_uuid(), gen_random_uuid(), 'old', now() - interval '1 year' FROM generate_series(1, 9)"
@@ -105,7 +105,7 @@ async def test_counts_older_than_an_hour_are_deleted(people: World, gateway_stac
     assert await people.until(old, lambda rows: not rows) == []
 
 
-async def test_a_gateway_that_does_not_answer_is_left_alone_and_tried_again(played: PlayedGateway) -> None:
+async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(played: PlayedGateway) -> None:
     gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
     played.before_create = lambda _: no(500, "SERVER_ERROR")
     played.on_look = lambda _: no(500, "SERVER_ERROR")
@@ -126,7 +126,7 @@ async def test_a_gateway_that_does_not_answer_is_left_alone_and_tried_again(play
     assert (await gateway.create(wanted())).status == "PENDING"
 
 
-async def test_while_the_gateway_is_left_alone_a_request_is_502_at_once_and_leaves_nothing(
+async def test_request_with_an_open_circuit_gets_502_at_once_and_leaves_nothing(
     people: World, played: PlayedGateway
 ) -> None:
     customer = await people.customer()
@@ -154,7 +154,7 @@ async def outage(people: World) -> None:
     await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
-async def test_a_gateway_that_hangs_holds_a_bounded_number_of_customers(played: PlayedGateway) -> None:
+async def test_hanging_gateway_blocks_a_bounded_number_of_requests(played: PlayedGateway) -> None:
     gateway, go_on = Gateway(base_url=played.url, secret_key=SECRET_KEY), threading.Event()
     played.after_create = lambda *_: go_on.wait(4) and None  # type: ignore[func-returns-value]
     began, calls = time.monotonic(), len(played.calls(CREATE))
@@ -172,7 +172,7 @@ async def test_a_gateway_that_hangs_holds_a_bounded_number_of_customers(played: 
 
 
 @pytest.mark.parametrize("invoice_id", ["../../v2/disbursements", "..", "a/b?c=d#e", "%2e%2e/x", "in v"])
-async def test_an_invoice_id_never_leads_to_another_route(played: PlayedGateway, invoice_id: str) -> None:
+async def test_invoice_id_with_path_characters_reaches_no_other_route(played: PlayedGateway, invoice_id: str) -> None:
     gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
     assert await gateway.get(invoice_id) is None
     assert not await gateway.void(invoice_id)

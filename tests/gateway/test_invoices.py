@@ -51,7 +51,7 @@ async def was_asked(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 15)
 
 
-async def test_a_request_has_its_invoice_before_the_answer(people: World, played: PlayedGateway) -> None:
+async def test_payment_request_has_its_invoice_before_the_answer(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     (invoice,) = played.of(payment["payment_request_id"])
@@ -74,7 +74,7 @@ async def test_a_request_has_its_invoice_before_the_answer(people: World, played
     assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
 
 
-async def test_development_payment_page_is_absent_and_pays_nothing(people: World) -> None:
+async def test_development_payment_page_is_absent_with_a_gateway(people: World) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     url = f"{people.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
@@ -84,7 +84,7 @@ async def test_development_payment_page_is_absent_and_pays_nothing(people: World
     assert (await seen(customer, payment))["status"] == "pending"
 
 
-async def test_invoice_lists_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
+async def test_invoice_orders_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
     async def listed() -> list[str]:
         payment = await people.request(await people.customer())
         (call,) = played.calls(CREATE, payment["payment_request_id"])
@@ -96,7 +96,7 @@ async def test_invoice_lists_payment_methods_by_the_qris_first_switch(people: Wo
     assert await listed() == METHODS
 
 
-async def test_invoice_whose_payment_methods_are_refused_is_made_without_them(
+async def test_invoice_with_refused_payment_methods_is_created_without_them(
     people: World, played: PlayedGateway
 ) -> None:
     played.before_create = lambda nth: no(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
@@ -119,7 +119,7 @@ async def test_invoice_whose_payment_methods_are_refused_is_made_without_them(
     ],
     ids=lambda said: str(said.status),
 )
-async def test_a_refusal_is_502_is_not_repeated_and_the_request_is_kept_as_abandoned(
+async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_request(
     people: World, played: PlayedGateway, said: Said
 ) -> None:
     customer = await people.customer()
@@ -155,7 +155,7 @@ async def test_a_refusal_is_502_is_not_repeated_and_the_request_is_kept_as_aband
     ],
 )
 @pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
-async def test_after_an_answer_that_says_nothing_the_gateway_is_asked_what_it_has(
+async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
     people: World, played: PlayedGateway, first: Said | None, made: bool
 ) -> None:
     def once(nth: int, *_: Any) -> Said | None:
@@ -177,9 +177,7 @@ async def test_after_an_answer_that_says_nothing_the_gateway_is_asked_what_it_ha
     assert len(played.calls(FIND, external_id)) == 1
 
 
-async def test_an_invoice_that_was_made_behind_a_time_out_is_the_one_that_is_used(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_invoice_created_after_a_timeout_is_used(people: World, played: PlayedGateway) -> None:
     go_on = threading.Event()
 
     def late(nth: int, _: Any) -> None:
@@ -195,7 +193,7 @@ async def test_an_invoice_that_was_made_behind_a_time_out_is_the_one_that_is_use
 
 
 @pytest.mark.parametrize("look", [no(500, "SERVER_ERROR"), Said(status=200, body={"not": "a list"}), None])
-async def test_while_nobody_knows_what_was_made_no_second_one_is_made(
+async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
     people: World, played: PlayedGateway, look: Said | None
 ) -> None:
     def lost(_: int, __: Any) -> None:
@@ -221,7 +219,7 @@ async def test_while_nobody_knows_what_was_made_no_second_one_is_made(
     assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
 
 
-async def test_of_two_invoices_for_one_external_id_the_paid_one_counts_then_the_oldest(played: PlayedGateway) -> None:
+async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(played: PlayedGateway) -> None:
     gateway = Gateway(base_url=played.url + "/", secret_key=SECRET_KEY)
     external_id = new_id()
     oldest, second = (played.make(external_id, 12_000) for _ in range(2))
@@ -239,7 +237,7 @@ async def test_of_two_invoices_for_one_external_id_the_paid_one_counts_then_the_
     assert await gateway.get("inv-unknown") is None
 
 
-async def test_an_adapter_without_a_gateway_behind_it_says_so(played: PlayedGateway) -> None:
+async def test_adapter_without_a_reachable_gateway_raises_unavailable(played: PlayedGateway) -> None:
     nobody = Gateway(base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
     foreign = Gateway(base_url=played.url, secret_key="another key")
     wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
@@ -253,7 +251,7 @@ async def test_an_adapter_without_a_gateway_behind_it_says_so(played: PlayedGate
     assert played.of(wanted.external_id) == []
 
 
-async def test_a_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_confirms(
+async def test_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_confirms(
     people: World, played: PlayedGateway
 ) -> None:
     customer = await people.customer()
@@ -270,9 +268,7 @@ async def test_a_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_
     assert (status, answer["processing_result"]) == (200, "duplicate")
 
 
-async def test_an_invoice_too_many_that_expires_leaves_the_request_as_it_is(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_expiry_of_an_extra_invoice_does_not_change_the_request(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     other = played.make(payment["payment_request_id"], 12_000)
@@ -283,9 +279,7 @@ async def test_an_invoice_too_many_that_expires_leaves_the_request_as_it_is(
     assert (status, answer["processing_result"]) == (200, "expired")
 
 
-async def test_what_was_paid_and_never_told_is_found_when_its_invoice_is_voided(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_unreported_payment_is_found_when_its_invoice_is_voided(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     played.pay(payment["payment_request_id"])
@@ -295,9 +289,7 @@ async def test_what_was_paid_and_never_told_is_found_when_its_invoice_is_voided(
     assert view["confirmed_at"] is not None
 
 
-async def test_an_invoice_is_voided_though_the_gateway_is_away_for_a_moment(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_invoice_is_voided_after_a_short_gateway_outage(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     answers: list[Said | None] = [no(503, "UNAVAILABLE"), no(429, "RATE_LIMIT_EXCEEDED")]
@@ -306,7 +298,7 @@ async def test_an_invoice_is_voided_though_the_gateway_is_away_for_a_moment(
     await voided(people, played, f"inv-{payment['payment_request_id']}")
 
 
-async def test_what_is_confirmed_by_hand_can_not_be_paid_again(people: World, played: PlayedGateway) -> None:
+async def test_invoice_of_a_request_confirmed_by_hand_is_voided(people: World, played: PlayedGateway) -> None:
     operator, customer = await people.operator(), await people.customer()
     for paid_before in (False, True):
         payment = await people.request(customer if paid_before else await people.customer())
@@ -321,7 +313,7 @@ async def test_what_is_confirmed_by_hand_can_not_be_paid_again(people: World, pl
     assert (await seen(customer, payment))["failure"] is None
 
 
-async def test_a_payment_that_comes_before_the_gateways_own_answer_counts(people: World, played: PlayedGateway) -> None:
+async def test_payment_reported_before_the_gateways_answer_counts(people: World, played: PlayedGateway) -> None:
     made, go_on = threading.Event(), threading.Event()
 
     def hold(_: int, __: Any) -> None:
@@ -348,7 +340,7 @@ async def test_a_payment_that_comes_before_the_gateways_own_answer_counts(people
     assert played.calls(VOID, f"inv-{row['id']}") == []
 
 
-async def test_a_newer_request_and_an_abandonment_void_the_invoice_before(people: World, played: PlayedGateway) -> None:
+async def test_newer_request_and_abandonment_void_the_earlier_invoice(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     first = await people.request(customer)
     second = await people.request(customer, duration_minutes=30)
@@ -364,7 +356,7 @@ async def test_a_newer_request_and_an_abandonment_void_the_invoice_before(people
     assert (await people.webhook(third))[1]["processing_result"] == "late_payment_recorded"
 
 
-async def test_a_request_that_was_replaced_while_its_invoice_was_made_leaves_none_open(
+async def test_request_replaced_while_its_invoice_is_created_leaves_no_open_invoice(
     people: World, played: PlayedGateway
 ) -> None:
     made, go_on = threading.Event(), threading.Event()
@@ -386,7 +378,7 @@ async def test_a_request_that_was_replaced_while_its_invoice_was_made_leaves_non
     assert played.of(newer["payment_request_id"])[0]["status"] == "PENDING"
 
 
-async def test_an_unpaid_extensions_invoice_is_voided_when_its_session_closes(
+async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
     people: World, played: PlayedGateway
 ) -> None:
     customer, mitra = await people.customer(), await people.mitra()
@@ -401,7 +393,7 @@ async def test_an_unpaid_extensions_invoice_is_voided_when_its_session_closes(
     assert (await seen(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
 
 
-async def test_a_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
+async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
     people: World, played: PlayedGateway
 ) -> None:
     made, go_on = threading.Event(), threading.Event()
@@ -426,9 +418,7 @@ async def test_a_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answ
     assert len(await stored(people, customer)) == len(played.of(first[1]["payment_request_id"])) == 1
 
 
-async def test_a_repeat_that_has_waited_for_5_s_is_told_that_the_first_still_runs(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: PlayedGateway) -> None:
     made, go_on = threading.Event(), threading.Event()
 
     def lost(_: int, __: Any) -> None:
@@ -451,7 +441,7 @@ async def test_a_repeat_that_has_waited_for_5_s_is_told_that_the_first_still_run
     assert len(played.of(first[1]["payment_request_id"])) == 1
 
 
-async def test_a_failure_of_the_gateway_forgets_the_key(people: World, played: PlayedGateway) -> None:
+async def test_gateway_failure_releases_the_idempotency_key(people: World, played: PlayedGateway) -> None:
     customer, key = await people.customer(), new_id()
     played.before_create = lambda _: no(400, "API_VALIDATION_ERROR")
     for _ in range(2):
@@ -464,7 +454,7 @@ async def test_a_failure_of_the_gateway_forgets_the_key(people: World, played: P
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
-async def test_whoever_repeats_after_a_death_between_invoice_and_answer_gets_the_same_request(
+async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request(
     people: World, played: PlayedGateway, gateway_stack: Stack, made: bool
 ) -> None:
     held, go_on = threading.Event(), threading.Event()
@@ -504,7 +494,7 @@ async def test_whoever_repeats_after_a_death_between_invoice_and_answer_gets_the
     assert await stored(people, customer) == [("pending", invoice["id"])]
 
 
-async def test_whoever_stood_still_for_too_long_leaves_the_request_to_whoever_took_it_up(
+async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_took_over(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     held, go_on = threading.Event(), threading.Event()

@@ -106,7 +106,7 @@ async def test_lost_webhook_is_noticed_within_the_minute(people: World, played: 
     assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
 
 
-async def test_lost_webhook_of_an_extension_is_noticed_too(people: World, played: PlayedGateway) -> None:
+async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(people: World, played: PlayedGateway) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await people.session(customer, mitra)
     wish = {"duration_minutes": 12, "is_extension": True, "session_id": session_id}
@@ -115,7 +115,7 @@ async def test_lost_webhook_of_an_extension_is_noticed_too(people: World, played
     await until_paid(people, payment, timeout=2.5 * MINUTE)
 
 
-async def test_two_jobs_processes_ask_about_each_request_once_at_each_moment(
+async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     moments = asked_at(played)
@@ -134,7 +134,7 @@ async def test_two_jobs_processes_ask_about_each_request_once_at_each_moment(
     assert {await stored(people, payment) for payment in payments} == {"pending"}
 
 
-async def test_polls_survive_the_death_of_the_process_and_missed_ones_are_made_up_by_one(
+async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     moments = asked_at(played)
@@ -150,7 +150,7 @@ async def test_polls_survive_the_death_of_the_process_and_missed_ones_are_made_u
     assert moments[invoice_of(payment)][-1] - moments[invoice_of(payment)][-2] > 2 * MINUTE
 
 
-async def test_gateway_that_is_away_is_left_alone_and_asked_again_when_it_is_back(
+async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
     people: World, played: PlayedGateway
 ) -> None:
     payments = await requests(people, 24)
@@ -175,7 +175,7 @@ async def test_gateway_that_is_away_is_left_alone_and_asked_again_when_it_is_bac
         await until_paid(people, payment)
 
 
-async def test_poll_and_webhook_at_once_confirm_once(people: World, played: PlayedGateway) -> None:
+async def test_concurrent_poll_and_webhook_confirm_once(people: World, played: PlayedGateway) -> None:
     payments = await requests(people, 8)
     waiting = {invoice_of(payment): threading.Event() for payment in payments}
     arrived = {name: threading.Event() for name in waiting}
@@ -214,7 +214,9 @@ async def test_poll_that_finds_an_expired_invoice_expires_the_request(people: Wo
     await people.until(lambda: stored(people, payment), lambda status: status == "expired", timeout=2.5 * MINUTE)
 
 
-async def test_money_that_does_not_fit_is_logged_once_and_changes_nothing(people: World, played: PlayedGateway) -> None:
+async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_nothing(
+    people: World, played: PlayedGateway
+) -> None:
     payments, operator = await requests(people, 2), await people.operator()
     moments = asked_at(played)
     played.pay(payments[0]["payment_request_id"], paid_amount=11_000)
@@ -227,7 +229,9 @@ async def test_money_that_does_not_fit_is_logged_once_and_changes_nothing(people
         assert await stored(people, payment) == "pending"
 
 
-async def test_money_on_an_abandoned_invoice_that_does_not_fit_is_logged(people: World, played: PlayedGateway) -> None:
+async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_logged(
+    people: World, played: PlayedGateway
+) -> None:
     customer, operator = await people.customer(), await people.operator()
     payment = await people.request(customer)
     played.pay(payment["payment_request_id"], paid_amount=11_000)
@@ -245,7 +249,7 @@ async def test_money_on_an_abandoned_invoice_that_does_not_fit_is_logged(people:
 # -- after a read
 
 
-async def test_read_has_the_gateway_asked_in_the_background(
+async def test_read_polls_the_gateway_in_the_background(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     customer = await people.customer()
@@ -261,7 +265,7 @@ async def test_read_has_the_gateway_asked_in_the_background(
         await until_paid(people, payment)
 
 
-async def test_reads_through_two_processes_have_the_gateway_asked_once_in_ten_seconds(
+async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     customer = await people.customer()
@@ -292,7 +296,7 @@ async def _get(customer: Client, path: str, port: str | None) -> None:
         assert answer.status == 200
 
 
-async def test_read_of_a_request_that_is_not_pending_asks_nothing(people: World, played: PlayedGateway) -> None:
+async def test_read_of_a_request_that_is_not_pending_does_not_poll(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.paid(customer)
     before = len(played.calls(READ, invoice_of(payment)))

@@ -62,7 +62,7 @@ async def test_change_found_by_a_poll_is_reported_to_the_customer(people: World,
     await end_now(people, customer, session_id)
 
 
-async def test_what_was_paid_and_never_told_is_confirmed_and_pairs(people: World, played: PlayedGateway) -> None:
+async def test_unreported_payment_is_confirmed_by_the_sweep_and_pairs(people: World, played: PlayedGateway) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     payment = await people.request(customer)
     played.pay(payment["payment_request_id"])
@@ -80,7 +80,7 @@ async def test_what_was_paid_and_never_told_is_confirmed_and_pairs(people: World
     assert played.calls(VOID, f"inv-{payment['payment_request_id']}") == []
 
 
-async def test_what_nobody_paid_expires_and_can_not_be_paid_any_more(people: World, played: PlayedGateway) -> None:
+async def test_unpaid_request_expires_and_its_invoice_is_voided(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
     await overdue(people, payment)
@@ -90,7 +90,7 @@ async def test_what_nobody_paid_expires_and_can_not_be_paid_any_more(people: Wor
     assert len(played.calls(VOID, name)) == 1
 
 
-async def test_what_the_gateway_let_expire_or_does_not_know_expires(people: World, played: PlayedGateway) -> None:
+async def test_request_with_an_expired_or_unknown_invoice_expires(people: World, played: PlayedGateway) -> None:
     first, second = await people.customer(), await people.customer()
     expired, unknown = await people.request(first), await people.request(second)
     played.made[f"inv-{expired['payment_request_id']}"]["status"] = "EXPIRED"
@@ -104,7 +104,7 @@ async def test_what_the_gateway_let_expire_or_does_not_know_expires(people: Worl
 @pytest.mark.parametrize(
     "said", [no(500, "SERVER_ERROR"), no(401, "INVALID_API_KEY"), Said(status=404, body=b"nothing here"), None]
 )
-async def test_without_the_gateways_word_a_request_waits_for_the_next_sweep(
+async def test_request_waits_for_the_next_sweep_without_an_answer_of_the_gateway(
     people: World, played: PlayedGateway, said: Said | None
 ) -> None:
     def down(_: Any) -> Said:
@@ -123,7 +123,7 @@ async def test_without_the_gateways_word_a_request_waits_for_the_next_sweep(
     await until_state(people, customer, payment, "confirmed", "failed_pairing")
 
 
-async def test_a_request_whose_invoice_was_lost_with_its_process_is_looked_up(
+async def test_request_whose_invoice_was_lost_with_its_process_is_looked_up(
     people: World, played: PlayedGateway
 ) -> None:
     customers = [await people.customer() for _ in range(3)]
@@ -144,9 +144,7 @@ async def test_a_request_whose_invoice_was_lost_with_its_process_is_looked_up(
     await people.until(lambda: asyncio.sleep(0, played.made[name]["status"]), lambda status: status == "EXPIRED")
 
 
-async def test_a_paid_invoice_that_does_not_cover_the_request_waits_for_a_person(
-    people: World, played: PlayedGateway
-) -> None:
+async def test_paid_invoice_below_the_amount_waits_for_an_operator(people: World, played: PlayedGateway) -> None:
     customers = [await people.customer() for _ in range(4)]
     payments = [await people.request(customer) for customer in customers]
     wrong: list[dict[str, Any]] = [
@@ -171,7 +169,7 @@ async def test_a_paid_invoice_that_does_not_cover_the_request_waits_for_a_person
         await people.stack.sql("UPDATE payment_requests SET status = 'abandoned' WHERE id = $1::uuid", request_id)
 
 
-async def test_polled_conflict_can_be_replayed_once_it_fits(people: World, played: PlayedGateway) -> None:
+async def test_polled_conflict_can_be_replayed_once_it_matches(people: World, played: PlayedGateway) -> None:
     customer, operator = await people.customer(), await people.operator()
     payment = await people.request(customer)
     request_id = payment["payment_request_id"]
@@ -192,7 +190,7 @@ async def test_polled_conflict_can_be_replayed_once_it_fits(people: World, playe
     assert len(await logged()) == 2
 
 
-async def test_two_jobs_processes_settle_each_request_once(
+async def test_two_jobs_processes_resolve_each_request_once(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
     customers = [await people.customer() for _ in range(20)]
@@ -234,7 +232,7 @@ async def test_two_jobs_processes_settle_each_request_once(
     assert found == dict.fromkeys(ids[:10], 1)
 
 
-async def test_a_gateway_that_does_not_answer_holds_up_no_deadline(people: World, played: PlayedGateway) -> None:
+async def test_silent_gateway_delays_no_deadline(people: World, played: PlayedGateway) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     waiting = [await people.customer() for _ in range(3)]
     payments = [await people.request(other) for other in waiting]
@@ -265,7 +263,7 @@ async def test_a_gateway_that_does_not_answer_holds_up_no_deadline(people: World
         await until_state(people, other, payment, "expired")
 
 
-async def test_requests_that_nobody_can_settle_do_not_keep_those_behind_them_from_the_sweep(
+async def test_unresolvable_requests_do_not_keep_later_ones_from_the_sweep(
     people: World, played: PlayedGateway
 ) -> None:
     customer = await people.customer()

@@ -32,7 +32,7 @@ async def set_and_reload(pair: Pair, setting: str) -> None:
     await pair.on_primary("SELECT pg_reload_conf()")
 
 
-async def test_doctor_wants_commits_to_wait_for_a_standby(pair: Pair) -> None:
+async def test_doctor_requires_commits_to_wait_for_a_standby(pair: Pair) -> None:
     well, said = await durability(pair)
     assert not well
     assert "synchronous_standby_names" in said
@@ -44,7 +44,7 @@ async def test_doctor_wants_commits_to_wait_for_a_standby(pair: Pair) -> None:
     assert "a failover to the standby loses" in said
 
 
-async def test_doctor_wants_commits_on_disk(pair: Pair) -> None:
+async def test_doctor_requires_commits_on_disk(pair: Pair) -> None:
     await set_and_reload(pair, "SET synchronous_commit = off")
     assert "set synchronous_commit = on" in (await durability(pair))[1]
     await set_and_reload(pair, "RESET synchronous_commit")

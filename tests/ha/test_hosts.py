@@ -80,7 +80,7 @@ async def write(database: Database) -> None:
         await tx.execute(WRITE)
 
 
-def test_url_of_one_host_stays_as_it_is() -> None:
+def test_url_with_one_host_is_unchanged() -> None:
     url = "postgresql://sesi:secret@db.example:5432/sesi?sslmode=require&target_session_attrs=any"
     assert database_urls(url) == [url]
 
@@ -92,12 +92,12 @@ def test_url_of_one_host_stays_as_it_is() -> None:
         "postgresql://sesi:a%40b@one:1,two,[::1]:3/sesi?target_session_attrs=read-write&sslmode=require",
     ],
 )
-def test_url_of_several_hosts_becomes_one_for_each(url: str) -> None:
+def test_url_with_several_hosts_becomes_one_url_each(url: str) -> None:
     rest = "/sesi?sslmode=require"
     assert database_urls(url) == [f"postgresql://sesi:a%40b@{host}{rest}" for host in ("one:1", "two", "[::1]:3")]
 
 
-def test_hosts_in_the_options_become_one_url_for_each() -> None:
+def test_hosts_in_url_options_become_one_url_each() -> None:
     assert database_urls("postgresql://sesi@/sesi?host=/run/one,two&port=1,2&sslmode=disable") == [
         "postgresql://sesi@/sesi?host=/run/one&port=1&sslmode=disable",
         "postgresql://sesi@/sesi?host=two&port=2&sslmode=disable",
@@ -105,12 +105,12 @@ def test_hosts_in_the_options_become_one_url_for_each() -> None:
 
 
 @pytest.mark.parametrize("wish", ["any", "standby", "read-only", "prefer-standby"])
-def test_several_hosts_with_a_wish_for_a_standby_are_refused(wish: str) -> None:
+def test_several_hosts_with_a_standby_preference_are_refused(wish: str) -> None:
     with pytest.raises(ValueError, match="postgresql"):
         database_urls(f"postgresql://sesi@one,two/sesi?target_session_attrs={wish}")
 
 
-async def test_pool_finds_the_primary_behind_dead_silent_and_read_only_hosts(pair: Pair) -> None:
+async def test_pool_finds_the_primary_after_dead_silent_and_read_only_hosts(pair: Pair) -> None:
     with silent_port() as silent:
         standby, primary = port_of(pair.standby_url), port_of(pair.primary_url)
         for ports in ((1, silent, standby, primary), (primary, standby, silent, 1), (standby, 1, primary, silent)):
@@ -129,7 +129,7 @@ async def test_commands_find_the_primary(pair: Pair) -> None:
     assert await migrate.pending(pair.url) == set()
 
 
-async def test_pool_leaves_a_read_only_server_behind_one_name_after_a_refused_write(pair: Pair) -> None:
+async def test_pool_leaves_a_read_only_server_after_a_refused_write(pair: Pair) -> None:
     name = Proxy(pair.standby_url)
     database = await Database.connect(name.url, size=4)
     try:
@@ -144,7 +144,7 @@ async def test_pool_leaves_a_read_only_server_behind_one_name_after_a_refused_wr
         name.close()
 
 
-async def test_pool_goes_to_the_promoted_standby_and_never_back(pair: Pair) -> None:
+async def test_pool_moves_to_the_promoted_standby_and_never_back(pair: Pair) -> None:
     database = await Database.connect(pair.url, size=3)
     changes: list[str] = []
     database.on_new_epoch.append(lambda: changes.append(database.epoch))
@@ -169,7 +169,7 @@ async def test_pool_goes_to_the_promoted_standby_and_never_back(pair: Pair) -> N
         await database.close()
 
 
-async def test_no_writable_host_is_an_error_within_two_seconds() -> None:
+async def test_pool_without_a_writable_host_fails_within_two_seconds() -> None:
     with silent_port() as silent:
         began = time.monotonic()
         with pytest.raises(TimeoutError, match=r"127\.0\.0\.1:1: ConnectionRefusedError, .*: TimeoutError"):
@@ -177,7 +177,7 @@ async def test_no_writable_host_is_an_error_within_two_seconds() -> None:
         assert time.monotonic() - began < within(2.0)
 
 
-async def test_single_host_costs_one_connection_each(stack: Stack) -> None:
+async def test_single_host_gets_one_connection_per_pool_slot(stack: Stack) -> None:
     database = await Database.connect(stack.database_url, size=2)
     try:
         await write(database)
@@ -186,7 +186,7 @@ async def test_single_host_costs_one_connection_each(stack: Stack) -> None:
         await database.close()
 
 
-async def test_pool_writes_again_when_its_server_takes_writes_again(stack: Stack, writable: None) -> None:
+async def test_pool_writes_again_when_its_server_accepts_writes_again(stack: Stack, writable: None) -> None:
     database = await Database.connect(stack.database_url, size=3)
     try:
         await make(stack, READ_ONLY)
@@ -199,7 +199,7 @@ async def test_pool_writes_again_when_its_server_takes_writes_again(stack: Stack
         await database.close()
 
 
-async def test_read_only_server_costs_one_new_connection_a_second_however_many_writes_it_refuses(
+async def test_refused_writes_open_at_most_one_new_connection_a_second(
     stack: Stack, writable: None, proxy: Proxy
 ) -> None:
     database = await Database.connect(proxy.url, size=4)

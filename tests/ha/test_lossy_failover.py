@@ -24,7 +24,7 @@ def synchronous() -> bool:
     return False
 
 
-async def test_lost_commits_leave_no_phone_behind_and_sign_no_device_out(pair: Pair, people: World) -> None:
+async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_device(pair: Pair, people: World) -> None:
     async with under_load(people, payments=False) as load:
         with no_process_restarts(pair):
             await pair.caught_up()
@@ -63,7 +63,7 @@ async def signed_in(client: Client) -> None:
     await client.get(f"/api/{'client' if 'is_anonymous' in client.user else 'mitra'}/auth/me")
 
 
-async def test_hub_that_is_ahead_of_the_database_closes_the_chat(stack: Stack, world: World) -> None:
+async def test_hub_ahead_of_the_database_closes_the_chat_sockets(stack: Stack, world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, desk = await customer.open("chat"), await mitra.open("chat")

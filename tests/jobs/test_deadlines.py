@@ -118,11 +118,11 @@ async def test_idle_jobs_make_under_three_queries_a_second(crowd: World) -> None
         crowd.stack.start("realtime")
 
 
-async def test_many_deadlines_close_together_each_take_effect_once_and_not_early(crowd: World) -> None:
+async def test_deadlines_close_together_take_effect_once_and_not_early(crowd: World) -> None:
     await check_each_once(crowd, *await sessions(crowd, 8))
 
 
-async def test_two_jobs_processes_do_each_thing_once_and_one_goes_on_without_the_other(crowd: World) -> None:
+async def test_two_jobs_processes_act_once_and_one_continues_without_the_other(crowd: World) -> None:
     port = free_port()
     crowd.stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
     try:
@@ -138,7 +138,7 @@ async def test_two_jobs_processes_do_each_thing_once_and_one_goes_on_without_the
         crowd.stack.restart("jobs")
 
 
-async def test_what_became_due_while_no_jobs_process_ran_is_done_when_one_comes_back(crowd: World) -> None:
+async def test_deadlines_missed_without_a_jobs_process_take_effect_when_one_starts(crowd: World) -> None:
     _, customers, ids = await sessions(crowd, 4)
     waiting = await crowd.customer()
     payment = await crowd.request(waiting)
@@ -178,7 +178,7 @@ async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_i
     return set(before) <= set(await waits_for(world, holder))
 
 
-async def test_a_chat_ends_while_other_work_of_the_jobs_waits(crowd: World) -> None:
+async def test_session_end_does_not_wait_for_blocked_jobs(crowd: World) -> None:
     _, _, ids = await sessions(crowd, 3)
     silent = await crowd.mitra("Bima")
     crowd.stop_heartbeats(silent)

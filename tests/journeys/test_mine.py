@@ -66,7 +66,7 @@ async def expired(world: World, customer: Client) -> dict[str, Any]:
     return payment
 
 
-async def test_fresh_phone_finds_all_that_its_number_ever_had(fast_world: World) -> None:
+async def test_new_phone_finds_everything_of_its_number(fast_world: World) -> None:
     world, number = fast_world, new_number()
     account = await anonymous(world)
     keep(account, await by_phone(world, account, number))

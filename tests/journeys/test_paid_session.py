@@ -9,7 +9,7 @@ from tools.phone import Phone
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None:
+async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> None:
     world = fast_world
     customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
     desk, other_desk, search = (
@@ -72,7 +72,7 @@ async def test_a_paid_session_from_payment_to_goodbye(fast_world: World) -> None
     assert [(row["display_name"], row["sessions_count"]) for row in history] == [("Ayu", 1)]
 
 
-async def test_without_goodbyes_the_grace_completes_the_session(fast_world: World) -> None:
+async def test_session_without_goodbyes_completes_after_the_grace_period(fast_world: World) -> None:
     world = fast_world
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
@@ -84,7 +84,7 @@ async def test_without_goodbyes_the_grace_completes_the_session(fast_world: Worl
     assert done["ended_by"] == "timer"
 
 
-async def test_nobody_else_sees_a_session(fast_world: World) -> None:
+async def test_session_is_hidden_from_other_users(fast_world: World) -> None:
     world = fast_world
     customer, mitra, stranger = await world.customer(), await world.mitra(), await world.customer("Eka")
     session_id = await world.session(customer, mitra)

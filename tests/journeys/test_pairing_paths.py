@@ -48,7 +48,7 @@ def rejecting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
 # -- the blast
 
 
-async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world: World) -> None:
+async def test_mitra_who_comes_online_during_a_search_is_invited_at_once(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra(online=False)
     payment = await world.paid(customer)
     assert payment["status"] == "confirmed"
@@ -63,7 +63,7 @@ async def test_with_nobody_online_whoever_comes_online_is_invited_at_once(world:
     assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
 
 
-async def test_search_without_eligible_mitra_lasts_round_after_round_until_its_end(fast_world: World) -> None:
+async def test_search_without_eligible_mitra_runs_rounds_until_its_end(fast_world: World) -> None:
     world = fast_world
     async with world.setting(pairing_blast_timeout_seconds=7, searching_timeout_minutes=1):
         customer = await world.customer()
@@ -84,7 +84,7 @@ async def test_search_without_eligible_mitra_lasts_round_after_round_until_its_e
     assert session["ended_at"] is not None
 
 
-async def test_mitra_who_comes_online_in_a_later_round_of_an_idle_search_is_asked(world: World) -> None:
+async def test_mitra_who_comes_online_in_a_later_round_is_invited(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=1):
         customer, no, mitra = await world.customer(), await world.mitra("Bima"), await world.mitra(online=False)
         payment = await world.paid(customer)
@@ -97,7 +97,7 @@ async def test_mitra_who_comes_online_in_a_later_round_of_an_idle_search_is_aske
     assert (await accepting(mitra, payment))["status"] == "active"
 
 
-async def test_mitras_who_ignore_every_round_leave_no_mitra_available(fast_world: World) -> None:
+async def test_search_ignored_in_every_round_fails_with_no_mitra_available(fast_world: World) -> None:
     world = fast_world
     async with world.setting(pairing_blast_timeout_seconds=30, searching_timeout_minutes=1):
         customer, mitra = await world.customer(), await world.mitra()
@@ -109,7 +109,7 @@ async def test_mitras_who_ignore_every_round_leave_no_mitra_available(fast_world
     assert await refusal(accepting(mitra, payment)) == (409, "REQUEST_CLOSED")
 
 
-async def test_when_everybody_has_rejected_the_search_fails_at_once(world: World) -> None:
+async def test_search_fails_at_once_when_all_mitras_have_rejected(world: World) -> None:
     customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
     payment = await world.paid(customer)
     for mitra in (first, second):
@@ -122,7 +122,7 @@ async def test_when_everybody_has_rejected_the_search_fails_at_once(world: World
     assert await refusal(accepting(first, payment)) == (409, "REQUEST_CLOSED")
 
 
-async def test_the_next_round_asks_who_ignored_and_never_who_rejected(world: World) -> None:
+async def test_next_round_invites_mitras_who_ignored_and_not_those_who_rejected(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=1):
         customer, ignoring, no = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
         desk, other_desk = await ignoring.open("pairing"), await no.open("pairing")
@@ -151,7 +151,7 @@ async def test_the_next_round_asks_who_ignored_and_never_who_rejected(world: Wor
         await accepting(ignoring, payment)
 
 
-async def test_going_offline_closes_an_open_request_as_ignored(world: World) -> None:
+async def test_going_offline_closes_an_open_invitation_as_ignored(world: World) -> None:
     customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
     desk = await mitra.open("pairing")
     payment = await world.paid(customer)
@@ -169,7 +169,7 @@ async def test_going_offline_closes_an_open_request_as_ignored(world: World) -> 
     assert await responses(world, payment) == {mitra.user["id"]: ["IGNORED", "ACCEPTED"], other.user["id"]: ["MISSED"]}
 
 
-async def test_the_winner_may_repeat_and_everybody_else_is_too_late(world: World) -> None:
+async def test_repeated_accept_of_the_winner_succeeds_and_others_are_too_late(world: World) -> None:
     customer, winner, late = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
     payment = await world.paid(customer)
     for mitra in (winner, late):
@@ -185,7 +185,7 @@ async def test_the_winner_may_repeat_and_everybody_else_is_too_late(world: World
     assert await responses(world, payment) == {winner.user["id"]: ["ACCEPTED"], late.user["id"]: ["MISSED"]}
 
 
-async def test_a_full_mitra_is_not_asked_until_a_place_is_free(world: World) -> None:
+async def test_mitra_at_capacity_is_not_invited_until_a_session_ends(world: World) -> None:
     async with world.setting(max_customers_per_mitra=1, early_end_customer_enabled=True):
         mitra, first, second = await world.mitra(), await world.customer("Dewi"), await world.customer("Eka")
         session_id = await world.session(first, mitra)
@@ -201,7 +201,7 @@ async def test_a_full_mitra_is_not_asked_until_a_place_is_free(world: World) -> 
         assert (status["active_session_count"], status["max_sessions"]) == (1, 1)
 
 
-async def test_a_silent_mitra_is_taken_offline_and_a_heard_one_is_not(fast_world: World) -> None:
+async def test_silent_mitra_is_taken_offline_and_one_with_heartbeats_is_not(fast_world: World) -> None:
     world = fast_world
     silent, heard = await world.mitra("Ayu"), await world.mitra("Bima")
     world.stop_heartbeats(silent)
@@ -229,7 +229,7 @@ async def test_a_silent_mitra_is_taken_offline_and_a_heard_one_is_not(fast_world
 # -- the customer cancels
 
 
-async def test_a_search_is_cancelled_once_and_the_mitras_are_told(world: World) -> None:
+async def test_search_is_cancelled_once_and_its_mitras_are_notified(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     desk, search = await mitra.open("pairing"), await customer.open("pairing")
     payment = await world.paid(customer)
@@ -247,7 +247,7 @@ async def test_a_search_is_cancelled_once_and_the_mitras_are_told(world: World) 
     assert session["status"] == "cancelled"
 
 
-async def test_cancelling_before_paying_abandons(world: World) -> None:
+async def test_cancel_before_payment_abandons_the_request(world: World) -> None:
     customer, stranger = await world.customer(), await world.customer("Eka")
     payment = await world.request(customer)
     assert await refusal(cancelling(stranger, payment)) == (404, "NOT_FOUND")
@@ -255,7 +255,7 @@ async def test_cancelling_before_paying_abandons(world: World) -> None:
     assert (await cancelling(customer, payment))["status"] == "abandoned"
 
 
-async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
+async def test_cancel_after_an_accept_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     await asked(world, mitra, payment)
@@ -278,7 +278,7 @@ async def returning(world: World) -> tuple[Client, Client]:
     return customer, mitra
 
 
-async def test_a_returning_customer_is_offered_to_her_mitra_alone(world: World) -> None:
+async def test_targeted_request_invites_only_its_mitra(world: World) -> None:
     async with world.setting(early_end_customer_enabled=True):
         (customer, mitra), other = await returning(world), await world.mitra("Bima")
         search = await customer.open("pairing")
@@ -294,7 +294,7 @@ async def test_a_returning_customer_is_offered_to_her_mitra_alone(world: World) 
 
 
 @pytest.mark.parametrize("end", ["rejected", "timeout", "offline", "offline before", "full before"])
-async def test_a_targeted_request_that_fails_says_why(world: World, end: str) -> None:
+async def test_failed_targeted_request_has_a_cause_tag(world: World, end: str) -> None:
     async with world.setting(
         early_end_customer_enabled=True,
         returning_chat_confirmation_timeout_seconds=1 if end == "timeout" else 20,
@@ -326,7 +326,7 @@ async def test_a_targeted_request_that_fails_says_why(world: World, end: str) ->
         assert (await responses(world, payment)).get(mitra.user["id"]) == expected
 
 
-async def test_a_targeted_request_needs_a_previous_mitra_who_is_free(world: World) -> None:
+async def test_targeted_request_needs_a_previous_mitra_who_is_available(world: World) -> None:
     async with world.setting(early_end_customer_enabled=True):
         (customer, mitra), unknown = await returning(world), await world.mitra("Bima")
         assert await refusal(world.request(customer, targeted_mitra_id=unknown.user["id"])) == (
@@ -346,7 +346,7 @@ async def test_a_targeted_request_needs_a_previous_mitra_who_is_free(world: Worl
 # -- the end
 
 
-async def test_an_early_end_needs_the_switch_of_its_side(world: World) -> None:
+async def test_early_end_needs_the_switch_of_its_side(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     path = f"/api/shared/chat/sessions/{session_id}"
@@ -360,7 +360,7 @@ async def test_an_early_end_needs_the_switch_of_its_side(world: World) -> None:
     assert (again["status"], again["ended_by"], again["ended_at"]) == ("closing", "mitra", ended["ended_at"])
 
 
-async def test_a_search_has_no_end_and_no_goodbye(world: World) -> None:
+async def test_end_and_goodbye_of_a_search_are_refused(world: World) -> None:
     customer = await world.customer()
     payment = await world.paid(customer)
     path = f"/api/shared/chat/sessions/{payment['session_id']}"
@@ -370,7 +370,7 @@ async def test_a_search_has_no_end_and_no_goodbye(world: World) -> None:
     assert await refusal(customer.post(f"{path}/end")) == (409, "SESSION_NOT_ACTIVE")
 
 
-async def test_each_side_says_goodbye_once_and_only_after_the_end(world: World) -> None:
+async def test_goodbye_is_accepted_once_per_side_and_only_after_the_end(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     path = f"/api/shared/chat/sessions/{session_id}"
@@ -387,7 +387,7 @@ async def test_each_side_says_goodbye_once_and_only_after_the_end(world: World) 
     assert (await customer.post(f"{path}/end"))["status"] == "completed"
 
 
-async def test_the_grace_of_closing_is_five_minutes(fast_world: World) -> None:
+async def test_grace_period_of_closing_is_five_minutes(fast_world: World) -> None:
     world = fast_world
     async with world.setting(early_end_customer_enabled=True):
         customer, mitra = await world.customer(), await world.mitra()

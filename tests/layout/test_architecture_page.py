@@ -35,7 +35,7 @@ def test_every_diagram_is_small() -> None:
     assert max(len(re.findall(r"-?->>", diagram)) for diagram in diagrams) <= MOST_ARROWS
 
 
-def test_the_lock_order_has_every_advisory_lock() -> None:
+def test_lock_order_has_every_advisory_lock() -> None:
     code = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
     taken = {int(one or other) for one, other in NUMBERED.findall(code)} | {MIGRATION_LOCK}
     rows = "\n".join(line for line in section("Lock order").splitlines() if line.startswith("| "))

@@ -22,7 +22,7 @@ def test_every_code_has_advice_once() -> None:
     assert max(rows.values()) == 1
 
 
-def test_every_code_says_when_and_what_to_do_in_sentences() -> None:
+def test_every_code_has_its_condition_and_advice_in_sentences() -> None:
     for name, code in errors_page.codes().items():
         assert code.when.endswith("."), name
         assert "  " not in code.when, name
@@ -31,14 +31,14 @@ def test_every_code_says_when_and_what_to_do_in_sentences() -> None:
             assert one.then.endswith("."), name
 
 
-def test_a_code_that_says_when_itself_has_no_error_class() -> None:
+def test_codes_with_their_own_condition_have_no_error_class() -> None:
     known = errors_page.codes()
     for some in ADVICE.values():
         for name, one in some.items():
             assert one.when is None or known[name].when == one.when, name
 
 
-def test_codes_that_ask_for_a_wait_are_those_that_carry_one() -> None:
+def test_codes_that_advise_a_wait_are_those_with_retry_after() -> None:
     waits = {errors_page.STATUS[Kind.TOO_SOON], errors_page.STATUS[Kind.LOCKED]}
     known = errors_page.codes()
     for some in ADVICE.values():
@@ -47,7 +47,7 @@ def test_codes_that_ask_for_a_wait_are_those_that_carry_one() -> None:
                 assert known[name].status in waits, name
 
 
-def test_routes_name_codes_of_the_page() -> None:
+def test_routes_name_only_codes_of_the_page() -> None:
     assert errors_page.routes().keys() <= errors_page.codes().keys()
 
 

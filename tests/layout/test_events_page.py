@@ -5,22 +5,22 @@ from realtime import asyncapi
 from tools import events_page
 
 
-def test_the_page_says_what_the_code_says() -> None:
+def test_page_equals_the_code() -> None:
     assert events_page.PAGE.read_text() == events_page.page(), "run `make pages`"
 
 
-def test_each_event_has_a_push_or_the_reason_why_it_has_none() -> None:
+def test_each_event_has_a_push_or_a_reason_for_none() -> None:
     events = {asyncapi.type_of(frame) for _, frame, _ in events_page.events()}
     assert events == WORDS.keys() | NOT_PUSHED.keys()
     assert all(why.endswith(".") for why in NOT_PUSHED.values())
 
 
-def test_each_event_says_what_an_app_does() -> None:
+def test_each_event_has_advice_for_apps() -> None:
     assert {asyncapi.type_of(frame) for _, frame, _ in events_page.events()} == events_page.APP.keys()
     assert all(then.endswith(".") for then in events_page.APP.values())
 
 
-def test_each_event_is_sent_to_a_user_and_acknowledged() -> None:
+def test_each_event_has_recipients_and_an_acknowledgement_rule() -> None:
     for _, frame, recipients in events_page.events():
         assert recipients
         assert asyncapi.acknowledged_by(frame)

@@ -3,9 +3,9 @@
 from tests.faults import table
 
 
-def test_every_fault_is_proved_by_something_that_exists() -> None:
+def test_every_proof_of_a_fault_exists() -> None:
     assert table.missing() == []
 
 
-def test_the_page_says_what_the_table_says() -> None:
+def test_page_equals_the_table() -> None:
     assert table.PAGE.read_text() == table.page(), "run `make pages`"

@@ -21,7 +21,7 @@ def test_every_rule_of_the_audit_is_on_the_page() -> None:
     assert all(f"- {rule.name}" in TEXT for rule in RULES)
 
 
-def test_every_rule_of_the_audit_says_what_it_checks() -> None:
+def test_every_rule_of_the_audit_has_a_description() -> None:
     for rule in RULES:
         assert rule.proves, rule.name
         for section in invariants_page.sections_of(rule):

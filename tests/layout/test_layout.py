@@ -67,7 +67,7 @@ def edges_of(function: str) -> list[tuple[str, str]]:
         ("session_extension_edge", "session_extensions", extension_states.EDGES),
     ],
 )
-def test_the_trigger_lets_exactly_the_declared_edges_through(function: str, table: str, edges: Any):
+def test_trigger_allows_exactly_the_declared_state_changes(function: str, table: str, edges: Any):
     found = edges_of(function)
     assert len(found) == len(set(found))
     assert set(found) == {(before.value, after.value) for before, after in edges}
@@ -88,7 +88,7 @@ def test_the_trigger_lets_exactly_the_declared_edges_through(function: str, tabl
     ],
     ids=lambda v: getattr(v, "__name__", v),
 )
-def test_the_tables_check_lists_exactly_the_enums_words(table: Any, column: str, values: Any):
+def test_check_constraint_lists_exactly_the_values_of_the_enum(table: Any, column: str, values: Any):
     checks = [one.condition for one in table._meta.constraints if hasattr(one, "condition")]
     lists = [re.fullmatch(rf"{column} in \((.*)\)", str(check)) for check in checks]
     (found,) = [match[1] for match in lists if match]
@@ -114,7 +114,7 @@ def all_errors() -> list[type[DomainError]]:
     )
 
 
-def test_every_refusal_has_a_code_of_its_own():
+def test_every_error_class_has_its_own_code():
     """One code, one class: a search for a code must lead to one place."""
     by_code: dict[str, list[str]] = {}
     for error in all_errors():
@@ -123,17 +123,17 @@ def test_every_refusal_has_a_code_of_its_own():
     assert {code: names for code, names in by_code.items() if len(names) > 1} == {}
 
 
-def test_every_code_is_in_upper_case():
+def test_every_error_code_is_in_upper_case():
     assert [e.__qualname__ for e in all_errors() if not re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", e.code)] == []
 
 
-def test_every_refusal_has_a_message_for_people_in_both_languages():
+def test_every_error_has_a_message_in_both_languages():
     for error in all_errors():
         for text in (error.message.en, error.message.id):
             assert text.endswith("."), error.__qualname__
 
 
-def test_every_kind_of_refusal_has_a_status():
+def test_every_error_class_has_a_status():
     assert set(api_errors.STATUS) == set(Kind)
     assert all(400 <= status <= 599 for status in api_errors.STATUS.values())
     assert [e.__qualname__ for e in all_errors() if e.kind not in api_errors.STATUS] == []
@@ -159,18 +159,18 @@ def instances(cls: type[msgspec.Struct]) -> Iterator[msgspec.Struct]:
         yield cls(**{field.name: value for field, value in zip(found, values, strict=True)})
 
 
-def test_the_union_of_signals_has_every_signal():
+def test_signal_union_contains_every_signal():
     assert set(get_args(signals.Any_)) == set(signals.Signal.__subclasses__())
 
 
 @pytest.mark.parametrize("cls", get_args(signals.Any_), ids=lambda cls: cls.__name__)
-def test_every_signal_survives_the_wire(cls: type[signals.Signal]):
+def test_every_signal_survives_encoding(cls: type[signals.Signal]):
     for signal in instances(cls):
         assert signals.decode(signals.encode(signal)) == signal  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cls", get_args(signals.Any_), ids=lambda cls: cls.__name__)
-def test_a_signal_of_a_newer_version_with_one_more_field_is_read(cls: type[signals.Signal]):
+def test_signal_with_an_unknown_field_is_decoded(cls: type[signals.Signal]):
     signal = next(instances(cls))
     raw = msgspec.json.decode(signals.encode(signal))  # type: ignore[arg-type]
     assert signals.decode(msgspec.json.encode(raw | {"added_later": [1]})) == signal
@@ -179,19 +179,19 @@ def test_a_signal_of_a_newer_version_with_one_more_field_is_read(cls: type[signa
 @pytest.mark.parametrize(
     "data", [b'{"type":"SomethingNew","x":1}', b"{}", b'{"type":7}', b"[]", b"7", b'{"type":"ConfigChanged"}']
 )
-def test_a_signal_that_this_version_does_not_know_is_nothing(data: bytes):
+def test_unknown_signal_decodes_to_none(data: bytes):
     assert signals.decode(data) is None
 
 
 @pytest.mark.parametrize("cls", [notices.Notice, notices.StoredMessage, notices.Passing], ids=lambda cls: cls.__name__)
-def test_every_notice_survives_the_wire(cls: type[msgspec.Struct]):
+def test_every_notice_survives_encoding(cls: type[msgspec.Struct]):
     field = {notices.Notice: "notices", notices.StoredMessage: "messages", notices.Passing: "passing"}[cls]
     for one in itertools.islice(instances(cls), 300):
         envelope = notices.Envelope(**{field: [one, one]})
         assert notices.decode(notices.encode(envelope)) == envelope
 
 
-def test_an_envelope_with_everything_or_nothing_survives_the_wire():
+def test_full_and_empty_envelopes_survive_encoding():
     full = notices.Envelope(
         notices=list(itertools.islice(instances(notices.Notice), 3)),  # type: ignore[arg-type]
         messages=list(itertools.islice(instances(notices.StoredMessage), 3)),  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ def test_an_envelope_with_everything_or_nothing_survives_the_wire():
         assert notices.decode(notices.encode(envelope)) == envelope
 
 
-def test_an_envelope_of_a_newer_version_with_one_more_field_is_read():
+def test_envelope_with_an_unknown_field_is_decoded():
     raw = {"origin": "node", "notices": [], "messages": [], "passing": [], "added_later": {"x": 1}}
     assert notices.decode(msgspec.msgpack.encode(raw)) == notices.Envelope()
 
@@ -209,7 +209,7 @@ def test_an_envelope_of_a_newer_version_with_one_more_field_is_read():
 @pytest.mark.parametrize(
     "data", [b"", b"\xc1", b"{}", msgspec.msgpack.encode({"notices": 1}), msgspec.msgpack.encode([])]
 )
-def test_what_is_no_envelope_is_a_decode_error(data: bytes):
+def test_invalid_envelope_is_a_decode_error(data: bytes):
     with pytest.raises(msgspec.DecodeError):
         notices.decode(data)
 
@@ -217,7 +217,7 @@ def test_what_is_no_envelope_is_a_decode_error(data: bytes):
 # -- deadlines
 
 
-def test_the_query_of_deadlines_knows_every_timer():
+def test_query_of_deadlines_covers_every_timer():
     """Each `kind` of the schedule is found by `upcoming`, which takes its columns from the one query."""
     columns = set(re.findall(r"\bAS (\w+)", deadlines.NEXT))
     tree = ast.parse(inspect.getsource(deadlines.upcoming))
@@ -238,7 +238,7 @@ def test_the_query_of_deadlines_knows_every_timer():
     assert kinds == {deadline.kind for deadline in DEADLINES}
 
 
-def test_no_two_timers_have_one_name():
+def test_timer_names_are_unique():
     names = [deadline.kind for deadline in DEADLINES] + [sweep.name for sweep in SWEEPS]
     assert len(names) == len(set(names))
     assert all(sweep.every_s > 0 for sweep in SWEEPS)
@@ -257,7 +257,7 @@ def in_brackets(text: str) -> str:
     return text
 
 
-def test_what_is_taken_with_a_limit_is_looked_for_once():
+def test_limited_subqueries_use_any_array():
     """`IN (SELECT ... LIMIT)` may run again for each row and then takes more rows; `= ANY (ARRAY(...))` never does."""
     found = [
         f"{name_of(path)}: {inner[:60]}"
@@ -272,7 +272,7 @@ def test_what_is_taken_with_a_limit_is_looked_for_once():
 # -- files
 
 
-def test_no_file_is_too_long_to_read():
+def test_no_file_exceeds_the_length_limit():
     assert {name_of(p): n for p in FILES if (n := len(p.read_text().splitlines())) > MAX_LINES} == {}
 
 
@@ -319,12 +319,12 @@ def undocumented(body: list[ast.stmt], inside: ast.ClassDef | None = None) -> It
             yield from undocumented(node.body, node)
 
 
-def test_every_public_function_and_class_says_what_it_does():
+def test_every_public_function_and_class_has_a_docstring():
     missing = [
         f"{name_of(path)}:{line} {name}" for path, tree in TREES.items() for line, name in undocumented(tree.body)
     ]
     assert missing == []
 
 
-def test_every_file_with_code_says_what_it_is():
+def test_every_module_has_a_docstring():
     assert [name_of(path) for path, tree in TREES.items() if tree.body and not ast.get_docstring(tree)] == []

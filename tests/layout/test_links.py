@@ -81,13 +81,13 @@ def broken_mentions(path: pathlib.Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: {name}#{anchor}: {problem}"
 
 
-def test_every_relative_link_of_a_page_leads_somewhere() -> None:
+def test_every_relative_link_of_a_page_resolves() -> None:
     pages = [path for path in files() if path.suffix == ".md"]
     assert len(pages) > 10
     assert [problem for path in pages for problem in broken_links(path)] == []
 
 
-def test_every_mention_of_a_page_of_docs_leads_somewhere() -> None:
+def test_every_mention_of_a_docs_page_resolves() -> None:
     here = pathlib.Path(__file__)
     assert [problem for path in files() if path != here for problem in broken_mentions(path)] == []
 
@@ -105,16 +105,16 @@ def test_every_mention_of_a_page_of_docs_leads_somewhere() -> None:
         ("# Same\n# Same", "same-1"),
     ],
 )
-def test_anchors_are_those_of_github(heading: str, anchor: str) -> None:
+def test_anchors_equal_those_of_github(heading: str, anchor: str) -> None:
     assert anchor in anchors_in(heading)
 
 
 @pytest.mark.parametrize("text", ["```\n# Not a heading\n```", "    \n````\n```\n# Not a heading\n```\n````"])
-def test_headings_in_code_are_no_anchors(text: str) -> None:
+def test_headings_in_code_blocks_are_not_anchors(text: str) -> None:
     assert "not-a-heading" not in anchors_in(text)
 
 
-def test_broken_links_and_mentions_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_links_and_mentions_are_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "page.md"
     page.write_text("# One\n[a](#one) [b](#two) [c](other.md) [d](https://example.org/x.md) `[e](none.md)`\n")

@@ -3,11 +3,11 @@
 from tests.migrations import record
 
 
-def test_committed_migration_files_are_what_they_were():
+def test_committed_migration_files_are_unchanged():
     assert record.changed() == [], "databases have run these files as they were: add a new migration instead"
 
 
-def test_an_edited_file_is_reported_and_not_recorded(monkeypatch, capsys):
+def test_edited_migration_file_is_reported_and_not_recorded(monkeypatch, capsys):
     now = record.digests()
     monkeypatch.setattr(record, "digests", lambda: {**now, "sql/guards.sql": "0" * 64})
     assert record.changed() == ["sql/guards.sql"]

@@ -30,7 +30,7 @@ def test_every_state_has_a_meaning(machine: Machine) -> None:
 
 
 @EVERY
-def test_every_edge_has_a_cause_and_no_other_edge_has_one(machine: Machine) -> None:
+def test_exactly_the_declared_state_changes_have_a_cause(machine: Machine) -> None:
     explained = {(str(before), str(after)) for before, after in machine.causes}
     assert {edge for edge in explained if edge[0] != START} == machine.edges
     assert all(causes and all(event.endswith(".") for event, _ in causes) for causes in machine.causes.values())
@@ -71,7 +71,7 @@ def test_every_permission_area_is_explained() -> None:
     assert [row[0].strip("`") for row in rows_of("Roles")] == list(AREAS)
 
 
-def test_defaults_that_the_page_names_are_those_of_the_rows_and_settings() -> None:
+def test_defaults_on_the_page_equal_those_of_rows_and_settings() -> None:
     text = product_page.PAGE.read_text()
     named = re.findall(r"`(\w+)` \(([\d,]+)\)", text)
     assert len(named) > 15

@@ -7,5 +7,5 @@ def test_every_cause_tag_event_and_error_code_is_named_by_a_test() -> None:
     assert proofs.unproved() == []
 
 
-def test_the_page_says_what_the_code_says() -> None:
+def test_page_equals_the_code() -> None:
     assert proofs.PAGE.read_text() == proofs.page(), "run `make pages`"

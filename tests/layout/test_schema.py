@@ -27,7 +27,7 @@ def declared() -> list[Any]:
     return APP_CONFIG.table_classes
 
 
-async def test_every_declared_column_is_in_the_database_as_declared(stack: Stack) -> None:
+async def test_database_has_every_column_as_declared(stack: Stack) -> None:
     for table in declared():
         found = {row["column_name"]: row for row in await stack.sql(COLUMNS, table._meta.tablename)}
         names = {column._meta.db_column_name for column in table._meta.columns}
@@ -44,12 +44,12 @@ async def test_every_declared_column_is_in_the_database_as_declared(stack: Stack
             assert (row["is_nullable"] == "YES") == column._meta.null, where
 
 
-async def test_the_database_has_no_table_that_nobody_declared(stack: Stack) -> None:
+async def test_database_has_only_declared_tables(stack: Stack) -> None:
     rows = await stack.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
     assert {row["table_name"] for row in rows} == {t._meta.tablename for t in declared()} | {"migration"}
 
 
-async def test_the_specified_defaults_are_the_database_s(stack: Stack) -> None:
+async def test_column_defaults_equal_the_documented_ones(stack: Stack) -> None:
     expected = {
         ("customers", "is_anonymous"): "true",
         ("mitras", "is_active"): "false",
@@ -79,7 +79,7 @@ async def test_the_specified_defaults_are_the_database_s(stack: Stack) -> None:
         assert rows[name] == default, f"{table}.{name}"
 
 
-async def test_the_configuration_is_seeded_with_the_specified_values(stack: Stack) -> None:
+async def test_configuration_is_seeded_with_the_documented_values(stack: Stack) -> None:
     rows = await stack.sql(  # other tests may have changed a row: then its first change holds the seeded value
         """SELECT c.key, coalesce(first.before, c.value) AS value FROM app_config c LEFT JOIN LATERAL (
              SELECT before FROM operator_audit_log WHERE object_id = c.key ORDER BY created_at, id LIMIT 1) first ON true"""
@@ -94,7 +94,7 @@ async def test_the_configuration_is_seeded_with_the_specified_values(stack: Stac
     assert {key: seeded[key] for key in expected} == {key: {"value": value} for key, value in expected.items()}
 
 
-async def test_a_message_is_of_a_session_that_exists_stays_in_it_and_keeps_it(world: World) -> None:
+async def test_message_needs_its_session_and_prevents_its_deletion(world: World) -> None:
     sessions = [await world.session(await world.customer(), await world.mitra()) for _ in range(2)]
     customer, mitra = await world.customer(), await world.mitra()
     chatting = await world.session(customer, mitra)

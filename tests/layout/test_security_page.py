@@ -18,7 +18,7 @@ def limits_of_the_page() -> dict[str, str]:
     return dict(ROW.findall(table))
 
 
-def test_every_limit_in_the_code_is_on_the_page_and_the_other_way_round() -> None:
+def test_limits_on_the_page_equal_those_in_the_code() -> None:
     code = "\n".join(path.read_text() for path in FILES)
     on_page = set(limits_of_the_page())
     assert {one or other for one, other in LIMIT.findall(code)} <= on_page
@@ -38,12 +38,12 @@ def test_every_asvs_requirement_has_one_answer() -> None:
     assert len(ids) == len(set(ids)) == asvs.COUNT
 
 
-def test_every_answer_has_a_known_status_and_evidence_that_exists() -> None:
+def test_every_asvs_answer_has_a_known_status_and_existing_evidence() -> None:
     assert {row.status for row in asvs.rows()} <= set(asvs.STATUSES)
     assert all(all(row.evidence) for row in asvs.rows())
     assert asvs.missing() == []
 
 
-def test_the_page_says_what_the_table_says() -> None:
+def test_page_equals_the_table() -> None:
     text = asvs.PAGE.read_text()
     assert text == asvs.page(text), "run `make pages`"

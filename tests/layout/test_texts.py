@@ -77,11 +77,11 @@ def test_each_text_has_both_languages_in_one_declaration() -> None:
     assert [place for place, parts in found if not all(isinstance(p, strings) for p in parts.values())] == []
 
 
-def test_what_is_filled_in_is_the_same_in_both_languages() -> None:
+def test_placeholders_are_the_same_in_both_languages() -> None:
     assert [place for place, parts in texts() if filled_in(parts["en"]) != filled_in(parts["id"])] == []
 
 
-def test_no_text_is_left_in_the_other_language() -> None:
+def test_no_text_is_in_the_wrong_language() -> None:
     wrong = []
     for place, parts in texts():
         english, indonesian = words_of(parts["en"]), words_of(parts["id"])
@@ -96,7 +96,7 @@ def test_no_text_is_left_in_the_other_language() -> None:
     assert wrong == []
 
 
-def test_both_languages_end_alike() -> None:
+def test_both_languages_end_with_the_same_punctuation() -> None:
     ends = [(place, words_of(parts["en"])[-1:], words_of(parts["id"])[-1:]) for place, parts in texts()]
     assert [place for place, english, indonesian in ends if (english in ".?") != (indonesian in ".?")] == []
 
@@ -106,7 +106,7 @@ def test_one_english_text_has_one_translation() -> None:
     assert [one for one, other in itertools.pairwise(pairs) if one[0] == other[0]] == []
 
 
-def test_no_message_for_people_is_a_bare_string() -> None:
+def test_no_message_for_users_is_a_bare_string() -> None:
     strings = (ast.Constant, ast.JoinedStr)
     bare = []
     for place, call in calls(*TELLING):

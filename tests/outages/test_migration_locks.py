@@ -37,7 +37,7 @@ async def sign_in(stack: Stack) -> float:
     return time.monotonic() - began
 
 
-async def test_migration_beside_an_audit_lets_sign_in_go_on(own: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_migration_during_an_audit_does_not_block_sign_in(own: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "AGAIN_S", 0.5)
     await own.sql("DELETE FROM migration WHERE name = $1", UNDO)
     audit = await asyncpg.connect(own.database_url)

@@ -103,7 +103,7 @@ async def whole_session(world: World) -> None:
         assert (await client.get(f"/api/shared/chat/sessions/{session_id}"))["status"] == "completed"
 
 
-async def test_a_paid_session_survives_the_death_of_every_process_at_every_step(people: World) -> None:
+async def test_paid_session_survives_the_kill_of_every_process_at_every_step(people: World) -> None:
     world, stack = people, people.stack
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.request(customer, duration_minutes=30)
@@ -165,7 +165,7 @@ async def test_a_paid_session_survives_the_death_of_every_process_at_every_step(
     assert (consumed["status"], consumed["session_id"]) == ("consumed", session_id)
 
 
-async def test_a_payment_confirmed_by_a_process_that_died_at_that_moment_gets_its_session(people: World) -> None:
+async def test_payment_confirmed_by_a_process_that_died_gets_its_session(people: World) -> None:
     customer, mitra = await people.customer(), await people.mitra()
     payment = await people.request(customer)
     await people.stack.sql(
@@ -208,7 +208,7 @@ async def redis_command(stack: Stack, command: str) -> bytes:
     return answer
 
 
-async def test_without_redis_events_and_messages_still_arrive_on_every_process(people: World) -> None:
+async def test_events_and_messages_without_redis_arrive_on_every_process(people: World) -> None:
     world, stack = people, people.stack
     port = free_port()
     stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
@@ -273,7 +273,7 @@ async def is_unavailable(client: Client, method: str, path: str, body: Any = Non
         assert time.monotonic() - began < 6, path
 
 
-async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_on(people: World) -> None:
+async def test_calls_without_the_database_get_unavailable_then_recover(people: World) -> None:
     world, stack = people, people.stack
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra, duration_minutes=60)
@@ -341,7 +341,7 @@ async def test_without_the_database_calls_say_so_and_afterwards_everything_goes_
     await whole_session(world)
 
 
-async def test_sigterm_ends_each_process_orderly(people: World) -> None:
+async def test_sigterm_stops_each_process_gracefully(people: World) -> None:
     world, stack = people, people.stack
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra, duration_minutes=60)

@@ -30,7 +30,7 @@ async def discounted(world: World, customer: Client, **wish: Any) -> dict[str, A
     return await world.request(customer, **{**DISCOUNT, **wish})
 
 
-async def test_the_discount_has_the_promotions_price_and_minutes(world: World) -> None:
+async def test_discounted_request_has_the_promotions_price_and_minutes(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     assert await eligible(customer)
     for wish in ({}, {"duration_minutes": 12}, {"mode": "chat"}):
@@ -43,13 +43,13 @@ async def test_the_discount_has_the_promotions_price_and_minutes(world: World) -
 
 
 @pytest.mark.parametrize("wish", [{"duration_minutes": 30}, {"duration_minutes": 13}, {"mode": "call"}])
-async def test_other_minutes_and_other_modes_have_no_discount(world: World, wish: dict[str, Any]) -> None:
+async def test_discount_with_other_minutes_or_modes_is_refused(world: World, wish: dict[str, Any]) -> None:
     customer = await world.customer()
     await refused(discounted(world, customer, **wish), 409, "DISCOUNT_NOT_ELIGIBLE")
     assert await eligible(customer)
 
 
-async def test_a_promotion_that_is_switched_off_is_nobodys(world: World) -> None:
+async def test_disabled_promotion_makes_no_customer_eligible(world: World) -> None:
     customer = await world.customer()
     await world.promotion(enabled=False)
     try:
@@ -60,7 +60,7 @@ async def test_a_promotion_that_is_switched_off_is_nobodys(world: World) -> None
     await discounted(world, customer)
 
 
-async def test_whoever_was_paired_once_has_it_no_more(world: World) -> None:
+async def test_customer_who_was_paired_before_has_no_discount(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)  # at the full price
     assert not await eligible(customer)
@@ -69,7 +69,7 @@ async def test_whoever_was_paired_once_has_it_no_more(world: World) -> None:
     assert (await world.request(customer))["amount"] == 12000
 
 
-async def test_a_pending_request_that_is_replaced_does_not_take_it(world: World) -> None:
+async def test_replaced_pending_request_does_not_use_the_discount(world: World) -> None:
     customer = await world.customer()
     first = await discounted(world, customer)
     assert await eligible(customer)
@@ -80,7 +80,7 @@ async def test_a_pending_request_that_is_replaced_does_not_take_it(world: World)
     assert await eligible(customer)
 
 
-async def test_a_confirmed_request_takes_it_and_its_failure_gives_it_back(world: World) -> None:
+async def test_confirmed_request_uses_the_discount_and_its_failure_returns_it(world: World) -> None:
     customer = await world.customer()
     payment = await world.paid(customer, **DISCOUNT)
     assert not await eligible(customer)
@@ -96,7 +96,7 @@ async def test_a_confirmed_request_takes_it_and_its_failure_gives_it_back(world:
     await cancelling(customer, again)
 
 
-async def test_a_request_that_ran_out_gives_it_back_and_money_told_late_may_find_it_used(world: World) -> None:
+async def test_expired_request_returns_the_discount_and_a_late_payment_may_find_it_used(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     late = await discounted(world, customer)
     await expire_silently(world, late)
@@ -109,7 +109,7 @@ async def test_a_request_that_ran_out_gives_it_back_and_money_told_late_may_find
     assert await failures(world, late) == [("payment_session_expired", False)]
 
 
-async def test_twenty_discounted_requests_and_payments_at_once_are_one_discount(world: World) -> None:
+async def test_twenty_concurrent_discounted_requests_and_payments_get_one_discount(world: World) -> None:
     customer = await world.customer()
     async with asyncio.TaskGroup() as group:
         made = [group.create_task(discounted(world, customer)) for _ in range(20)]
@@ -123,7 +123,7 @@ async def test_twenty_discounted_requests_and_payments_at_once_are_one_discount(
     await one_discount(world, customer, payments)
 
 
-async def test_twenty_payments_told_late_at_once_are_one_discount(world: World) -> None:
+async def test_twenty_concurrent_late_payments_get_one_discount(world: World) -> None:
     customer = await world.customer()
     payments = []
     for _ in range(20):
@@ -156,7 +156,7 @@ async def sign_in(world: World, client: Client, phone: str) -> None:
     client._keep(await client.post("/api/client/auth/otp/verify", body))
 
 
-async def test_a_discount_asked_for_before_signing_in_is_not_given_to_who_was_paired(world: World) -> None:
+async def test_discount_requested_before_sign_in_is_refused_to_a_paired_account(world: World) -> None:
     phone = f"+62813{secrets.randbelow(10**8):08d}"
     known, mitra = world.client(), await world.mitra()
     await sign_in(world, known, phone)

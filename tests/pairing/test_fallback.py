@@ -50,7 +50,7 @@ async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[
 # -- while the search runs
 
 
-async def test_while_she_is_asked_the_same_session_asks_everybody(world: World) -> None:
+async def test_fallback_during_a_targeted_search_invites_all_in_the_same_session(world: World) -> None:
     (customer, mitra), other = await friends(world), await world.mitra("Bima")
     desk, other_desk = await mitra.open("pairing"), await other.open("pairing")
     payment = await returning(world, customer, mitra, topics=["cinta"])
@@ -75,7 +75,7 @@ async def test_while_she_is_asked_the_same_session_asks_everybody(world: World) 
     assert await failures(world, payment) == []
 
 
-async def test_a_second_fallback_finds_nothing_targeted(world: World) -> None:
+async def test_second_fallback_returns_not_targeted(world: World) -> None:
     customer, mitra = await friends(world)
     payment = await returning(world, customer, mitra)
     await falling_back(customer, payment)
@@ -83,7 +83,7 @@ async def test_a_second_fallback_finds_nothing_targeted(world: World) -> None:
     assert (await session_of(customer, payment["session_id"]))["status"] == "searching"
 
 
-async def test_paid_and_not_searched_for_yet_begins_as_a_blast(world: World) -> None:
+async def test_fallback_of_a_paid_request_without_a_search_starts_a_blast(world: World) -> None:
     (customer, mitra), other = await friends(world), await world.mitra("Bima")
     payment = await world.request(customer, targeted_mitra_id=mitra.user["id"])
     await confirm_silently(world, payment)
@@ -97,7 +97,7 @@ async def test_paid_and_not_searched_for_yet_begins_as_a_blast(world: World) -> 
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-async def test_after_a_failure_a_new_search_begins_with_the_same_money(world: World, cause: str) -> None:
+async def test_fallback_after_a_failure_starts_a_new_search_with_the_same_payment(world: World, cause: str) -> None:
     customer, mitra, payment = await a_failure(world, cause, topics=["cinta"])
     other = await world.mitra("Bima")
     search = await customer.open("pairing")
@@ -121,7 +121,7 @@ async def test_after_a_failure_a_new_search_begins_with_the_same_money(world: Wo
     assert (await world.audit())["violations"] == []
 
 
-async def test_a_fallback_that_fails_has_one_live_failure_again(world: World) -> None:
+async def test_failed_fallback_has_one_current_failure(world: World) -> None:
     customer, mitra, payment = await a_failure(world)
     view = await falling_back(customer, payment)
     await asked(world, mitra, view["session_id"])
@@ -137,14 +137,14 @@ async def test_a_fallback_that_fails_has_one_live_failure_again(world: World) ->
     ]
 
 
-async def test_nobody_available_after_a_fallback(world: World) -> None:
+async def test_fallback_without_available_mitras_fails(world: World) -> None:
     customer, _, payment = await a_failure(world, "targeted_mitra_offline")
     view = await falling_back(customer, payment)
     await search_is_over(world, view["session_id"])
     assert await failed(world, customer, payment) == "no_mitra_available"
 
 
-async def test_what_was_not_targeted_does_not_fall_back(world: World) -> None:
+async def test_fallback_of_a_request_that_is_not_targeted_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.request(customer)
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # pending
@@ -164,7 +164,7 @@ async def test_what_was_not_targeted_does_not_fall_back(world: World) -> None:
     await refused(falling_back(customer, targeted), 409, "NOT_TARGETED")
 
 
-async def test_once_an_operator_has_acted_the_money_is_not_the_customers_to_use(world: World) -> None:
+async def test_fallback_after_an_operators_action_is_refused(world: World) -> None:
     customer, _, payment = await a_failure(world)
     await acting(world, payment)
     await refused(falling_back(customer, payment), 409, "FAILURE_ACTIONED")
@@ -172,13 +172,13 @@ async def test_once_an_operator_has_acted_the_money_is_not_the_customers_to_use(
     assert (await seen(customer, payment))["status"] == "failed_pairing"
 
 
-async def test_once_the_customer_has_tried_again_there_is_nothing_to_act_on(world: World) -> None:
+async def test_operator_action_after_a_fallback_returns_superseded(world: World) -> None:
     customer, _, payment = await a_failure(world)
     await falling_back(customer, payment)
     await refused(acting(world, payment), 409, "FAILURE_SUPERSEDED")
 
 
-async def test_another_live_session_is_in_the_way(world: World) -> None:
+async def test_fallback_with_another_live_session_is_refused(world: World) -> None:
     customer, mitra, payment = await a_failure(world)
     other = await world.paid(customer)
     error = await refused(falling_back(customer, payment), 409, "SESSION_IN_PROGRESS")
@@ -191,7 +191,7 @@ async def test_another_live_session_is_in_the_way(world: World) -> None:
     assert view["status"] == "confirmed"
 
 
-async def test_a_pending_request_is_abandoned(world: World) -> None:
+async def test_fallback_abandons_a_pending_request(world: World) -> None:
     customer, _, payment = await a_failure(world)
     pending = await world.request(customer)
     await falling_back(customer, payment)
@@ -201,7 +201,7 @@ async def test_a_pending_request_is_abandoned(world: World) -> None:
     assert await failures(world, pending) == [("payment_session_expired", False)]
 
 
-async def test_a_discount_that_is_used_elsewhere_is_not_given_again(world: World) -> None:
+async def test_fallback_with_a_discount_used_elsewhere_is_refused(world: World) -> None:
     customer, _, payment = await a_failure(world)
     # A returning customer was paired before, so a targeted request has no discount; an earlier version could give one.
     await world.stack.sql(
@@ -228,7 +228,7 @@ async def settled(world: World, customer: Client, payment: dict[str, Any], *, su
     return view
 
 
-async def test_fallback_against_an_accept_has_one_outcome(world: World) -> None:
+async def test_fallback_racing_an_accept_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     found = set()
     for n in range(10):
@@ -251,7 +251,7 @@ async def test_fallback_against_an_accept_has_one_outcome(world: World) -> None:
     assert (await world.audit())["violations"] == []
 
 
-async def test_fallback_against_a_rejection_has_one_outcome(world: World) -> None:
+async def test_fallback_racing_a_rejection_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
     for n in range(10):
@@ -269,7 +269,7 @@ async def test_fallback_against_a_rejection_has_one_outcome(world: World) -> Non
     assert (await world.audit())["violations"] == []
 
 
-async def test_fallback_against_the_time_out_has_one_outcome(fast_world: World) -> None:
+async def test_fallback_racing_the_timeout_has_one_outcome(fast_world: World) -> None:
     world = fast_world
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
@@ -295,7 +295,7 @@ async def test_fallback_against_the_time_out_has_one_outcome(fast_world: World) 
     assert (await world.audit())["violations"] == []
 
 
-async def test_fallback_against_an_operators_action_has_one_outcome(world: World) -> None:
+async def test_fallback_racing_an_operators_action_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     await world.operator()
     for n in range(10):
@@ -314,7 +314,7 @@ async def test_fallback_against_an_operators_action_has_one_outcome(world: World
     assert (await world.audit())["violations"] == []
 
 
-async def test_fallbacks_at_once_begin_one_search(world: World) -> None:
+async def test_concurrent_fallbacks_start_one_search(world: World) -> None:
     customer, mitra = await friends(world)
     for _ in range(4):
         payment = await returning(world, customer, mitra)
@@ -325,7 +325,7 @@ async def test_fallbacks_at_once_begin_one_search(world: World) -> None:
         await cancelling(customer, payment)
 
 
-async def test_fallback_against_cancelling_has_one_outcome(world: World) -> None:
+async def test_fallback_racing_a_cancel_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     for n in range(8):
         payment = await returning(world, customer, mitra)

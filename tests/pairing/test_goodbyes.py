@@ -72,7 +72,7 @@ async def in_deliveries(world: World, session_id: str) -> str:
     return "\n".join(row["payload"] for row in rows)
 
 
-async def test_goodbye_is_shown_to_its_writer_and_to_the_other_once_they_have_written(world: World) -> None:
+async def test_goodbye_is_shown_to_the_writer_and_to_the_other_after_their_own(world: World) -> None:
     customer, mitra, session_id = await ended(world)
     first = [("customer", DEWIS)]
     both = [*first, ("mitra", AYUS)]
@@ -123,7 +123,7 @@ async def test_events_of_the_end_carry_goodbyes_for_each_recipient_and_store_non
     assert AYUS not in stored
 
 
-async def test_event_read_back_after_the_death_of_its_process_has_the_goodbyes(own: Stack) -> None:
+async def test_event_read_back_after_a_kill_has_the_goodbyes(own: Stack) -> None:
     world = World(own)
     try:
         customer, mitra, session_id = await ended(world)
@@ -140,7 +140,7 @@ async def test_event_read_back_after_the_death_of_its_process_has_the_goodbyes(o
         await world.close()
 
 
-async def test_only_goodbye_is_shown_to_the_other_when_the_grace_has_run_out(fast_world: World) -> None:
+async def test_single_goodbye_is_shown_to_the_other_after_the_grace_period(fast_world: World) -> None:
     world = fast_world
     customer, mitra, session_id = await ended(world)
     phone = await mitra.open("chat")
@@ -151,7 +151,7 @@ async def test_only_goodbye_is_shown_to_the_other_when_the_grace_has_run_out(fas
     assert said(await session_of(mitra, session_id)) == [("customer", DEWIS)]
 
 
-async def test_two_goodbyes_at_once_are_both_shown_to_both(world: World) -> None:
+async def test_concurrent_goodbyes_are_both_shown_to_both(world: World) -> None:
     customer, mitra, session_id = await ended(world)
     phones = [await party.open("chat") for party in (customer, mitra)]
     await asyncio.gather(saying(customer, session_id, DEWIS), saying(mitra, session_id, AYUS))

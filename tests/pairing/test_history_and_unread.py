@@ -30,7 +30,7 @@ async def say(party: Client, session_id: str, *words: str) -> None:
         await party.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
 
 
-async def test_history_has_one_row_a_mitra_with_all_that_the_list_shows(world: World) -> None:
+async def test_history_has_one_row_per_mitra_with_all_list_fields(world: World) -> None:
     customer, ayu = await friends(world, topics=["lama"])
     newest = await again(world, customer, ayu, topics=["baru", "lain"])
     await ayu.post("/api/mitra/status/offline")  # so that the blast invites only the other mitra
@@ -62,7 +62,7 @@ async def test_history_has_one_row_a_mitra_with_all_that_the_list_shows(world: W
     assert [session["id"] for session in own] == [last]
 
 
-async def test_whoever_was_never_paired_has_no_history(world: World) -> None:
+async def test_customer_who_was_never_paired_has_no_history(world: World) -> None:
     customer = await world.customer()
     payment = await world.paid(customer)
     assert payment["session_id"] is not None
@@ -84,7 +84,7 @@ class Counting:
         return await self._inner.fetch(sql, *args)
 
 
-async def test_history_is_one_statement_however_many_mitras_it_has(world: World) -> None:
+async def test_history_of_many_mitras_is_one_statement(world: World) -> None:
     customer, mitra = await friends(world)
     for name in ("Bima", "Citra"):
         await mitra.post("/api/mitra/status/offline")

@@ -27,7 +27,7 @@ from tests.stack import World, new_id, open_failure, refused
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_not_paid_is_abandoned(world: World) -> None:
+async def test_cancel_of_an_unpaid_request_abandons_it(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     for _ in range(2):
@@ -35,14 +35,14 @@ async def test_what_is_not_paid_is_abandoned(world: World) -> None:
     assert await failures(world, payment) == []
 
 
-async def test_what_ran_out_stays_as_it_is(world: World) -> None:
+async def test_cancel_of_an_expired_request_changes_nothing(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     await expire_silently(world, payment)
     assert (await cancelling(customer, payment))["status"] == "expired"
 
 
-async def test_paid_and_not_searched_for_yet(world: World) -> None:
+async def test_cancel_of_a_paid_request_without_a_search_fails_it(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     search = await customer.open("pairing")
@@ -55,7 +55,7 @@ async def test_paid_and_not_searched_for_yet(world: World) -> None:
     assert await failures(world, payment) == [("customer_cancelled", False)]
 
 
-async def test_a_blast_is_cancelled_for_everybody(world: World) -> None:
+async def test_cancel_of_a_blast_closes_all_invitations(world: World) -> None:
     customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
     payment = await world.paid(customer)
     session_id = payment["session_id"]
@@ -72,7 +72,7 @@ async def test_a_blast_is_cancelled_for_everybody(world: World) -> None:
     await refused(rejecting(mitra, session_id), 409, "REQUEST_CLOSED")
 
 
-async def test_a_targeted_request_is_cancelled(world: World) -> None:
+async def test_cancel_of_a_targeted_request_closes_its_invitation(world: World) -> None:
     customer, mitra = await friends(world)
     payment = await returning(world, customer, mitra)
     desk = await mitra.open("pairing")
@@ -84,7 +84,7 @@ async def test_a_targeted_request_is_cancelled(world: World) -> None:
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")
 
 
-async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
+async def test_cancel_after_an_accept_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
@@ -97,7 +97,7 @@ async def test_after_an_accept_there_is_nothing_to_cancel(world: World) -> None:
     assert (await seen(customer, payment))["status"] == "consumed"
 
 
-async def test_a_search_that_has_failed_stays_failed(world: World) -> None:
+async def test_cancel_of_a_failed_search_changes_nothing(world: World) -> None:
     customer, mitra = await friends(world)
     payment = await returning(world, customer, mitra)
     await rejecting(mitra, payment["session_id"])
@@ -106,7 +106,7 @@ async def test_a_search_that_has_failed_stays_failed(world: World) -> None:
     assert await failures(world, payment) == [("targeted_mitra_rejected", False)]
 
 
-async def test_an_extension_is_not_cancelled_here(world: World) -> None:
+async def test_cancel_of_an_extension_request_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     payment = await world.request(customer, session_id=session_id, is_extension=True)
@@ -115,7 +115,7 @@ async def test_an_extension_is_not_cancelled_here(world: World) -> None:
     assert (await seen(customer, payment))["status"] == "pending"
 
 
-async def test_nobody_cancels_for_somebody_else(world: World) -> None:
+async def test_cancel_by_another_customer_is_refused(world: World) -> None:
     customer, stranger = await world.customer(), await world.customer("Eka")
     payment = await world.paid(customer)
     for call in (cancelling, falling_back, starting):
@@ -127,7 +127,7 @@ async def test_nobody_cancels_for_somebody_else(world: World) -> None:
 # -- the legacy routes
 
 
-async def test_the_legacy_way_starts_a_confirmed_request_once(world: World) -> None:
+async def test_legacy_start_begins_a_confirmed_request_once(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.request(customer)
     await refused(starting(customer, payment), 409, "PAYMENT_NOT_CONFIRMED")
@@ -145,7 +145,7 @@ async def test_the_legacy_way_starts_a_confirmed_request_once(world: World) -> N
     assert (view["id"], view["status"]) == (session_id, "closing")
 
 
-async def test_the_legacy_way_asks_a_targeted_mitra_alone(world: World) -> None:
+async def test_legacy_start_invites_only_the_targeted_mitra(world: World) -> None:
     (customer, mitra), other = await friends(world), await world.mitra("Bima")
     payment = await world.request(customer, targeted_mitra_id=mitra.user["id"])
     await confirm_silently(world, payment)
@@ -157,7 +157,7 @@ async def test_the_legacy_way_asks_a_targeted_mitra_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize("paid", [False, True])
-async def test_the_legacy_way_starts_no_extension(world: World, paid: bool) -> None:
+async def test_legacy_start_of_an_extension_is_refused(world: World, paid: bool) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     payment = await world.request(customer, session_id=session_id, is_extension=True)
@@ -166,7 +166,7 @@ async def test_the_legacy_way_starts_no_extension(world: World, paid: bool) -> N
     await refused(starting(customer, payment), 409, "PAYMENT_NOT_CONFIRMED")
 
 
-async def test_the_legacy_addresses_of_payments_are_the_same_requests(world: World) -> None:
+async def test_legacy_payment_routes_show_the_same_requests(world: World) -> None:
     customer = await world.customer()
     old, new = "/api/client/payment/sessions", "/api/client/payment/requests"
     made = await customer.post(old, {"duration_minutes": 12})

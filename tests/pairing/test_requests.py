@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 TOPICS = ["pekerjaan", "keluarga", "cinta"]
 
 
-async def test_a_call_has_the_prices_of_calls_and_is_a_call_everywhere(world: World) -> None:
+async def test_call_has_call_prices_and_is_a_call_everywhere(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     desk, phone = await mitra.open("pairing"), await customer.open("chat")
     payment = await world.paid(customer, mode="call", duration_minutes=30, topics=TOPICS)
@@ -30,14 +30,14 @@ async def test_a_call_has_the_prices_of_calls_and_is_a_call_everywhere(world: Wo
     assert said["type"] == "message_ack"
 
 
-async def test_a_price_of_chats_is_none_of_calls(world: World) -> None:
+async def test_tier_of_chats_is_refused_for_calls(world: World) -> None:
     customer = await world.customer()
     assert (await world.request(customer, mode="call"))["amount"] == 18000
     assert (await world.request(customer))["amount"] == 12000
     await refused(world.request(customer, mode="call", duration_minutes=13), 409, "TIER_NOT_FOUND")
 
 
-async def test_a_customer_has_one_pending_request(world: World) -> None:
+async def test_new_request_replaces_the_pending_one(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer)
     await refused(world.request(customer, duration_minutes=13), 409, "TIER_NOT_FOUND")
@@ -46,7 +46,7 @@ async def test_a_customer_has_one_pending_request(world: World) -> None:
     assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
 
 
-async def test_a_paid_request_without_a_session_yet_is_named(world: World) -> None:
+async def test_request_while_a_paid_one_has_no_session_is_refused(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     await confirm_silently(world, payment)
@@ -55,7 +55,7 @@ async def test_a_paid_request_without_a_session_yet_is_named(world: World) -> No
     await cancelling(customer, payment)
 
 
-async def test_one_live_session_in_each_of_its_states(world: World) -> None:
+async def test_request_during_a_live_session_is_refused_in_each_state(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]

@@ -60,7 +60,7 @@ async def go_offline(_: World, mitra: Client) -> None:
 
 
 @ROUTES
-async def test_only_a_mitra_of_before_can_be_asked_again(world: World, wish: Any) -> None:
+async def test_targeted_request_to_a_new_mitra_is_refused(world: World, wish: Any) -> None:
     customer, other = await world.customer(), await world.mitra()
     await refused(wish(customer, other), 403, "NOT_PREVIOUS_MITRA")
     friend, mitra = await friends(world)
@@ -70,7 +70,7 @@ async def test_only_a_mitra_of_before_can_be_asked_again(world: World, wish: Any
 
 @ROUTES
 @pytest.mark.parametrize("gone", [go_offline, force_offline, deactivate])
-async def test_a_mitra_who_is_not_there_is_not_paid_for(world: World, wish: Any, gone: Any) -> None:
+async def test_targeted_request_to_an_offline_mitra_is_refused(world: World, wish: Any, gone: Any) -> None:
     customer, mitra = await friends(world)
     pending = await world.request(customer)
     await gone(world, mitra)
@@ -79,7 +79,7 @@ async def test_a_mitra_who_is_not_there_is_not_paid_for(world: World, wish: Any,
 
 
 @ROUTES
-async def test_a_full_mitra_is_not_paid_for(world: World, wish: Any) -> None:
+async def test_targeted_request_to_a_mitra_at_capacity_is_refused(world: World, wish: Any) -> None:
     customer, mitra = await friends(world)
     await world.session(await world.customer("Eka"), mitra)
     async with world.setting(max_customers_per_mitra=1):
@@ -87,7 +87,7 @@ async def test_a_full_mitra_is_not_paid_for(world: World, wish: Any) -> None:
     assert (await wish(customer, mitra))["status"] == "pending"
 
 
-async def test_the_returning_route_asks_for_the_price_and_the_one_session_like_any_other(world: World) -> None:
+async def test_returning_route_checks_price_and_live_session_like_payments(world: World) -> None:
     customer, mitra = await friends(world)
     await refused(by_returning(customer, mitra, duration_minutes=13), 409, "TIER_NOT_FOUND")
     await refused(by_returning(customer, mitra, mode="video"), 422, "VALIDATION_ERROR")
@@ -106,7 +106,7 @@ async def test_the_returning_route_asks_for_the_price_and_the_one_session_like_a
 # -- after the payment
 
 
-async def test_the_mitra_alone_is_asked_for_twenty_seconds(world: World) -> None:
+async def test_targeted_invitation_lasts_twenty_seconds(world: World) -> None:
     (customer, mitra), other = await friends(world), await world.mitra("Bima")
     desk = await mitra.open("pairing")
     search = await customer.open("pairing")
@@ -128,7 +128,7 @@ async def test_the_mitra_alone_is_asked_for_twenty_seconds(world: World) -> None
 
 @pytest.mark.parametrize("gone", [go_offline, force_offline, deactivate])
 @pytest.mark.parametrize("when", ["before the payment", "while she is asked"])
-async def test_a_mitra_who_goes_is_offline_whenever_it_happens(world: World, gone: Any, when: str) -> None:
+async def test_targeted_mitra_who_goes_offline_fails_the_request(world: World, gone: Any, when: str) -> None:
     customer, mitra = await friends(world)
     search = await customer.open("pairing")
     if when == "while she is asked":
@@ -147,7 +147,7 @@ async def test_a_mitra_who_goes_is_offline_whenever_it_happens(world: World, gon
     assert await responses(world, session_id) == expected
 
 
-async def test_a_mitra_who_is_full_when_the_money_comes_counts_as_offline(world: World) -> None:
+async def test_targeted_mitra_at_capacity_at_payment_counts_as_offline(world: World) -> None:
     customer, mitra = await friends(world)
     payment = await by_returning(customer, mitra)
     await world.session(await world.customer("Eka"), mitra)
@@ -156,7 +156,7 @@ async def test_a_mitra_who_is_full_when_the_money_comes_counts_as_offline(world:
         assert await failed(world, customer, payment) == "targeted_mitra_offline"
 
 
-async def test_a_mitra_who_says_no(world: World) -> None:
+async def test_targeted_mitra_who_rejects_fails_the_request(world: World) -> None:
     customer, mitra = await friends(world)
     payment = await returning(world, customer, mitra)
     search, other_device = await customer.open("pairing"), await mitra.open("pairing")
@@ -171,7 +171,7 @@ async def test_a_mitra_who_says_no(world: World) -> None:
     await refused(accepting(mitra, payment["session_id"]), 409, "REQUEST_CLOSED")
 
 
-async def test_a_mitra_who_says_nothing_for_twenty_seconds(fast_world: World) -> None:
+async def test_targeted_mitra_without_an_answer_fails_the_request(fast_world: World) -> None:
     world = fast_world
     customer, mitra = await friends(world)
     desk = await mitra.open("pairing")
@@ -187,14 +187,14 @@ async def test_a_mitra_who_says_nothing_for_twenty_seconds(fast_world: World) ->
     assert await failures(world, payment) == [("targeted_mitra_timeout", False)]
 
 
-async def test_the_answer_time_is_configured(world: World) -> None:
+async def test_answer_time_of_a_targeted_request_is_configurable(world: World) -> None:
     customer, mitra = await friends(world)
     async with world.setting(returning_chat_confirmation_timeout_seconds=1):
         payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
         assert await failed(world, customer, payment) == "targeted_mitra_timeout"
 
 
-async def test_two_returning_customers_are_asked_for_side_by_side(world: World) -> None:
+async def test_concurrent_targeted_requests_to_one_mitra_are_independent(world: World) -> None:
     customer, mitra = await friends(world)
     other = await world.customer("Eka")
     other_session = await world.session(other, mitra)

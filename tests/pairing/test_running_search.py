@@ -41,7 +41,7 @@ async def snapshot(customer: Client) -> dict[str, Any] | None:
     return socket.frames[0]["searching"]
 
 
-async def test_killed_app_finds_its_search_with_payment_deadlines_and_number_of_mitras(world: World) -> None:
+async def test_restarted_app_finds_its_search_with_payment_deadlines_and_invited_count(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=int(ROUND.total_seconds())):
         customer, first = await world.customer(), await world.mitra("Ayu")
         payment = await world.paid(customer)
@@ -66,7 +66,7 @@ async def test_killed_app_finds_its_search_with_payment_deadlines_and_number_of_
     assert (await session_of(customer, payment["session_id"]))["search"] is None
 
 
-async def test_mitra_who_is_asked_again_counts_once(world: World) -> None:
+async def test_mitra_who_is_invited_again_counts_once(world: World) -> None:
     async with world.setting(pairing_blast_timeout_seconds=1):
         customer, mitra = await world.customer(), await world.mitra()
         payment = await world.paid(customer)
@@ -78,7 +78,7 @@ async def test_mitra_who_is_asked_again_counts_once(world: World) -> None:
     assert found["search"]["asked"] == 1
 
 
-async def test_other_states_show_no_search_and_only_an_ended_session_its_grace(world: World) -> None:
+async def test_sessions_in_other_states_show_no_search(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     for party in (customer, mitra):
@@ -93,7 +93,7 @@ async def test_other_states_show_no_search_and_only_an_ended_session_its_grace(w
     assert done["grace_ends_at"] is None
 
 
-async def test_number_of_asked_mitras_is_repeated_at_most_every_two_seconds_and_not_after_the_end(world: World) -> None:
+async def test_invited_count_is_repeated_at_most_every_two_seconds_during_the_search(world: World) -> None:
     customer = await world.customer()
     phone = await customer.open("pairing", ack=False)
     payment = await world.paid(customer)
@@ -123,7 +123,7 @@ async def test_number_of_asked_mitras_is_repeated_at_most_every_two_seconds_and_
         await phone.wait("pairing_status", timeout=3)  # the repeat would have been due
 
 
-async def test_targeted_search_has_asked_one_mitra_and_more_as_a_blast(world: World) -> None:
+async def test_invited_count_of_a_targeted_search_is_one_until_its_fallback(world: World) -> None:
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
     phone = await customer.open("pairing")

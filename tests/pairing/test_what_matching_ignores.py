@@ -39,7 +39,7 @@ def alike(payload: Any) -> Any:
     return payload
 
 
-async def test_topics_change_neither_who_is_asked_nor_what_follows(world: World) -> None:
+async def test_topics_change_neither_invitations_nor_outcomes(world: World) -> None:
     mitras = [await world.mitra(name) for name in ("Ayu", "Bima", "Citra")]
     # One of the mitras has talked about a topic before and marked it as sensitive.
     earlier = await world.customer()
@@ -83,7 +83,7 @@ async def life(world: World) -> list[Any]:
     return alike(seen)
 
 
-async def test_the_setting_anonymity_changes_nothing_that_anyone_sees(world: World) -> None:
+async def test_anonymity_setting_changes_no_payload(world: World) -> None:
     operator = await world.operator()
     before = (await operator.get("/internal/config/anonymity"))["value"]
     lives = []

@@ -8,7 +8,7 @@ from tools.phone import Phone
 pytestmark = pytest.mark.anyio
 
 
-async def test_connection_log_names_lost_connection_and_present_state(world: World) -> None:
+async def test_connection_log_names_lost_connections_and_the_current_state(world: World) -> None:
     """After a lost network the log says when the connection ended and that there is a new one."""
     phone = await Phone(await world.customer()).start()
     await phone.until(lambda: phone.connection_log().count("connected for") == 1)

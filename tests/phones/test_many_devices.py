@@ -62,7 +62,7 @@ async def talk(phone: Phone, session_id: str, letter: str, dice: random.Random) 
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_both_phones_show_what_the_database_has_whatever_dies_during_the_talk(people: World, seed: int) -> None:
+async def test_phones_show_what_is_stored_after_kills_during_the_chat(people: World, seed: int) -> None:
     world, stack = people, people.stack
     dice = random.Random(seed)
     customer, mitra = await world.customer(), await world.mitra()
@@ -110,7 +110,7 @@ async def test_both_phones_show_what_the_database_has_whatever_dies_during_the_t
     await asyncio.to_thread(stack.wait_ready, "realtime", port=int(stack.env["SECOND_PORT"]))
 
 
-async def test_what_one_device_accepts_is_closed_on_the_other(people: World) -> None:
+async def test_accept_on_one_device_closes_the_invitation_on_the_other(people: World) -> None:
     world, stack = people, people.stack
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, mitra), stack)
@@ -134,7 +134,7 @@ async def test_what_one_device_accepts_is_closed_on_the_other(people: World) -> 
             await phone.stop()
 
 
-async def test_an_event_that_comes_late_undoes_nothing(people: World) -> None:
+async def test_late_event_does_not_revert_the_phones_state(people: World) -> None:
     world = people
     customer, mitra = await world.customer(), await world.mitra()
     phone = await Phone(customer).start()
@@ -160,7 +160,7 @@ async def test_an_event_that_comes_late_undoes_nothing(people: World) -> None:
         await phone.stop()
 
 
-async def test_messages_and_read_marks_show_on_every_device(people: World) -> None:
+async def test_messages_and_read_markers_show_on_every_device(people: World) -> None:
     world, stack = people, people.stack
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, customer), stack)

@@ -63,7 +63,7 @@ def warnings(phone: Phone) -> int:
     return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
 
 
-async def test_tokens_are_renewed_before_they_end_over_the_same_socket_and_once_for_both_paths(people: World) -> None:
+async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(people: World) -> None:
     client = await a_customer(people)
     phones = [await Phone(client, path).start() for path in ("chat", "pairing")]
     try:
@@ -82,7 +82,7 @@ async def test_tokens_are_renewed_before_they_end_over_the_same_socket_and_once_
             await phone.stop()
 
 
-async def test_many_requests_with_an_old_token_make_one_refresh(people: World) -> None:
+async def test_concurrent_requests_with_an_expired_token_make_one_refresh(people: World) -> None:
     client = await a_customer(people)
     client.access_token = old_token(people, client)
     async with asyncio.TaskGroup() as group:
@@ -91,7 +91,7 @@ async def test_many_requests_with_an_old_token_make_one_refresh(people: World) -
     assert client.refreshes == 1
 
 
-async def test_a_phone_whose_token_ran_out_while_it_was_away_comes_back(people: World) -> None:
+async def test_phone_whose_token_expired_while_offline_reconnects(people: World) -> None:
     client, mitra = await a_customer(people), await people.mitra()
     session_id = await people.session(client, mitra, duration_minutes=60)
     phone = await Phone(client).start()
@@ -108,7 +108,7 @@ async def test_a_phone_whose_token_ran_out_while_it_was_away_comes_back(people: 
         await phone.stop()
 
 
-async def test_a_revoked_device_is_signed_out_at_once_and_says_so(people: World) -> None:
+async def test_revoked_device_is_signed_out_at_once(people: World) -> None:
     client = await a_customer(people)
     other = await second_device(people, client)
     phone = await Phone(client).start()
@@ -138,7 +138,7 @@ def _far(world: World, client: Client) -> Any:
     return jwt.decode(client.access_token, options={"verify_signature": False})["exp"] + 100_000
 
 
-async def test_a_device_that_was_revoked_while_it_was_away_is_signed_out_when_it_comes_back(people: World) -> None:
+async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(people: World) -> None:
     client = await a_customer(people)
     phone = await Phone(client).start()
     try:
@@ -154,7 +154,7 @@ async def test_a_device_that_was_revoked_while_it_was_away_is_signed_out_when_it
         await phone.stop()
 
 
-async def test_a_phone_that_is_put_away_ends_quietly(people: World) -> None:
+async def test_stopped_phone_ends_without_errors(people: World) -> None:
     client = await a_customer(people)
     phone = await Phone(client).start()
     await phone.stop()

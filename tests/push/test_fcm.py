@@ -80,7 +80,7 @@ async def fcm(inbox: PushInbox) -> Fcm:
     return sender(inbox)
 
 
-async def test_the_grant_is_signed_by_the_service_account_and_short_lived(inbox: PushInbox, fcm: Fcm) -> None:
+async def test_token_grant_is_signed_by_the_service_account_and_short_lived(inbox: PushInbox, fcm: Fcm) -> None:
     assert await fcm.send(a_push(), attempt=1) == Sent()
     (asked,) = inbox.token_requests
     form = urllib.parse.parse_qs(asked["body"])
@@ -96,7 +96,7 @@ async def test_the_grant_is_signed_by_the_service_account_and_short_lived(inbox:
     assert 0 < claims["exp"] - claims["iat"] <= 3600
 
 
-async def test_many_pushes_at_once_take_one_access_token(inbox: PushInbox, fcm: Fcm) -> None:
+async def test_concurrent_pushes_share_one_access_token(inbox: PushInbox, fcm: Fcm) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(fcm.send(a_push(), attempt=1)) for _ in range(20)]
     assert [task.result() for task in tasks] == [Sent()] * 20
@@ -105,7 +105,7 @@ async def test_many_pushes_at_once_take_one_access_token(inbox: PushInbox, fcm: 
 
 
 @pytest.mark.parametrize(("urgent", "priority", "apns"), [(True, "HIGH", "10"), (False, "NORMAL", "5")])
-async def test_a_message_has_the_shape_that_both_platforms_need(
+async def test_message_has_the_fields_of_both_platforms(
     inbox: PushInbox, fcm: Fcm, urgent: bool, priority: str, apns: str
 ) -> None:
     push = a_push(urgent=urgent)
@@ -158,16 +158,14 @@ async def test_a_message_has_the_shape_that_both_platforms_need(
         (error(503, "UNAVAILABLE", "UNAVAILABLE", Retry_After="Sun, 06 Nov 2094 08:49:37 GMT"), Later(after_s=3600)),
     ],
 )
-async def test_each_answer_of_the_provider_has_its_meaning(
-    inbox: PushInbox, fcm: Fcm, answer: Any, outcome: Any
-) -> None:
+async def test_each_provider_answer_maps_to_its_result(inbox: PushInbox, fcm: Fcm, answer: Any, outcome: Any) -> None:
     inbox.answer = lambda _: answer
     assert await fcm.send(a_push(), attempt=1) == outcome
     assert len(inbox.messages) == 1
 
 
 @pytest.mark.parametrize(("status", "name"), [(500, "INTERNAL"), (503, "UNAVAILABLE"), (502, "BAD_GATEWAY")])
-async def test_a_provider_that_is_down_is_tried_again_later_and_later(
+async def test_provider_that_is_down_is_retried_with_growing_pauses(
     inbox: PushInbox, fcm: Fcm, status: int, name: str
 ) -> None:
     inbox.answer = lambda _: error(status, name, name)
@@ -180,7 +178,7 @@ async def test_a_provider_that_is_down_is_tried_again_later_and_later(
         assert middle * 0.5 <= pause <= middle * 1.5  # with jitter
 
 
-async def test_an_access_token_that_is_not_accepted_is_asked_for_again(inbox: PushInbox, fcm: Fcm) -> None:
+async def test_refused_access_token_is_replaced(inbox: PushInbox, fcm: Fcm) -> None:
     answers = [error(401, "UNAUTHENTICATED"), None]
     inbox.answer = lambda _: answers.pop(0)
     assert await fcm.send(a_push(), attempt=1) == Later(after_s=1.0)
@@ -188,7 +186,7 @@ async def test_an_access_token_that_is_not_accepted_is_asked_for_again(inbox: Pu
     assert len(inbox.token_requests) == 2
 
 
-async def test_a_pause_may_be_asked_for_by_date(inbox: PushInbox, fcm: Fcm) -> None:
+async def test_retry_after_may_be_a_date(inbox: PushInbox, fcm: Fcm) -> None:
     until = email.utils.format_datetime(dt.datetime.now(UTC) + dt.timedelta(minutes=10), usegmt=True)
     inbox.answer = lambda _: error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", Retry_After=until)
     outcome = await fcm.send(a_push(), attempt=1)
@@ -197,16 +195,14 @@ async def test_a_pause_may_be_asked_for_by_date(inbox: PushInbox, fcm: Fcm) -> N
 
 
 @pytest.mark.parametrize("code", ["THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"])
-async def test_a_key_that_fails_behind_the_provider_costs_no_access_token(
-    inbox: PushInbox, fcm: Fcm, code: str
-) -> None:
+async def test_failing_apns_key_does_not_replace_the_access_token(inbox: PushInbox, fcm: Fcm, code: str) -> None:
     inbox.answer = lambda _: error(401, "UNAUTHENTICATED", code)
     for _ in range(3):
         await fcm.send(a_push(), attempt=1)
     assert len(inbox.token_requests) == 1
 
 
-async def test_the_time_that_is_left_is_that_at_the_sending(inbox: PushInbox, fcm: Fcm) -> None:
+async def test_expired_push_is_sent_with_a_ttl_of_zero(inbox: PushInbox, fcm: Fcm) -> None:
     push = a_push(ttl_s=-1)
     await fcm.send(push, attempt=1)
     (message,) = inbox.messages
@@ -230,7 +226,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("answer", GARBAGE)
-async def test_an_answer_that_nobody_understands_is_tried_again_later(inbox: PushInbox, answer: bytes) -> None:
+async def test_unreadable_answer_is_retried_later(inbox: PushInbox, answer: bytes) -> None:
     async with odd_provider(answer) as (url, heard):
         assert isinstance(await sender(inbox, FCM_BASE_URL=url).send(a_push(), attempt=1), Later)
         assert len(heard) == 1
@@ -238,14 +234,12 @@ async def test_an_answer_that_nobody_understands_is_tried_again_later(inbox: Pus
 
 @pytest.mark.parametrize("body", [b"\x00\xff<html>", b"[]", b'{"error": 7}', b'{"error": {"details": "UNREGISTERED"}}'])
 @pytest.mark.parametrize("status", [400, 403, 404])
-async def test_a_refusal_that_nobody_understands_forgets_no_token(inbox: PushInbox, status: int, body: bytes) -> None:
+async def test_unreadable_refusal_keeps_the_push_token(inbox: PushInbox, status: int, body: bytes) -> None:
     async with odd_provider(said(status, body)) as (url, _):
         assert await sender(inbox, FCM_BASE_URL=url).send(a_push(), attempt=1) == Refused()
 
 
-async def test_a_provider_that_takes_too_long_is_tried_again_later(
-    inbox: PushInbox, fcm: Fcm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_provider_timeout_is_retried_later(inbox: PushInbox, fcm: Fcm, monkeypatch: pytest.MonkeyPatch) -> None:
     assert push_sender.TIMEOUT_S == 5
     monkeypatch.setattr(push_sender, "TIMEOUT_S", 0.3)
     assert await fcm.send(a_push(), attempt=1) == Sent()
@@ -265,7 +259,7 @@ TOKENS_AWAY = [
 
 
 @pytest.mark.parametrize("answer", TOKENS_AWAY)
-async def test_without_an_access_token_nothing_is_sent_and_one_try_serves_all_who_wait(
+async def test_missing_access_token_sends_nothing_and_shares_one_attempt(
     inbox: PushInbox, tmp_path: Any, answer: bytes
 ) -> None:
     async with odd_provider(answer) as (url, heard):
@@ -277,7 +271,7 @@ async def test_without_an_access_token_nothing_is_sent_and_one_try_serves_all_wh
     assert inbox.messages == []
 
 
-async def test_an_access_token_is_renewed_before_it_ends(inbox: PushInbox, tmp_path: Any) -> None:
+async def test_access_token_is_renewed_before_it_expires(inbox: PushInbox, tmp_path: Any) -> None:
     answer = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 1}).encode())
     async with odd_provider(answer) as (url, heard):
         fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
@@ -287,7 +281,7 @@ async def test_an_access_token_is_renewed_before_it_ends(inbox: PushInbox, tmp_p
                 await asyncio.sleep(0.05)
 
 
-async def test_an_access_token_serves_to_its_end_when_there_is_no_newer_one(inbox: PushInbox, tmp_path: Any) -> None:
+async def test_access_token_is_used_until_it_expires_if_renewal_fails(inbox: PushInbox, tmp_path: Any) -> None:
     good = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 10}).encode())
     for answer in (said(503, b"{}"), b""):
         async with odd_provider(good, answer) as (url, heard):
@@ -300,11 +294,11 @@ async def test_an_access_token_serves_to_its_end_when_there_is_no_newer_one(inbo
             assert isinstance(await fcm.send(a_push(), attempt=1), Later)
 
 
-def test_a_token_is_in_no_text_of_a_push() -> None:
+def test_push_token_is_not_in_the_text_of_a_notification() -> None:
     assert "a-secret-device" not in repr(a_push(token="a-secret-device"))
 
 
-def test_log_is_the_sender_unless_another_one_is_asked_for() -> None:
+def test_log_sender_is_the_default() -> None:
     assert isinstance(make_push_sender(read({}), clock()), LogPushSender)
 
 
@@ -316,7 +310,7 @@ def test_log_is_the_sender_unless_another_one_is_asked_for() -> None:
         '{"client_email": 7, "token_uri": "https://x", "private_key": "x"}',
     ],
 )
-def test_credentials_that_can_not_be_read_are_named(tmp_path: Any, content: str | None) -> None:
+def test_unreadable_credentials_are_named(tmp_path: Any, content: str | None) -> None:
     path = tmp_path / "account.json"
     if content is not None:
         path.write_text(content)
@@ -325,7 +319,7 @@ def test_credentials_that_can_not_be_read_are_named(tmp_path: Any, content: str 
         make_push_sender(settings, clock())
 
 
-def test_credentials_that_are_no_file_are_named(tmp_path: Any) -> None:
+def test_missing_credentials_file_is_named(tmp_path: Any) -> None:
     settings = read({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": PROJECT, "FCM_CREDENTIALS_FILE": str(tmp_path)})
     with pytest.raises(SettingsError, match="FCM_CREDENTIALS_FILE"):
         make_push_sender(settings, clock())

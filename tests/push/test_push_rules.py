@@ -49,12 +49,12 @@ def content(event: str, *, session_id: str | None = None, scale: float = 1, **pa
     )
 
 
-def test_each_event_that_is_pushed_has_its_action():
+def test_each_pushed_event_has_its_action():
     assert {event: words.action.value for event, words in WORDS.items()} == ACTIONS
     assert {action.value for action in Action} == set(ACTIONS.values())
 
 
-def test_each_event_has_words_for_its_push_or_the_reason_why_it_has_none():
+def test_each_event_has_a_push_text_or_a_reason_for_none():
     events = {
         kind.__struct_config__.tag
         for kinds in FRAMES.values()
@@ -74,13 +74,13 @@ def test_some_events_are_never_pushed(event: str):
 @pytest.mark.parametrize(
     ("status", "pushed"), [("searching", False), ("paired", False), ("failed", True), ("cancelled", True)]
 )
-def test_of_a_search_only_its_end_without_a_mitra_is_pushed(status: str, pushed: bool):
+def test_search_status_is_pushed_only_when_it_fails(status: str, pushed: bool):
     assert (content("pairing_status", status=status) is not None) is pushed
 
 
 @pytest.mark.parametrize("event", ACTIONS)
 @pytest.mark.parametrize("with_payment", [False, True])
-def test_a_push_says_where_to_go_and_nothing_private(event: str, with_payment: bool):
+def test_push_contains_its_target_and_nothing_private(event: str, with_payment: bool):
     session_id, payment_id = new_id(), new_id()
     more = {"payment_request_id": payment_id} if with_payment else {}
     found = content(event, session_id=session_id, **more)
@@ -98,7 +98,7 @@ def test_a_push_says_where_to_go_and_nothing_private(event: str, with_payment: b
 
 
 @pytest.mark.parametrize("event", ACTIONS)
-def test_push_of_each_event_has_words_of_its_own_in_both_languages(event: str):
+def test_push_of_each_event_has_its_own_text_in_both_languages(event: str):
     words = WORDS[event]
     texts = [text.said_in(language) for text in (words.title, words.body) for language in Language]
     assert all(texts)
@@ -106,13 +106,13 @@ def test_push_of_each_event_has_words_of_its_own_in_both_languages(event: str):
 
 
 @pytest.mark.parametrize("event", ACTIONS)
-def test_the_providers_own_words_are_no_keys(event: str):
+def test_push_data_uses_no_reserved_keys(event: str):
     for key in content(event, session_id=new_id()).said_in(Language.ENGLISH):
         assert key not in ("from", "message_type", "notification")
         assert not key.startswith(("google", "gcm"))
 
 
-def test_payment_request_of_an_update_is_named():
+def test_push_of_a_payment_update_names_its_payment_request():
     payment_id = new_id()
     assert (
         content("payment_updated", payment_request={"payment_request_id": payment_id}).data["payment_request_id"]
@@ -120,28 +120,26 @@ def test_payment_request_of_an_update_is_named():
     )
 
 
-def test_without_a_session_there_is_no_session_id():
+def test_push_without_a_session_has_no_session_id():
     assert "session_id" not in content("pairing_status", status="failed").data
 
 
 @pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
 @pytest.mark.parametrize("scale", [1, 60, 0.5])
 @pytest.mark.parametrize("seconds", [20.0, 0.25, 1_800.0])
-def test_what_is_to_be_answered_is_urgent_and_lives_no_longer_than_its_answer_time(
-    event: str, holder: str, scale: float, seconds: float
-):
+def test_push_with_an_answer_time_is_urgent_and_expires_with_it(event: str, holder: str, scale: float, seconds: float):
     found = content(event, scale=scale, **{holder: {"answer_by": as_text(NOW + dt.timedelta(seconds=seconds))}})
     assert found.urgent
     assert found.ttl == min(dt.timedelta(seconds=seconds / scale), KEEP)
 
 
 @pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
-def test_a_push_whose_answer_time_is_over_does_not_live_in_the_past(event: str, holder: str):
+def test_push_after_its_answer_time_has_no_negative_ttl(event: str, holder: str):
     found = content(event, **{holder: {"answer_by": as_text(NOW - dt.timedelta(seconds=5))}})
     assert found.ttl == dt.timedelta()
 
 
 @pytest.mark.parametrize("event", sorted(set(ACTIONS) - {"chat_request", "extension_requested"}))
-def test_everything_else_can_wait(event: str):
+def test_push_without_an_answer_time_is_not_urgent(event: str):
     found = content(event, extension={"answer_by": as_text(NOW + dt.timedelta(seconds=5))})
     assert (found.urgent, found.ttl) == (False, KEEP)

@@ -55,7 +55,7 @@ async def a_request(phones: Phones, **wish: Any) -> dict[str, Any]:
 # -- events
 
 
-async def test_a_chat_request_is_pushed_once_to_each_device_of_a_mitra_who_is_not_connected(phones: Phones) -> None:
+async def test_chat_request_is_pushed_once_to_each_device_of_a_disconnected_mitra(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     payment = await a_request(phones)
@@ -75,7 +75,7 @@ async def test_a_chat_request_is_pushed_once_to_each_device_of_a_mitra_who_is_no
     assert (await desk.wait("chat_request"))["event_id"] == data["event_id"]
 
 
-async def test_the_ttl_of_a_chat_request_is_no_longer_than_its_answer_time(phones: Phones) -> None:
+async def test_ttl_of_a_chat_request_is_at_most_its_answer_time(phones: Phones) -> None:
     await phones.world.config("pairing_blast_timeout_seconds", 5)
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
@@ -84,7 +84,7 @@ async def test_the_ttl_of_a_chat_request_is_no_longer_than_its_answer_time(phone
     assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has passed already
 
 
-async def test_a_part_of_a_second_does_not_lengthen_the_ttl(phones: Phones) -> None:
+async def test_ttl_of_a_push_is_rounded_down(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     content = {"action": "open_accept", "event": "chat_request", "event_id": new_id(), "title": "x", "body": "x"}
@@ -111,7 +111,7 @@ async def test_refund_is_pushed_to_the_customers_phone(phones: Phones) -> None:
     assert push["data"]["payment_request_id"] == payment["payment_request_id"]
 
 
-async def test_mitra_taken_offline_by_an_operator_has_a_push_and_one_who_goes_offline_has_none(phones: Phones) -> None:
+async def test_mitra_taken_offline_by_an_operator_gets_a_push(phones: Phones) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     token = await phones.token(mitra)
     await mitra.post("/api/mitra/status/offline")
@@ -124,7 +124,7 @@ async def test_mitra_taken_offline_by_an_operator_has_a_push_and_one_who_goes_of
     assert len(phones.of(token)) == 1
 
 
-async def test_deactivated_mitra_has_a_push_on_each_phone_that_was_signed_in(phones: Phones) -> None:
+async def test_deactivated_mitra_gets_a_push_on_each_signed_in_phone(phones: Phones) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
@@ -134,7 +134,7 @@ async def test_deactivated_mitra_has_a_push_on_each_phone_that_was_signed_in(pho
     assert len(phones.of(*tokens)) == 2
 
 
-async def test_farewell_is_not_sent_to_a_phone_that_another_user_has_signed_into(phones: Phones) -> None:
+async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(phones: Phones) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     token = await phones.token(mitra)
     answers = [DOWN]
@@ -147,7 +147,7 @@ async def test_farewell_is_not_sent_to_a_phone_that_another_user_has_signed_into
     assert len(phones.of(token)) == 1
 
 
-async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phones: Phones) -> None:
+async def test_event_acknowledged_by_one_device_is_not_pushed(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     desk = await mitra.open("pairing")
@@ -163,7 +163,7 @@ async def test_an_event_that_one_device_has_acknowledged_is_pushed_to_none(phone
     assert {m["data"]["session_id"] for m in phones.of(*tokens)} == {second["session_id"]}
 
 
-async def test_a_socket_that_does_not_acknowledge_does_not_keep_from_a_push(phones: Phones) -> None:
+async def test_socket_without_acknowledgement_does_not_prevent_a_push(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     desk = await mitra.open("pairing", ack=False)
@@ -178,7 +178,7 @@ async def test_a_socket_that_does_not_acknowledge_does_not_keep_from_a_push(phon
     assert len(phones.of(token)) == 1
 
 
-async def test_an_acknowledgement_while_the_provider_is_down_takes_back_nothing_and_doubles_nothing(
+async def test_acknowledgement_while_the_provider_is_down_does_not_cancel_or_double_a_push(
     phones: Phones,
 ) -> None:
     mitra = await phones.world.mitra()
@@ -196,7 +196,7 @@ async def test_an_acknowledgement_while_the_provider_is_down_takes_back_nothing_
     assert len(phones.of(token)) == 2
 
 
-async def test_a_whole_session_is_pushed_with_the_right_actions_and_no_private_word(phones: Phones) -> None:
+async def test_session_pushes_have_the_right_actions_and_no_private_text(phones: Phones) -> None:
     world = phones.world
     customer, mitra = await world.customer("Rahasiawati"), await world.mitra("Diamwati")
     hers, his = await phones.token(customer), await phones.token(mitra)
@@ -230,7 +230,7 @@ async def test_a_whole_session_is_pushed_with_the_right_actions_and_no_private_w
             assert private not in text
 
 
-async def test_a_push_that_became_due_is_sent_though_the_session_has_moved_on(phones: Phones) -> None:
+async def test_due_push_is_sent_although_the_session_has_moved_on(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     await asyncio.to_thread(phones.stack.kill, "realtime")
@@ -250,7 +250,7 @@ async def test_a_push_that_became_due_is_sent_though_the_session_has_moved_on(ph
 # -- devices
 
 
-async def test_what_an_anonymous_customer_began_is_pushed_to_every_device_of_the_account_she_joined(
+async def test_session_of_an_anonymous_customer_is_pushed_to_the_joined_account(
     phones: Phones,
 ) -> None:
     world = phones.world
@@ -277,7 +277,7 @@ async def test_what_an_anonymous_customer_began_is_pushed_to_every_device_of_the
     assert phones.of(anonymous_token, event="session_closing") == []
 
 
-async def test_devices_that_left_get_none(phones: Phones) -> None:
+async def test_signed_out_devices_get_no_push(phones: Phones) -> None:
     world = phones.world
     mitra = await world.mitra()
     stays = await phones.token(mitra)
@@ -295,7 +295,7 @@ async def test_devices_that_left_get_none(phones: Phones) -> None:
     assert phones.of(out_token, revoked, expired, replaced) == []
 
 
-async def test_a_device_that_leaves_while_its_push_waits_for_another_try_gets_none(phones: Phones) -> None:
+async def test_device_signed_out_before_a_retry_gets_no_push(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     stays = await phones.token(mitra)
     out, out_token = await the_other_device(phones, mitra)
@@ -317,7 +317,7 @@ async def test_a_device_that_leaves_while_its_push_waits_for_another_try_gets_no
 # -- messages
 
 
-async def test_messages_are_pushed_once_a_session_until_the_user_is_back(phones: Phones) -> None:
+async def test_messages_are_pushed_once_per_session_until_the_user_is_back(phones: Phones) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers, his = [await phones.token(customer), await phones.device(customer)], await phones.token(mitra)
@@ -347,7 +347,7 @@ async def test_messages_are_pushed_once_a_session_until_the_user_is_back(phones:
     assert sorted(Counter(ids).values()) == [2, 2]  # one event id for each round, the same on both devices
 
 
-async def test_a_message_is_pushed_even_if_the_session_has_ended_since(phones: Phones) -> None:
+async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: Phones) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers = await phones.token(customer)
@@ -364,7 +364,7 @@ async def test_a_message_is_pushed_even_if_the_session_has_ended_since(phones: P
 
 
 @pytest.mark.parametrize("how", ["delivered", "read", "rest"])
-async def test_a_message_that_was_taken_in_time_is_not_pushed(phones: Phones, how: str) -> None:
+async def test_message_delivered_in_time_is_not_pushed(phones: Phones, how: str) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers, his = await phones.token(customer), await phones.token(mitra)
@@ -384,7 +384,7 @@ async def test_a_message_that_was_taken_in_time_is_not_pushed(phones: Phones, ho
     assert len(phones.of(his, event="message")) == 1
 
 
-async def test_an_acknowledgement_of_a_message_is_no_delivery(phones: Phones) -> None:
+async def test_event_ack_of_a_message_does_not_count_as_delivery(phones: Phones) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers = await phones.token(customer)
@@ -415,7 +415,7 @@ async def tokens_of(phones: Phones, mitra: Client) -> tuple[set[str], str | None
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH")])
-async def test_a_dead_token_is_forgotten_and_gets_no_second_push(phones: Phones, status: int, code: str) -> None:
+async def test_unregistered_token_is_deleted_and_gets_no_second_push(phones: Phones, status: int, code: str) -> None:
     mitra = await phones.world.mitra()
     living = await phones.device(mitra)
     dead = await phones.token(mitra)  # the newest one
@@ -432,7 +432,7 @@ async def test_a_dead_token_is_forgotten_and_gets_no_second_push(phones: Phones,
     assert len(phones.of(dead)) == 1
 
 
-async def test_a_refused_push_is_not_repeated_and_costs_no_token(phones: Phones) -> None:
+async def test_refused_push_is_not_retried_and_keeps_the_token(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     phones.inbox.answer = lambda m: error(400, "INVALID_ARGUMENT") if m["token"] == token else None
@@ -443,7 +443,7 @@ async def test_a_refused_push_is_not_repeated_and_costs_no_token(phones: Phones)
     assert await tokens_of(phones, mitra) == ({token}, token)
 
 
-async def test_a_push_is_tried_again_until_the_provider_takes_it(phones: Phones) -> None:
+async def test_push_is_retried_until_the_provider_accepts_it(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     answers = [error(500, "INTERNAL"), error(503, "UNAVAILABLE"), error(401, "THIRD_PARTY_AUTH_ERROR")]
@@ -473,7 +473,7 @@ def put_off(row: Any) -> bool:
     return not 10 < row["s"] < 21
 
 
-async def test_a_push_that_is_of_no_use_any_more_is_given_up(phones: Phones) -> None:
+async def test_push_past_its_answer_time_is_dropped(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     await phones.world.config("pairing_blast_timeout_seconds", 20)
@@ -484,7 +484,7 @@ async def test_a_push_that_is_of_no_use_any_more_is_given_up(phones: Phones) -> 
     assert len(phones.of(token)) == 1
 
 
-async def test_one_device_whose_push_takes_long_holds_up_no_other(phones: Phones) -> None:
+async def test_slow_push_of_one_device_delays_no_other(phones: Phones) -> None:
     slow, quick = await phones.world.mitra(), await phones.world.mitra("Bima")
     slow_token = await phones.token(slow)
     held, go_on = threading.Event(), threading.Event()
@@ -548,7 +548,7 @@ async def test_two_realtime_processes_send_each_push_once(phones: Phones, second
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
-async def test_whoever_is_connected_to_the_other_process_gets_no_push(phones: Phones, second_port: int) -> None:
+async def test_user_connected_to_the_other_process_gets_no_push(phones: Phones, second_port: int) -> None:
     mitra = at(await phones.world.mitra(), second_port)
     token = await phones.token(mitra)
     desk = await mitra.open("pairing")
@@ -562,7 +562,7 @@ async def test_whoever_is_connected_to_the_other_process_gets_no_push(phones: Ph
     assert [m["data"]["session_id"] for m in phones.of(token)] == [last["session_id"]]
 
 
-async def test_a_death_between_the_event_and_the_push_loses_nothing(phones: Phones) -> None:
+async def test_kill_between_event_and_push_loses_no_push(phones: Phones) -> None:
     await asyncio.to_thread(phones.stack.kill, "realtime")
     try:
         _, tokens, sessions = await twenty_events(phones)
@@ -575,7 +575,7 @@ async def test_a_death_between_the_event_and_the_push_loses_nothing(phones: Phon
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
-async def test_no_more_is_sent_side_by_side_than_may_be_whatever_the_database_expects(phones: Phones) -> None:
+async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phones: Phones) -> None:
     # With a single row in a large table, the LIMIT subquery ran again for each row: 30 pushes were claimed instead of
     # 16.
     go_on = threading.Event()
@@ -599,7 +599,7 @@ async def test_no_more_is_sent_side_by_side_than_may_be_whatever_the_database_ex
     assert len(counted(phones, tokens)) == 60
 
 
-async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_flight(phones: Phones) -> None:
+async def test_kill_while_sending_doubles_only_pushes_in_flight(phones: Phones) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def answer(_: dict[str, Any]) -> None:
@@ -641,7 +641,7 @@ async def test_a_death_while_pushes_are_sent_doubles_only_those_that_were_in_fli
 
 
 @pytest.mark.parametrize(("process", "content"), [("api", None), ("realtime", "garbage"), ("jobs", "{}")])
-def test_a_process_does_not_start_without_its_credentials_and_says_so_in_one_line(
+def test_process_without_push_credentials_exits_with_one_line(
     push_stack: Stack, tmp_path: pathlib.Path, process: str, content: str | None
 ) -> None:
     path = tmp_path / "account.json"
@@ -704,7 +704,7 @@ async def test_locale_of_a_sign_in_and_of_a_refresh_is_kept_with_the_device(phon
     assert "locale" not in devices["items"][0]["device_info"]
 
 
-async def test_push_that_is_tried_again_keeps_its_language(phones: Phones) -> None:
+async def test_retried_push_keeps_its_language(phones: Phones) -> None:
     mitra = await phones.world.mitra()
     token = await in_language(phones, mitra, "en")
     phones.inbox.answer = lambda _: DOWN

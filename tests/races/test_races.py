@@ -81,7 +81,7 @@ async def is_settled(world: World, customer: Client, payment: dict[str, Any], *,
         assert await accepted_rows(world, payment["session_id"]) == 0
 
 
-async def test_thirty_mitras_accept_one_request_and_one_wins(world: World) -> None:
+async def test_thirty_concurrent_accepts_have_one_winner(world: World) -> None:
     mitras = await crowd(world, 30)
     customer, payment = await a_search(world, mitras[0], mitras[-1])
     outcomes = await at_once(*(accepting(mitra, payment["session_id"]) for mitra in mitras))
@@ -97,7 +97,7 @@ async def test_thirty_mitras_accept_one_request_and_one_wins(world: World) -> No
     await is_settled(world, customer, payment, won=True, cause=None)
 
 
-async def test_a_mitra_with_one_place_who_accepts_two_requests_at_once_gets_one(world: World) -> None:
+async def test_two_concurrent_accepts_with_capacity_for_one_get_one(world: World) -> None:
     await world.config("max_customers_per_mitra", 1)
     try:
         for _ in range(5):
@@ -112,7 +112,7 @@ async def test_a_mitra_with_one_place_who_accepts_two_requests_at_once_gets_one(
         await world.config("max_customers_per_mitra", KEYS["max_customers_per_mitra"].default)
 
 
-async def test_accept_against_cancel_has_one_outcome(world: World) -> None:
+async def test_accept_racing_a_cancel_has_one_outcome(world: World) -> None:
     for n in range(15):
         if n % 3 == 0:  # their capacity of three is used up by then
             first, second = await world.mitra("Ayu"), await world.mitra("Bima")
@@ -129,7 +129,7 @@ async def test_accept_against_cancel_has_one_outcome(world: World) -> None:
         await is_settled(world, customer, payment, won=left != "ok", cause="customer_cancelled")
 
 
-async def test_accept_against_reject_of_the_same_mitra_has_one_outcome(world: World) -> None:
+async def test_accept_racing_a_reject_of_the_same_mitra_has_one_outcome(world: World) -> None:
     for n in range(8):
         mitra = await world.mitra()
         customer, payment = await a_search(world, mitra)
@@ -142,7 +142,7 @@ async def test_accept_against_reject_of_the_same_mitra_has_one_outcome(world: Wo
         await mitra.post("/api/mitra/status/offline")
 
 
-async def test_accept_against_going_offline_leaves_no_open_request(world: World) -> None:
+async def test_accept_racing_going_offline_leaves_no_open_invitation(world: World) -> None:
     for n in range(8):
         mitra = await world.mitra()
         customer, payment = await a_search(world, mitra)
@@ -163,7 +163,7 @@ async def test_accept_against_going_offline_leaves_no_open_request(world: World)
         await is_settled(world, customer, payment, won=yes == "ok", cause="customer_cancelled")
 
 
-async def test_accept_against_the_end_of_a_round_never_finds_a_gap(fast_world: World) -> None:
+async def test_accept_racing_the_end_of_a_round_always_succeeds(fast_world: World) -> None:
     world = fast_world
     await world.config("pairing_blast_timeout_seconds", 1)  # a new round every 17 ms
     mitras = await crowd(world, 8)
@@ -178,7 +178,7 @@ async def test_accept_against_the_end_of_a_round_never_finds_a_gap(fast_world: W
         await world.config("pairing_blast_timeout_seconds", KEYS["pairing_blast_timeout_seconds"].default)
 
 
-async def test_accept_against_the_end_of_the_search_has_one_outcome(fast_world: World) -> None:
+async def test_accept_racing_the_end_of_the_search_has_one_outcome(fast_world: World) -> None:
     world = fast_world
     await world.config("searching_timeout_minutes", 1)  # one real second
     mitras = await crowd(world, 8)
@@ -221,7 +221,7 @@ async def test_accept_against_the_end_of_the_search_has_one_outcome(fast_world: 
         await world.config("searching_timeout_minutes", KEYS["searching_timeout_minutes"].default)
 
 
-async def test_a_webhook_doubled_at_once_confirms_once(world: World) -> None:
+async def test_concurrent_duplicate_webhooks_confirm_once(world: World) -> None:
     for _ in range(4):
         customer = await world.customer()
         payment = await world.request(customer)
@@ -237,7 +237,7 @@ async def test_a_webhook_doubled_at_once_confirms_once(world: World) -> None:
         await cancelling(customer, payment)
 
 
-async def test_a_webhook_against_abandoning_never_loses_the_money(world: World) -> None:
+async def test_webhook_racing_an_abandonment_never_loses_the_payment(world: World) -> None:
     for n in range(10):
         customer = await world.customer()
         payment = await world.request(customer)
@@ -260,7 +260,7 @@ async def test_a_webhook_against_abandoning_never_loses_the_money(world: World) 
             await cancelling(customer, payment)
 
 
-async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search(fast_world: World) -> None:
+async def test_two_requests_of_a_customer_paid_at_once_start_one_search(fast_world: World) -> None:
     world = fast_world
     await world.config("payment_session_timeout_minutes", 1)
     try:
@@ -283,7 +283,7 @@ async def test_of_two_requests_of_one_customer_paid_at_once_one_becomes_a_search
     await cancelling(customer, next(view for view in views if view["status"] == "confirmed"))
 
 
-async def test_requests_made_at_once_leave_one_pending(world: World) -> None:
+async def test_concurrent_requests_leave_one_pending(world: World) -> None:
     customer = await world.customer()
     outcomes = await at_once(*(world.request(customer) for _ in range(12)))
     assert outcomes == ["ok"] * 12
@@ -293,7 +293,7 @@ async def test_requests_made_at_once_leave_one_pending(world: World) -> None:
     assert {row["status"]: row["n"] for row in rows} == {"pending": 1, "abandoned": 11}
 
 
-async def test_an_end_against_a_goodbye_has_one_order(world: World) -> None:
+async def test_early_end_racing_a_goodbye_has_one_order(world: World) -> None:
     await world.config("early_end_customer_enabled", True)
     try:
         for n in range(6):
@@ -313,7 +313,7 @@ async def test_an_end_against_a_goodbye_has_one_order(world: World) -> None:
         await world.config("early_end_customer_enabled", False)
 
 
-async def test_two_goodbyes_at_once_complete_the_session_once(world: World) -> None:
+async def test_concurrent_goodbyes_complete_the_session_once(world: World) -> None:
     await world.config("early_end_mitra_enabled", True)
     try:
         for _ in range(6):

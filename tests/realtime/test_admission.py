@@ -92,7 +92,7 @@ def _logged(world: World, process: str, **wanted: Any) -> Any:
     return look
 
 
-async def test_foreign_origin_is_refused_before_the_upgrade(world: World, guarded_port: int) -> None:
+async def test_unlisted_origin_is_refused_before_the_upgrade(world: World, guarded_port: int) -> None:
     customer = at(await world.customer(), guarded_port)
     for allowed in (ORIGIN, "https://desk.example.org"):
         await opened(customer, Origin=allowed)
@@ -107,11 +107,11 @@ async def test_foreign_origin_is_refused_before_the_upgrade(world: World, guarde
     assert {(line["path"], line["address"]) for line in found} == {("chat", "127.0.0.1")}
 
 
-async def test_every_origin_is_taken_unless_origins_are_configured(world: World) -> None:
+async def test_every_origin_is_accepted_without_configured_origins(world: World) -> None:
     await opened(await world.customer(), Origin="https://anywhere.example")
 
 
-async def test_closed_sockets_have_one_line_with_the_user_and_no_token(world: World) -> None:
+async def test_closed_socket_logs_one_line_with_the_user_and_no_token(world: World) -> None:
     customer = await world.customer()
     socket, _ = await bare_and_known(customer)
     for _ in range(300):

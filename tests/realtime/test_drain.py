@@ -51,7 +51,7 @@ async def test_sockets_of_a_stopping_process_close_with_1012_in_portions(world: 
     assert set(codes) == {1012}
 
 
-async def test_second_signal_closes_the_other_portions_at_once(world: World, own_port: int) -> None:
+async def test_second_signal_closes_the_remaining_portions_at_once(world: World, own_port: int) -> None:
     _, sockets = await crowd(world, own_port)
     closing = [asyncio.create_task(socket.code()) for socket in sockets]
     process = world.stack.processes["drained"]

@@ -59,7 +59,7 @@ async def test_error_frame_is_in_the_language_of_the_upgrade(
     assert await error(socket, {"type": "nothing"}) == ("UNKNOWN_TYPE", said[language])
 
 
-async def test_each_error_frame_differs_in_its_message_alone(world: World) -> None:
+async def test_error_frames_in_both_languages_differ_only_in_the_message(world: World) -> None:
     customer = await world.customer()
     english, indonesian = await known(customer), await known(customer, Accept_Language="id")
     for frame in FRAMES:
@@ -68,7 +68,7 @@ async def test_each_error_frame_differs_in_its_message_alone(world: World) -> No
         assert one[1] != two[1], frame
 
 
-async def test_message_that_is_refused_names_its_fields_in_the_language(world: World) -> None:
+async def test_refused_message_explains_its_fields_in_the_language(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     socket = await known(customer, Accept_Language="id")

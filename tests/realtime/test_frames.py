@@ -18,7 +18,7 @@ def padded(size: int) -> str:
     return bare[:-1] + " " * (size - len(bare)) + "}"
 
 
-async def test_a_frame_of_16_kib_is_taken_and_a_longer_one_closes_with_1009(world: World) -> None:
+async def test_frame_of_16_kib_is_accepted_and_a_longer_one_closes_with_1009(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     await socket.ws.send_str(padded(16_384))
     assert (await socket.hear())["type"] == "pong"
@@ -26,13 +26,13 @@ async def test_a_frame_of_16_kib_is_taken_and_a_longer_one_closes_with_1009(worl
     assert await socket.code() == 1009
 
 
-async def test_a_text_frame_that_is_not_utf_8_closes_with_1007(world: World) -> None:
+async def test_text_frame_that_is_not_utf_8_closes_with_1007(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     await socket.ws._writer.send_frame(b'{"type": "p\xffng"}', aiohttp.WSMsgType.TEXT)
     assert await socket.code() == 1007
 
 
-async def test_a_burst_of_200_frames_is_answered_and_going_on_like_that_closes_with_4429(world: World) -> None:
+async def test_burst_of_200_frames_is_answered_and_continuing_closes_with_4429(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     for _ in range(200):
         await socket.say({"type": "ping"})
@@ -54,7 +54,7 @@ async def test_binary_frames_count_as_frames(world: World) -> None:
     assert await socket.code() == 4429
 
 
-async def test_what_is_no_frame_is_refused_by_name_and_the_socket_stays(world: World) -> None:
+async def test_invalid_frame_is_refused_with_a_code_and_the_socket_stays_open(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     some = new_id()
     wrong: list[tuple[str, str, str | None]] = [
@@ -90,14 +90,14 @@ async def test_what_is_no_frame_is_refused_by_name_and_the_socket_stays(world: W
     assert (answer["type"], answer["ref"]) == ("pong", "z")
 
 
-async def test_an_unknown_event_id_may_be_acknowledged(world: World) -> None:
+async def test_ack_of_an_unknown_event_is_accepted(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     await socket.say({"type": "ack", "event_id": new_id()})
     await socket.say({"type": "ping"})
     assert (await socket.hear())["type"] == "pong"
 
 
-async def test_every_server_frame_has_a_time_and_every_event_an_id(world: World) -> None:
+async def test_every_server_frame_has_a_time_and_every_event_has_an_id(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     desk, search = (await mitra.open("pairing")), (await customer.open("pairing"))
     phone, mitra_phone = await customer.open("chat"), await mitra.open("chat")
@@ -131,14 +131,14 @@ async def test_every_server_frame_has_a_time_and_every_event_an_id(world: World)
     assert len(mine) == len(set(mine))
 
 
-async def test_an_address_that_is_no_upgrade_is_refused_with_an_error_body(world: World) -> None:
+async def test_request_without_upgrade_is_refused_with_an_error_body(world: World) -> None:
     url = world.stack.addresses.realtime.replace("ws:", "http:") + "/ws/chat"
     async with world.client()._http.get(url) as answer:
         assert 400 <= answer.status < 500
         assert json.loads(await answer.text())["error"]["code"]
 
 
-async def test_other_addresses_of_the_realtime_process_answer_in_the_one_error_body(world: World) -> None:
+async def test_unknown_paths_of_the_realtime_process_return_an_error_body(world: World) -> None:
     base = f"http://127.0.0.1:{world.stack.ports['REALTIME']}"
     for method, path, status, code in (
         ("GET", "/nowhere", 404, "NOT_FOUND"),

@@ -30,7 +30,7 @@ async def until_waiting(world: World, count: int) -> None:
     await world.until(waiting, lambda seen: seen == count, timeout=2)
 
 
-async def test_a_held_session_lets_the_others_talk_and_read(world: World) -> None:
+async def test_locked_session_does_not_delay_messages_and_marks_of_others(world: World) -> None:
     held = [await chat(world) for _ in range(2)]
     customer, mitra, session_id = await chat(world)
     phones = [await one.open("chat") for one, _, _ in held]
@@ -54,7 +54,7 @@ async def test_a_held_session_lets_the_others_talk_and_read(world: World) -> Non
         assert [task.result()["seq"] for task in waiting] == [turn, turn]
 
 
-async def test_what_a_mitra_says_does_not_wait_for_the_note_that_she_is_here(world: World) -> None:
+async def test_message_of_a_mitra_does_not_wait_for_the_heartbeat_write(world: World) -> None:
     customer, mitra, session_id = await chat(world)
     phone = await customer.open("chat")
     async with world.stack.transaction() as holder:

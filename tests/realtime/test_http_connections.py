@@ -27,22 +27,22 @@ def port(stack: Stack) -> int:
 
 
 @pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
-async def test_headers_over_a_bound_are_431(port: int, data: bytes) -> None:
+async def test_headers_over_a_limit_get_431(port: int, data: bytes) -> None:
     assert code_of(await sent(port, data)) == (431, "HEADERS_TOO_LARGE")
 
 
-async def test_headers_of_72_kb_in_nine_fields_are_431(port: int) -> None:
+async def test_headers_of_72_kb_in_nine_fields_get_431(port: int) -> None:
     fields = [b"X-%d: %s\r\n" % (n, b"a" * 8_000) for n in range(9)]
     assert code_of(await sent(port, START, *fields, b"\r\n", pause=0.05)) == (431, "HEADERS_TOO_LARGE")
 
 
-async def test_what_is_not_http_is_400_without_a_traceback_in_the_log(stack: Stack, port: int) -> None:
+async def test_invalid_http_gets_400_without_a_traceback_in_the_log(stack: Stack, port: int) -> None:
     assert code_of(await sent(port, b"\x16\x03\x01 hello\r\n\r\n")) == (400, "MALFORMED")
     assert code_of(await sent(port, LAST[:-4] + b"\r\nbad header\r\n\r\n")) == (400, "MALFORMED")
     assert "Error handling request" not in stack.log("realtime")
 
 
-async def test_unfinished_requests_end_within_ten_seconds(port: int) -> None:
+async def test_unfinished_requests_are_closed_within_ten_seconds(port: int) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     silent, half, trickle, newlines, later, body = await asyncio.gather(
@@ -68,7 +68,7 @@ async def test_pipelined_requests_and_long_bodies_are_still_read(port: int) -> N
 
 
 @pytest.mark.parametrize("wanted", ["/asyncapi.json", "/healthz"])
-async def test_client_that_does_not_read_its_answers_loses_the_connection(port: int, wanted: str) -> None:
+async def test_client_that_does_not_read_its_answers_is_disconnected(port: int, wanted: str) -> None:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     sock.connect(("127.0.0.1", port))
@@ -101,9 +101,7 @@ def few(stack: Stack) -> Iterator[int]:
     del stack.processes["few"]
 
 
-async def test_connections_that_have_not_upgraded_are_bounded_for_each_address_and_in_all(
-    world: World, few: int
-) -> None:
+async def test_connections_without_upgrade_are_limited_per_address_and_in_total(world: World, few: int) -> None:
     customer = at(await world.customer(), few)
     known = [(await bare_and_known(customer))[0] for _ in range(5)]
     upgraded = [await _upgraded(few) for _ in range(10)]  # upgraded sockets do not count, whether authenticated or not

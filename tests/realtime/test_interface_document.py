@@ -50,14 +50,14 @@ def below(cls: type) -> set[type]:
 # -- the document
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_of_the_document_resolves() -> None:
     refs = [node["$ref"] for _, node in nodes(DOCUMENT) if isinstance(node, dict) and "$ref" in node]
     assert len(refs) > 150
     for ref in refs:
         found(ref)
 
 
-def test_it_has_what_asyncapi_3_asks_for() -> None:
+def test_document_has_the_fields_that_asyncapi_3_requires() -> None:
     assert DOCUMENT["asyncapi"] == "3.0.0"
     assert {"title", "version"} <= DOCUMENT["info"].keys()
     for server in DOCUMENT["servers"].values():
@@ -73,7 +73,7 @@ def test_it_has_what_asyncapi_3_asks_for() -> None:
             assert all(message["$ref"].startswith(f"{channel}/messages/") for message in part["messages"])
 
 
-def test_every_frame_of_either_side_is_in_it_once() -> None:
+def test_document_has_every_frame_once() -> None:
     sent = {kind for kinds in server_frames.FRAMES.values() for kind in kinds}
     assert sent == below(server_frames.ServerFrame) == {type(example) for example in SERVER}
     assert below(frames.Frame) == CLIENT_CLASSES
@@ -89,7 +89,7 @@ def test_every_frame_of_either_side_is_in_it_once() -> None:
         assert DOCUMENT["channels"][path]["messages"].keys() == {kind.__name__ for kind in here | mine}
 
 
-def test_everything_that_is_sent_is_an_answer_or_sent_unasked() -> None:
+def test_every_server_frame_is_a_reply_or_unsolicited() -> None:
     for path in frames.TYPES:
         told: set[str] = set()
         for name, operation in DOCUMENT["operations"].items():
@@ -99,14 +99,14 @@ def test_everything_that_is_sent_is_an_answer_or_sent_unasked() -> None:
         assert told == {kind.__name__ for kind in asyncapi.sent_on(path)}
 
 
-def test_every_message_says_what_it_is() -> None:
+def test_every_message_has_a_summary() -> None:
     for name, message in DOCUMENT["components"]["messages"].items():
         assert message["summary"], name
         assert message["description"], name
     assert "docs/" not in json.dumps(DOCUMENT)
 
 
-def test_what_must_be_acknowledged_carries_an_event_id() -> None:
+def test_frames_to_acknowledge_have_an_event_id() -> None:
     for name, message in DOCUMENT["components"]["messages"].items():
         if "x-acknowledged-by" in message:
             schema = DOCUMENT["components"]["schemas"][name]
@@ -119,7 +119,7 @@ def test_what_must_be_acknowledged_carries_an_event_id() -> None:
     assert DOCUMENT["components"]["messages"]["NewMessage"]["x-acknowledged-by"] == ["delivered", "read"]
 
 
-def test_every_close_code_says_whether_to_come_back() -> None:
+def test_every_close_code_says_whether_to_reconnect() -> None:
     codes = {value for name, value in vars(close_codes).items() if name.isupper() and isinstance(value, int)}
     assert {code.code for code in close_codes.ALL} == codes
     for channel in DOCUMENT["channels"].values():
@@ -136,7 +136,7 @@ def test_every_close_code_says_whether_to_come_back() -> None:
         (server_frames.Request, ChatRequest),
     ],
 )
-def test_a_frames_objects_have_exactly_the_fields_of_the_views(declared_class: type, view: type) -> None:
+def test_objects_in_frames_have_exactly_the_fields_of_the_views(declared_class: type, view: type) -> None:
     fields = {field.encode_name for field in msgspec.inspect.type_info(declared_class).fields}  # type: ignore[attr-defined]
     assert fields == {field.encode_name for field in msgspec.inspect.type_info(view).fields}  # type: ignore[attr-defined]
 
@@ -153,7 +153,7 @@ def client_examples(path: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", sorted(frames.TYPES))
-def test_every_client_example_is_read_as_its_frame(path: str) -> None:
+def test_every_client_example_parses_as_its_frame(path: str) -> None:
     seen = client_examples(path)
     assert sorted(example["type"] for example in seen) == sorted(frames.TYPES[path])
     for example in seen:
@@ -188,7 +188,7 @@ SESSION = msgspec.to_builtins(next(one for one in SERVER if isinstance(one, serv
         {name: value for name, value in SESSION.items() if name != "event_id"},
     ],
 )
-def test_the_tests_own_judge_refuses_what_is_not_declared(frame: dict[str, Any]) -> None:
+def test_frame_check_refuses_undeclared_frames(frame: dict[str, Any]) -> None:
     declared.read("chat", "customer", PONG)
     declared.read("chat", "customer", SESSION)
     with pytest.raises((ValueError, msgspec.ValidationError)):
@@ -264,7 +264,7 @@ async def test_every_pairing_example_runs_on_a_real_service(world: World) -> Non
 # -- where the document is available
 
 
-def test_the_command_prints_it_without_any_server(stack: Stack) -> None:
+def test_command_prints_the_document_without_a_server(stack: Stack) -> None:
     gone: Any = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1"}
     done = stack.command("asyncapi", WS_FRAMES_PER_SECOND="7", **gone)
     limits = json.loads(done.stdout)["channels"]["chat"]["x-limits"]
@@ -273,7 +273,7 @@ def test_the_command_prints_it_without_any_server(stack: Stack) -> None:
     assert stack.command("asyncapi", check=False, WS_FRAMES_PER_SECOND="many").returncode == 1
 
 
-async def test_the_realtime_process_serves_what_the_command_prints(world: World) -> None:
+async def test_realtime_process_serves_the_document_of_the_command(world: World) -> None:
     url = f"http://127.0.0.1:{world.stack.ports['REALTIME']}/asyncapi.json"
     async with world.client()._http.get(url) as answer:
         assert (answer.status, answer.content_type) == (200, "application/json")

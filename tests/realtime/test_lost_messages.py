@@ -18,7 +18,7 @@ FIRST_WORDS = """WITH told AS (UPDATE chat_sessions s SET last_seq = 1 FROM unne
   SELECT id, session_id, 1, 'customer', customer_id, gen_random_uuid(), 'halo' FROM told"""
 
 
-async def test_a_message_that_the_bus_lost_arrives_once_in_every_session(world: World) -> None:
+async def test_message_lost_by_the_bus_arrives_once_in_every_session(world: World) -> None:
     mitra, customers = await world.mitra(), await users(world.stack, UserType.CUSTOMER, SESSIONS)
     everybodys = User(mitra.user["id"], mitra.access_token or "")
     sessions, socket = list[str](), None
@@ -37,7 +37,7 @@ async def test_a_message_that_the_bus_lost_arrives_once_in_every_session(world: 
         await forget(world, sessions)
 
 
-async def test_a_session_that_nobody_told_of_begins_for_who_was_here_when_the_other_one_comes(world: World) -> None:
+async def test_unpublished_session_reaches_a_connected_party_when_the_other_connects(world: World) -> None:
     mitra, customer = await world.mitra(), await world.customer()
     sessions, sockets = list[str](), []
     try:

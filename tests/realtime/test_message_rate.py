@@ -51,7 +51,7 @@ async def stored(world: World, session_id: str) -> list[str]:
     return [row["content"] for row in rows]
 
 
-async def test_message_over_rate_is_refused_and_a_later_one_waits_for_it(world: World, limited_port: int) -> None:
+async def test_message_over_the_rate_is_refused_and_later_ones_wait_for_it(world: World, limited_port: int) -> None:
     customer, mitra, session_id = await a_chat(world, limited_port)
     socket, _ = await bare_and_known(customer)
     frames = [message(session_id, str(number)) for number in range(40)]
@@ -85,7 +85,7 @@ async def test_message_over_rate_is_refused_and_a_later_one_waits_for_it(world: 
     assert (await desk.hear_kind("message_ack"))["seq"] == len(taken) + 4
 
 
-async def test_phone_that_is_too_fast_sends_everything_in_order(world: World, limited_port: int) -> None:
+async def test_phone_over_the_rate_sends_everything_in_order(world: World, limited_port: int) -> None:
     customer, _, session_id = await a_chat(world, limited_port)
     phone = await Phone(customer).start()
     try:

@@ -33,7 +33,7 @@ def messages_of(socket: Socket) -> list[int]:
     return [frame["message"]["seq"] for frame in socket.frames if frame["type"] == "message"]
 
 
-async def test_an_acknowledged_message_is_stored_and_a_repeat_is_acknowledged_as_before(world: World) -> None:
+async def test_acknowledged_message_is_stored_and_a_repeat_gets_the_same_ack(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
@@ -61,7 +61,7 @@ async def test_an_acknowledged_message_is_stored_and_a_repeat_is_acknowledged_as
     }  # fmt: skip
 
 
-async def test_a_repeat_is_acknowledged_even_when_the_session_is_over(world: World) -> None:
+async def test_repeated_message_is_acknowledged_after_the_session_has_ended(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone = await customer.open("chat")
@@ -75,7 +75,7 @@ async def test_a_repeat_is_acknowledged_even_when_the_session_is_over(world: Wor
     assert await stored(world, session_id) == [(1, "halo")]
 
 
-async def test_what_is_no_message_is_refused_and_spoils_nothing_beside_it(world: World) -> None:
+async def test_invalid_message_is_refused_without_affecting_others(world: World) -> None:
     customer, mitra, stranger = await world.customer(), await world.mitra(), await world.customer()
     session_id = await world.session(customer, mitra)
     phone, intruder = await customer.open("chat"), await stranger.open("chat")
@@ -119,7 +119,7 @@ async def test_what_is_no_message_is_refused_and_spoils_nothing_beside_it(world:
     assert [seq for seq, _ in await stored(world, session_id)] == [1, 2]
 
 
-async def test_the_sending_socket_gets_the_ack_and_all_others_of_both_parties_the_message(world: World) -> None:
+async def test_sending_socket_gets_the_ack_and_all_other_sockets_the_message(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     sender, own_other = await customer.open("chat"), await customer.open("chat")
@@ -132,7 +132,7 @@ async def test_the_sending_socket_gets_the_ack_and_all_others_of_both_parties_th
     assert messages_of(sender) == []
 
 
-async def test_marks_reach_the_other_party_clamped_to_what_was_sent(world: World) -> None:
+async def test_read_markers_reach_the_other_party_clamped_to_the_last_message(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other, other2 = await customer.open("chat"), await mitra.open("chat"), await mitra.open("chat")
@@ -157,7 +157,7 @@ async def test_marks_reach_the_other_party_clamped_to_what_was_sent(world: World
     assert all(m["read_at"] and m["delivered_at"] for m in listed)
 
 
-async def test_a_mark_on_messages_is_told_even_when_the_session_is_over(world: World) -> None:
+async def test_read_marker_is_sent_after_the_session_has_ended(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
@@ -167,7 +167,7 @@ async def test_a_mark_on_messages_is_told_even_when_the_session_is_over(world: W
     assert (await phone.wait("message_status", where=lambda frame: frame["status"] == "read"))["up_to"] == 1
 
 
-async def test_typing_reaches_the_other_party_only(world: World) -> None:
+async def test_typing_reaches_only_the_other_party(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
@@ -190,7 +190,7 @@ async def say_many(socket: Socket, session_id: str, count: int) -> None:
         assert answer["type"] == "message_ack", answer
 
 
-async def test_300_messages_from_both_sides_at_once_arrive_in_order_on_every_device_and_sync_pages(
+async def test_300_concurrent_messages_arrive_in_order_on_every_device_and_in_sync_pages(
     world: World,
 ) -> None:
     customer, mitra = await world.customer(), await world.mitra()
@@ -244,7 +244,7 @@ async def fill(socket: Socket, session_id: str, count: int) -> None:
         await socket.wait("message_ack")
 
 
-async def test_a_page_of_long_messages_fits_what_may_wait_for_a_reader(world: World) -> None:
+async def test_sync_page_of_long_messages_fits_the_outbox(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     await fill(await customer.open("chat"), session_id, 100)
@@ -271,7 +271,7 @@ async def chat_sockets(world: World) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith('sesi_sockets{path="chat"}'))
 
 
-async def test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody(world: World) -> None:
+async def test_client_that_never_reads_is_disconnected_without_harming_others(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
@@ -296,7 +296,7 @@ async def test_a_reader_who_reads_nothing_is_cut_off_and_harms_nobody(world: Wor
     assert slow.ws.close_code in (4408, 1006)
 
 
-async def test_the_snapshot_and_the_events_behind_it_make_the_fresh_snapshot(world: World) -> None:
+async def test_snapshot_plus_later_events_equals_a_new_snapshot(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     watchers = [(client, await client.open("chat")) for client in (customer, mitra)]
     session_id = await world.session(customer, mitra)
@@ -352,7 +352,7 @@ async def test_messages_and_marks_over_rest_appear_on_the_sockets(world: World) 
     assert (refused.value.status, refused.value.code) == (404, "NOT_FOUND")
 
 
-async def test_a_client_that_was_away_has_everything_after_one_sync(world: World) -> None:
+async def test_client_that_was_offline_has_everything_after_one_sync(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")

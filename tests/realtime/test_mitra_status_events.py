@@ -29,7 +29,7 @@ async def stored(world: World, mitra: Client) -> list[Any]:
     return await world.stack.sql(STORED, mitra.user["id"])
 
 
-async def test_wish_of_the_mitra_goes_to_each_phone_and_is_not_stored(fast_world: World) -> None:
+async def test_status_change_by_the_mitra_reaches_each_phone_and_is_not_stored(fast_world: World) -> None:
     mitra = await fast_world.mitra(online=False)
     desks = [await mitra.open("pairing", ack=False) for _ in range(2)]
     for path, is_online in ((ONLINE, True), (OFFLINE, False)):
@@ -41,7 +41,7 @@ async def test_wish_of_the_mitra_goes_to_each_phone_and_is_not_stored(fast_world
     assert await stored(fast_world, mitra) == []
 
 
-async def test_operator_is_named_as_the_reason_and_only_the_newest_change_is_kept(fast_world: World) -> None:
+async def test_status_change_by_an_operator_has_its_reason_and_only_the_newest_is_kept(fast_world: World) -> None:
     mitra = await fast_world.mitra()
     for _ in range(2):
         desk = await mitra.open("pairing", ack=False)
@@ -63,7 +63,7 @@ async def test_operator_is_named_as_the_reason_and_only_the_newest_change_is_kep
     assert await stored(fast_world, mitra) == []
 
 
-async def test_silence_is_named_as_the_reason(fast_world: World) -> None:
+async def test_status_change_by_silence_has_its_reason(fast_world: World) -> None:
     mitra = await fast_world.mitra()
     fast_world.stop_heartbeats(mitra)
     desk = await mitra.open("pairing")

@@ -94,7 +94,7 @@ async def test_late_money_and_its_refund_are_reported(fast_world: World) -> None
     assert view == await seen(customer, payment)
 
 
-async def test_money_that_can_not_become_a_chat_is_reported(fast_world: World) -> None:
+async def test_payment_that_cannot_become_a_session_is_reported(fast_world: World) -> None:
     customer = await fast_world.customer()
     phone = await customer.open("pairing")
     first = await fast_world.request(customer)
@@ -128,7 +128,7 @@ async def test_request_that_one_phone_abandons_is_reported_to_the_other(fast_wor
     assert len(updates(phone)) == 3
 
 
-async def test_customer_with_one_phone_has_no_event_of_what_it_abandons_itself(fast_world: World) -> None:
+async def test_only_phone_gets_no_event_of_its_own_abandonment(fast_world: World) -> None:
     customer = await fast_world.customer()
     for _ in range(3):
         payment = await fast_world.request(customer)
@@ -137,7 +137,7 @@ async def test_customer_with_one_phone_has_no_event_of_what_it_abandons_itself(f
     assert (await fast_world.stack.sql(sql, customer.user["id"]))[0]["n"] == 0
 
 
-async def test_event_that_nobody_acknowledged_comes_again_and_survives_a_join(fast_world: World) -> None:
+async def test_unacknowledged_event_is_sent_again_also_after_a_join(fast_world: World) -> None:
     number = new_number()
     account = await anonymous(fast_world)
     keep(account, await by_phone(fast_world, account, number))

@@ -64,7 +64,7 @@ async def be_silent(world: World, mitra: Client) -> None:
     ("path", "kind"),
     [("chat", "ping"), ("chat", "ack"), ("pairing", "ping"), ("pairing", "heartbeat"), ("pairing", "ack")],
 )
-async def test_any_frame_of_a_mitra_says_that_she_is_here(world: World, path: str, kind: str) -> None:
+async def test_any_frame_of_a_mitra_counts_as_a_heartbeat(world: World, path: str, kind: str) -> None:
     mitra = await silent(world)
     before = await heard(world, mitra)
     socket = await mitra.open(path, ack=False)
@@ -72,7 +72,7 @@ async def test_any_frame_of_a_mitra_says_that_she_is_here(world: World, path: st
     await until_heard(world, mitra, after=before)
 
 
-async def test_what_a_mitra_says_in_a_chat_says_that_she_is_here(world: World) -> None:
+async def test_chat_message_of_a_mitra_counts_as_a_heartbeat(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     await be_silent(world, mitra)
@@ -82,7 +82,7 @@ async def test_what_a_mitra_says_in_a_chat_says_that_she_is_here(world: World) -
     await until_heard(world, mitra, after=before)
 
 
-async def test_whoever_was_silent_is_heard_before_her_accept_is_judged(world: World) -> None:
+async def test_accept_of_a_silent_mitra_waits_for_its_heartbeat_and_succeeds(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     desk = await mitra.open("pairing", ack=False)
     payment = await world.paid(customer)
@@ -95,7 +95,7 @@ async def test_whoever_was_silent_is_heard_before_her_accept_is_judged(world: Wo
     assert (await desk.wait("accepted"))["session"]["id"] == payment["session_id"]
 
 
-async def test_a_note_that_came_to_nothing_is_none(world: World) -> None:
+async def test_failed_heartbeat_write_is_not_counted_and_the_next_is_written(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     chat = await mitra.open("chat", ack=False)
@@ -111,7 +111,7 @@ async def test_a_note_that_came_to_nothing_is_none(world: World) -> None:
     await until_heard(world, mitra, after=before)
 
 
-async def test_a_heartbeat_of_whoever_is_offline_is_refused_each_time(world: World) -> None:
+async def test_heartbeat_of_an_offline_mitra_is_refused_each_time(world: World) -> None:
     mitra = await world.mitra()
     desk = await mitra.open("pairing", ack=False)
     await mitra.post("/api/mitra/status/offline")
@@ -123,7 +123,7 @@ async def test_a_heartbeat_of_whoever_is_offline_is_refused_each_time(world: Wor
         assert error["code"] == "MITRA_OFFLINE"
 
 
-async def test_within_ten_seconds_there_is_one_note(world: World) -> None:
+async def test_heartbeats_within_ten_seconds_are_written_once(world: World) -> None:
     mitra = await silent(world)
     before = await heard(world, mitra)
     desk = await mitra.open("pairing", ack=False)

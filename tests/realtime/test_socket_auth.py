@@ -38,13 +38,13 @@ REQUEST = {
     ],
 )
 @pytest.mark.parametrize("path", ["chat", "pairing"])
-async def test_a_first_frame_that_is_no_good_auth_closes_with_4401(world: World, path: str, first: str | bytes) -> None:
+async def test_invalid_first_frame_closes_with_4401(world: World, path: str, first: str | bytes) -> None:
     socket = await bare(world.client(), path)
     await (socket.ws.send_str(first) if isinstance(first, str) else socket.ws.send_bytes(first))
     assert await socket.code() == 4401
 
 
-async def test_silence_for_five_seconds_closes_with_4401(world: World) -> None:
+async def test_socket_without_auth_frame_for_five_seconds_closes_with_4401(world: World) -> None:
     began = time.monotonic()
     socket = await bare(world.client())
     assert await socket.code() == 4401
@@ -71,7 +71,7 @@ async def test_expired_forged_foreign_and_operators_tokens_are_refused(world: Wo
     assert (await socket.hear())["type"] == "auth_ok"
 
 
-async def test_auth_ok_tells_a_customer_all_that_an_app_needs_to_go_on(world: World) -> None:
+async def test_auth_ok_of_a_customer_has_the_complete_snapshot(world: World) -> None:
     customer, mitra = await world.customer("Dewi"), await world.mitra("Ayu")
     _, idle = await bare_and_known(customer, "pairing")
     assert idle["searching"] is None
@@ -105,7 +105,7 @@ async def test_auth_ok_tells_a_customer_all_that_an_app_needs_to_go_on(world: Wo
     assert over["sessions"] == []
 
 
-async def test_auth_ok_lists_a_mitras_open_requests(world: World) -> None:
+async def test_auth_ok_lists_the_open_invitations_of_a_mitra(world: World) -> None:
     customer, mitra = await world.customer("Dewi"), await world.mitra()
     payment = await world.paid(customer, topics=["work"])
     await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda found: found["items"])
@@ -116,7 +116,7 @@ async def test_auth_ok_lists_a_mitras_open_requests(world: World) -> None:
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def test_a_fresh_token_of_the_same_user_renews_a_socket_and_anothers_closes_it(world: World) -> None:
+async def test_new_token_of_the_same_user_renews_a_socket_and_another_users_closes_it(world: World) -> None:
     customer, other = await world.customer(), await world.customer()
     socket, first = await bare_and_known(customer)
     await customer.refresh()
@@ -133,7 +133,7 @@ async def service_now(client: Client) -> int:
     return int(moment(known["server_time"]).timestamp())
 
 
-async def test_a_socket_is_warned_a_minute_before_its_token_ends_and_closed_at_the_end(fast_world: World) -> None:
+async def test_socket_is_warned_a_minute_before_its_token_expires_and_closed_then(fast_world: World) -> None:
     customer = await fast_world.customer()
     end = await service_now(customer) + 150
     token = token_like(fast_world.stack, customer, exp=end)
@@ -150,7 +150,7 @@ async def test_a_socket_is_warned_a_minute_before_its_token_ends_and_closed_at_t
         assert await socket.code() == 4401
 
 
-async def test_a_socket_with_a_new_token_outlives_the_old_one(fast_world: World) -> None:
+async def test_socket_with_a_new_token_outlives_the_old_token(fast_world: World) -> None:
     customer = await fast_world.customer()
     end = await service_now(customer) + 150
     socket = await bare(customer)
@@ -166,7 +166,7 @@ async def test_a_socket_with_a_new_token_outlives_the_old_one(fast_world: World)
     assert not socket.ws.closed
 
 
-async def test_logout_closes_that_logins_sockets_on_every_path_with_4403(world: World) -> None:
+async def test_logout_closes_the_sockets_of_its_auth_session_with_4403(world: World) -> None:
     leaver, stayer = await world.customer(), await world.customer()
     chat, _ = await bare_and_known(leaver, "chat")
     pairing, _ = await bare_and_known(leaver, "pairing")
@@ -185,7 +185,7 @@ async def test_logout_closes_that_logins_sockets_on_every_path_with_4403(world: 
     assert (await stays.hear())["type"] == "pong"
 
 
-async def test_a_revoked_login_closes_sockets_even_when_no_signal_tells_of_it(world: World) -> None:
+async def test_revoked_auth_session_closes_sockets_without_a_signal(world: World) -> None:
     customer = await world.customer()
     socket, _ = await bare_and_known(customer)
     await world.stack.sql(
@@ -195,7 +195,7 @@ async def test_a_revoked_login_closes_sockets_even_when_no_signal_tells_of_it(wo
     assert await socket.code(5) == 4403
 
 
-async def test_the_ninth_socket_of_a_user_on_a_path_closes_the_oldest_with_4409(world: World) -> None:
+async def test_ninth_socket_of_a_user_on_a_path_closes_the_oldest_with_4409(world: World) -> None:
     customer = await world.customer()
     pairing, _ = await bare_and_known(customer, "pairing")
     sockets = [(await bare_and_known(customer))[0] for _ in range(9)]

@@ -55,7 +55,7 @@ async def come_and_go(customer: Client) -> None:
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/fd").exists(), reason="counts files as Linux shows them")
-async def test_hundreds_of_sign_ins_of_sockets_leave_nothing_behind(world: World) -> None:
+async def test_hundreds_of_socket_sign_ins_leak_no_files_or_memory(world: World) -> None:
     stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)

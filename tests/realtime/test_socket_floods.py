@@ -71,7 +71,7 @@ async def test_pings_of_an_unauthenticated_socket_do_not_keep_it_open(world: Wor
     assert time.monotonic() - began < within(HANDSHAKE_S + 1)
 
 
-async def test_flood_before_the_authentication_closes_the_socket(world: World) -> None:
+async def test_flood_before_authentication_closes_the_socket(world: World) -> None:
     customer = await world.customer()
     for flood in (frame(PING) * 100, frame(TEXT, b"{", first=0) + frame(MORE, first=0) * 5000):
         async with a_wire(customer) as wire:
@@ -81,7 +81,7 @@ async def test_flood_before_the_authentication_closes_the_socket(world: World) -
             assert await close_code(wire) == TOO_FAST
 
 
-async def test_whole_frames_in_small_pieces_are_no_flood(world: World) -> None:
+async def test_frames_in_small_pieces_are_not_a_flood(world: World) -> None:
     async with a_known_wire(await world.customer()) as wire:
         text = b'{"type":"ping","ref":"big"' + b" " * 16_000 + b"}"
         pieces = [text[start : start + 100] for start in range(0, len(text), 100)]
@@ -98,7 +98,7 @@ def slow_port(stack: Stack) -> Iterator[int]:
         yield port
 
 
-async def test_frame_budget_is_shared_by_sockets_and_survives_a_reconnect(world: World, slow_port: int) -> None:
+async def test_frame_budget_is_shared_by_sockets_and_kept_across_reconnects(world: World, slow_port: int) -> None:
     customer = at(await world.customer(), slow_port)
     first, _ = await bare_and_known(customer)
     second, _ = await bare_and_known(customer, "pairing")
@@ -120,7 +120,7 @@ async def test_frame_budget_is_shared_by_sockets_and_survives_a_reconnect(world:
     assert (await other.hear())["type"] == "pong"
 
 
-async def test_opening_sockets_again_and_again_closes_with_4429(world: World, slow_port: int) -> None:
+async def test_repeatedly_opened_sockets_close_with_4429(world: World, slow_port: int) -> None:
     customer = at(await world.customer(), slow_port)
     codes: set[int | None] = set()
     for _ in range(120):
@@ -165,7 +165,7 @@ async def test_sync_over_budget_is_refused_and_works_after_the_wait(world: World
     assert await socket.code() == 4429
 
 
-async def test_ack_of_unknown_events_and_strange_sessions_cost_more(world: World) -> None:
+async def test_acks_of_unknown_events_and_foreign_sessions_cost_more(world: World) -> None:
     strange = new_id()
     for some, frames in (
         (60, lambda: {"type": "ack", "event_id": new_id()}),
@@ -178,7 +178,7 @@ async def test_ack_of_unknown_events_and_strange_sessions_cost_more(world: World
         assert await socket.code() == 4429
 
 
-async def test_acks_of_own_events_cost_as_ordinary_frames(world: World) -> None:
+async def test_acks_of_own_events_cost_as_much_as_ordinary_frames(world: World) -> None:
     customer = await world.customer()
     payment = await world.paid(customer)
     ids = [new_id() for _ in range(150)]
@@ -227,7 +227,7 @@ async def readers_waiting(world: World, people: list[Client]) -> AsyncIterator[N
         yield
 
 
-async def test_message_is_committed_while_reads_of_clients_wait(world: World) -> None:
+async def test_message_is_committed_while_client_reads_wait(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone = await customer.open("chat")
@@ -239,7 +239,7 @@ async def test_message_is_committed_while_reads_of_clients_wait(world: World) ->
         assert time.monotonic() - began < 1.0
 
 
-async def test_auth_frame_that_waits_in_the_buffer_is_not_late(world: World) -> None:
+async def test_auth_frame_buffered_during_a_suspension_is_not_late(world: World) -> None:
     """The process is suspended for longer than the time for the auth frame, which has arrived already."""
     customer = await world.customer()
     socket = await bare(customer)
@@ -261,7 +261,7 @@ async def opened(client: Client) -> Bare | None:
     return None
 
 
-async def test_silent_socket_of_a_slow_process_closes_with_1013_and_else_with_4401(world: World) -> None:
+async def test_silent_socket_closes_with_1013_if_the_process_was_slow_and_else_with_4401(world: World) -> None:
     customer = await world.customer()
     slow = await world.until(lambda: opened(customer), lambda socket: socket)
     # The upgrade's answer is sent before the timer of the auth frame starts; it runs once the process serves another

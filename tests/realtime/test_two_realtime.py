@@ -64,7 +64,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
     return [(row["seq"], row["content"]) for row in rows]
 
 
-async def test_everything_crosses_between_processes(world: World, second_port: int) -> None:
+async def test_messages_and_events_cross_between_processes(world: World, second_port: int) -> None:
     customer, mitra = await world.customer(), at(await world.mitra(), second_port)
     phone, search = await customer.open("chat"), await customer.open("pairing")
     other, desk = await mitra.open("chat"), await mitra.open("pairing")
@@ -89,9 +89,7 @@ async def test_everything_crosses_between_processes(world: World, second_port: i
         assert (await socket.wait("session_closing"))["session"]["ended_by"] == "mitra"
 
 
-async def test_order_holds_on_both_sides_while_both_send_through_different_processes(
-    world: World, second_port: int
-) -> None:
+async def test_concurrent_messages_through_two_processes_keep_their_order(world: World, second_port: int) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     here = [await customer.open("chat"), await mitra.open("chat")]
@@ -113,7 +111,7 @@ async def test_order_holds_on_both_sides_while_both_send_through_different_proce
         assert heard(socket) == wanted
 
 
-async def test_a_killed_process_loses_nothing_its_clients_go_on_at_the_other(world: World, second_port: int) -> None:
+async def test_clients_of_a_killed_process_continue_at_the_other_without_loss(world: World, second_port: int) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone = await customer.open("chat")

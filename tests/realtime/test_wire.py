@@ -108,7 +108,7 @@ async def a_known_wire(client: Client) -> AsyncIterator[Wire]:
         yield wire
 
 
-async def test_an_upgrade_is_answered_as_the_standard_computes_it(world: World) -> None:
+async def test_upgrade_is_answered_with_the_accept_key_of_the_rfc(world: World) -> None:
     async with a_wire(await world.customer()) as wire:
         wire.send(upgrade(Connection="keep-alive, Upgrade", Upgrade="WebSocket"))
         status, headers, _ = await wire.answer()
@@ -130,7 +130,7 @@ async def test_an_upgrade_is_answered_as_the_standard_computes_it(world: World) 
         {"Sec_WebSocket_Key": "no base64 at all"},
     ],
 )
-async def test_what_is_no_upgrade_is_refused(world: World, change: dict[str, str | None]) -> None:
+async def test_invalid_upgrade_is_refused(world: World, change: dict[str, str | None]) -> None:
     async with a_wire(await world.customer()) as wire:
         wire.send(upgrade(**change))
         status, headers, body = await wire.answer()
@@ -138,13 +138,13 @@ async def test_what_is_no_upgrade_is_refused(world: World, change: dict[str, str
         assert (status, json.loads(body)["error"]["code"]) == (400, "MALFORMED")
 
 
-async def test_the_connection_header_may_come_in_two_lines(world: World) -> None:
+async def test_connection_header_in_two_lines_is_accepted(world: World) -> None:
     async with a_wire(await world.customer()) as wire:
         wire.send(upgrade().replace(b"Connection: Upgrade", b"Connection: keep-alive\r\nConnection: Upgrade"))
         assert (await wire.answer())[0] == 101
 
 
-async def test_who_pings_and_never_reads_is_cut_off(world: World) -> None:
+async def test_client_that_pings_and_never_reads_is_disconnected(world: World) -> None:
     async with a_known_wire(await world.customer()) as wire:
         pings = frame(PING, b"x" * 125) * 1000
 
@@ -157,7 +157,7 @@ async def test_who_pings_and_never_reads_is_cut_off(world: World) -> None:
             await flood()
 
 
-async def test_a_ping_is_answered_with_what_it_carried(world: World) -> None:
+async def test_ping_is_answered_with_its_payload(world: World) -> None:
     async with a_known_wire(await world.customer()) as wire:
         for payload in (b"", b"x" * 125):
             wire.send(frame(PING, payload))
@@ -168,7 +168,7 @@ async def test_a_ping_is_answered_with_what_it_carried(world: World) -> None:
     ("sent", "code"),
     [(b"\x03\xe9bye", 1001), (b"\x0f\xa0", 4000), (b"", 1000), (b"\x03\xee", 1002), (b"\x13\x88", 1002)],
 )
-async def test_a_close_is_answered_and_the_server_hangs_up(world: World, sent: bytes, code: int) -> None:
+async def test_close_frame_is_answered_and_the_connection_closed(world: World, sent: bytes, code: int) -> None:
     async with a_known_wire(await world.customer()) as wire:
         wire.send(said(type="ping", ref="before") + frame(CLOSE, sent) + said(type="ping", ref="behind"))
         assert (await wire.heard())["ref"] == "before"
@@ -190,14 +190,14 @@ async def test_a_close_is_answered_and_the_server_hangs_up(world: World, sent: b
         (frame(TEXT, b"x" * 16_000, first=0) + frame(MORE, b"x" * 1_000), 1009),
     ],
 )
-async def test_a_broken_frame_closes_with_its_code(world: World, broken: bytes, code: int) -> None:
+async def test_invalid_frame_closes_with_its_code(world: World, broken: bytes, code: int) -> None:
     async with a_known_wire(await world.customer()) as wire:
         wire.send(broken)
         assert await wire.frame() == (CLOSE, code.to_bytes(2, "big"))
         assert await wire.ended()
 
 
-async def test_a_frame_may_come_in_parts_with_a_ping_between_them(world: World) -> None:
+async def test_fragmented_frame_with_a_ping_in_between_is_accepted(world: World) -> None:
     async with a_known_wire(await world.customer()) as wire:
         whole = b'{"type":"ping","ref":"in parts"}'
         wire.send(frame(TEXT, whole[:9], first=0) + frame(PING, b"now"))
@@ -209,7 +209,7 @@ async def test_a_frame_may_come_in_parts_with_a_ping_between_them(world: World) 
         assert (await wire.heard())["ref"] == "in parts"
 
 
-async def test_frames_are_answered_in_the_order_in_which_they_came_those_too_that_must_wait(world: World) -> None:
+async def test_frames_are_answered_in_order_even_if_one_waits_for_the_database(world: World) -> None:
     """A `sync` reads the database, a broken frame is refused at once, and all frames arrived in one TCP segment."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
@@ -233,7 +233,7 @@ async def test_frames_are_answered_in_the_order_in_which_they_came_those_too_tha
         assert seen == [ref for number in range(TWENTY) for ref in (f"{number}", f"{number}'")]
 
 
-async def test_messages_behind_a_frame_that_waits_keep_their_order(world: World) -> None:
+async def test_messages_after_a_waiting_frame_keep_their_order(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     async with a_known_wire(customer) as wire:
@@ -258,7 +258,7 @@ async def test_messages_behind_a_frame_that_waits_keep_their_order(world: World)
         assert acks == [(number + 1, str(number)) for number in range(TWENTY)]
 
 
-async def test_a_close_before_the_first_frame_is_answered_too(world: World) -> None:
+async def test_close_frame_before_the_first_frame_is_answered(world: World) -> None:
     async with a_wire(await world.customer()) as wire:
         wire.send(upgrade() + frame(CLOSE, b"\x03\xe8"))
         assert (await wire.answer())[0] == 101

@@ -60,7 +60,7 @@ def refused(token: str, *, audience: str = "public", now: dt.datetime = NOW) -> 
 
 
 @pytest.mark.parametrize("user_type", UserType)
-def test_a_token_says_who_through_which_device_and_until_when(user_type: UserType):
+def test_access_token_names_user_device_and_expiry(user_type: UserType):
     tokens = a_keeper()
     audience = "internal" if user_type is UserType.OPERATOR else "public"
     claims = tokens.check(a_token(tokens, user_type=user_type), audience=audience, now=NOW)
@@ -74,7 +74,7 @@ def test_a_token_says_who_through_which_device_and_until_when(user_type: UserTyp
     )
 
 
-def test_a_token_carries_exactly_the_contracts_claims_and_the_first_kid():
+def test_access_token_has_exactly_the_documented_claims_and_the_first_kid():
     token = a_token(a_keeper())
     raw = jwt.decode(token, options={"verify_signature": False})
     header = jwt.get_unverified_header(token)
@@ -83,17 +83,17 @@ def test_a_token_carries_exactly_the_contracts_claims_and_the_first_kid():
     assert uuid.UUID(raw["jti"]).version == 7
 
 
-def test_no_two_tokens_are_the_same():
+def test_access_tokens_are_unique():
     tokens = a_keeper()
     assert a_token(tokens) != a_token(tokens)
 
 
-def test_every_secret_verifies():
+def test_access_token_signed_with_any_configured_secret_is_valid():
     for kid, key in (FIRST, SECOND):
         assert a_keeper().check(signed(key=key, kid=kid), audience="public", now=NOW).user_id == USER
 
 
-def test_without_a_signature_a_token_is_refused():
+def test_access_token_without_a_signature_is_refused():
     refused(jwt.encode(CLAIMS, None, algorithm="none", headers={"kid": "new"}))
     refused(by_hand({"alg": "none", "typ": "JWT", "kid": "new"}, CLAIMS))
     refused(signed().rpartition(".")[0] + ".")
@@ -102,7 +102,7 @@ def test_without_a_signature_a_token_is_refused():
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_another_hmac_with_the_right_key_is_refused(algorithm: str):
+def test_access_token_with_another_hmac_is_refused(algorithm: str):
     key = b"n" * 64  # as long as these algorithms require
     keeper = AccessTokens((("new", key),))
     assert keeper.check(signed(key=key), audience="public", now=NOW).user_id == USER
@@ -110,7 +110,7 @@ def test_another_hmac_with_the_right_key_is_refused(algorithm: str):
         keeper.check(signed(key=key, algorithm=algorithm), audience="public", now=NOW)
 
 
-def test_an_rsa_token_is_refused_and_so_is_its_header_over_our_key():
+def test_access_token_with_an_rsa_header_is_refused():
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     refused(signed(key=private, algorithm="RS256"))
     for algorithm in ("RS256", "ES256", "PS256", "EdDSA", "hs256"):
@@ -118,16 +118,16 @@ def test_an_rsa_token_is_refused_and_so_is_its_header_over_our_key():
 
 
 @pytest.mark.parametrize("kid", [None, "unknown", "", "NEW", "new "])
-def test_an_unknown_or_missing_kid_is_refused(kid: str | None):
+def test_access_token_with_an_unknown_or_missing_kid_is_refused(kid: str | None):
     refused(signed(kid=kid))
 
 
 @pytest.mark.parametrize("kid", [7, ["new"], {"new": 1}, None, True])
-def test_a_kid_that_is_no_text_is_refused(kid: Any):
+def test_access_token_with_a_kid_that_is_not_a_string_is_refused(kid: Any):
     refused(by_hand({"alg": "HS256", "typ": "JWT", "kid": kid}, CLAIMS))
 
 
-def test_the_kid_of_one_secret_with_the_signature_of_another_is_refused():
+def test_access_token_with_the_kid_of_another_secret_is_refused():
     refused(signed(key=SECOND[1], kid="new"))
     refused(signed(key=b"stranger" * 4, kid="new"))
 
@@ -135,7 +135,7 @@ def test_the_kid_of_one_secret_with_the_signature_of_another_is_refused():
 @pytest.mark.parametrize(
     ("user_type", "audience"), [("customer", "internal"), ("mitra", "internal"), ("operator", "public")]
 )
-def test_a_token_of_one_listener_is_refused_at_the_other(user_type: str, audience: str):
+def test_access_token_of_one_listener_is_refused_at_the_other(user_type: str, audience: str):
     tokens = a_keeper()
     token = a_token(tokens, user_type=UserType(user_type))
     other = "public" if audience == "internal" else "internal"
@@ -145,7 +145,7 @@ def test_a_token_of_one_listener_is_refused_at_the_other(user_type: str, audienc
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_token_without_one_of_its_claims_is_refused(claim: str):
+def test_access_token_without_one_of_its_claims_is_refused(claim: str):
     refused(signed({k: v for k, v in CLAIMS.items() if k != claim}))
 
 
@@ -158,12 +158,12 @@ def test_a_token_without_one_of_its_claims_is_refused(claim: str):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_claim_of_the_wrong_kind_is_refused(claim: str, value: Any):
+def test_access_token_with_a_claim_of_the_wrong_type_is_refused(claim: str, value: Any):
     refused(by_hand({"alg": "HS256", "typ": "JWT", "kid": "new"}, CLAIMS | {claim: value}))
 
 
 @given(st.integers(30, 86400), st.integers(-10, 10))
-def test_a_token_lasts_until_its_second_of_service_time_and_no_longer(seconds: int, around: int):
+def test_access_token_is_valid_until_its_last_second_of_service_time(seconds: int, around: int):
     tokens = a_keeper()
     token = a_token(tokens, seconds=seconds)
     now = NOW + dt.timedelta(seconds=seconds + around)
@@ -174,7 +174,7 @@ def test_a_token_lasts_until_its_second_of_service_time_and_no_longer(seconds: i
             tokens.check(token, audience="public", now=now)
 
 
-def test_a_token_that_was_right_once_is_refused_when_it_has_expired():
+def test_access_token_verified_before_is_refused_after_it_expires():
     tokens = a_keeper()
     token = a_token(tokens)
     tokens.check(token, audience="public", now=NOW)
@@ -182,7 +182,7 @@ def test_a_token_that_was_right_once_is_refused_when_it_has_expired():
         tokens.check(token, audience="public", now=NOW + dt.timedelta(seconds=900))
 
 
-def test_service_time_far_from_the_machines_is_all_that_counts():
+def test_access_token_expiry_uses_service_time_only():
     tokens = a_keeper()
     for year in (2001, 2090):
         now = NOW.replace(year=year)
@@ -191,27 +191,27 @@ def test_service_time_far_from_the_machines_is_all_that_counts():
 
 
 @given(st.text(max_size=80))
-def test_no_text_is_anything_but_refused(text: str):
+def test_any_text_as_a_token_is_refused(text: str):
     refused(text)
     refused(f"{text}.{text}.{text}")
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_no_bytes_in_the_parts_are_anything_but_refused(header: bytes, claims: bytes):
+def test_any_bytes_in_the_token_parts_are_refused(header: bytes, claims: bytes):
     parts = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (header, claims, b"x" * 32)]
     refused(".".join(parts))
     refused(signed().split(".")[0] + "." + parts[1] + "." + parts[2])
 
 
 @given(st.integers(0, 10_000))
-def test_a_token_with_one_character_changed_is_refused(place: int):
+def test_access_token_with_one_changed_character_is_refused(place: int):
     token = signed()
     at = place % (len(token) - 1)  # the last character of a signature has unused bits
     other = "A" if token[at] != "A" else "B"
     refused(token[:at] + other + token[at + 1 :])
 
 
-def test_other_claims_under_a_right_signature_of_ours_are_refused():
+def test_token_with_foreign_claims_and_a_valid_signature_is_refused():
     head, _, seal = signed().split(".")
     body = base64.urlsafe_b64encode(json.dumps(CLAIMS | {"typ": "mitra"}).encode()).decode().rstrip("=")
     refused(f"{head}.{body}.{seal}")

@@ -33,18 +33,18 @@ def seen_by_listener(peer: str, lines: list[str]) -> str:
 
 
 @given(st.sampled_from(HOSTS[:6]), st.lists(st.lists(WORDS, min_size=1, max_size=3).map(",".join), max_size=2))
-def test_client_address_is_the_public_listeners(peer: str, lines: list[str]) -> None:
+def test_socket_client_address_equals_that_of_the_public_listener(peer: str, lines: list[str]) -> None:
     assert TrustedProxies(TRUSTED).client_of(peer, lines) == seen_by_listener(peer, lines)
 
 
-def test_client_can_not_choose_its_address() -> None:
+def test_client_cannot_choose_its_address() -> None:
     proxies = TrustedProxies(("10.0.0.0/8",))
     assert proxies.client_of("10.0.0.1", ["1.2.3.4, 203.0.113.7"]) == "203.0.113.7"
     assert proxies.client_of("203.0.113.7", ["1.2.3.4"]) == "203.0.113.7"
     assert TrustedProxies(()).client_of("10.0.0.1", ["1.2.3.4"]) == "10.0.0.1"
 
 
-def test_ipv4_proxy_on_a_listener_of_both_families_is_trusted() -> None:
+def test_ipv4_proxy_on_a_dual_stack_listener_is_trusted() -> None:
     assert TrustedProxies(("10.0.0.0/8",)).client_of("::ffff:10.0.0.1", ["203.0.113.7"]) == "203.0.113.7"
 
 

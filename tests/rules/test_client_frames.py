@@ -77,12 +77,12 @@ def attempt(path: str, text: str) -> None:
         assert refusal.ref is None or len(refusal.ref) <= 200
 
 
-def test_the_types_are_the_contracts():
+def test_frame_types_equal_the_documented_ones():
     assert {path: set(kinds) for path, kinds in GOOD.items()} == {path: set(kinds) for path, kinds in TYPES.items()}
 
 
 @pytest.mark.parametrize(("path", "kind"), EVERY)
-def test_every_frame_is_read_and_keeps_its_ref(path: str, kind: str):
+def test_every_frame_is_parsed_and_keeps_its_ref(path: str, kind: str):
     frame = read(path, json.dumps({"type": kind, **GOOD[path][kind], "ref": "r7"}))
     assert (frame.__struct_config__.tag, frame.ref) == (kind, "r7")
     for name, value in GOOD[path][kind].items():
@@ -91,7 +91,7 @@ def test_every_frame_is_read_and_keeps_its_ref(path: str, kind: str):
 
 
 @pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
-def test_a_frame_without_one_of_its_fields_is_invalid_and_its_ref_comes_back(path: str, kind: str, field: str):
+def test_frame_without_a_required_field_is_invalid_and_returns_its_ref(path: str, kind: str, field: str):
     fields = {name: value for name, value in GOOD[path][kind].items() if name != field}
     error = refused(path, {"type": kind, **fields, "ref": "r7"})
     assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
@@ -99,7 +99,7 @@ def test_a_frame_without_one_of_its_fields_is_invalid_and_its_ref_comes_back(pat
 
 @pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
 @pytest.mark.parametrize("value", [None, [], {}, 1.5, -1, "", 2**31], ids=repr)
-def test_a_field_of_the_wrong_kind_makes_the_frame_invalid(path: str, kind: str, field: str, value: Any):
+def test_frame_with_a_field_of_the_wrong_type_is_invalid(path: str, kind: str, field: str, value: Any):
     if value == "" and field in ("token", "content"):
         return  # the message rules refuse empty texts
     error = refused(path, {"type": kind, **GOOD[path][kind], field: value, "ref": "r7"})
@@ -107,7 +107,7 @@ def test_a_field_of_the_wrong_kind_makes_the_frame_invalid(path: str, kind: str,
 
 
 @pytest.mark.parametrize(("path", "kind"), EVERY)
-def test_an_unknown_field_makes_the_frame_invalid(path: str, kind: str):
+def test_frame_with_an_unknown_field_is_invalid(path: str, kind: str):
     assert refused(path, {"type": kind, **GOOD[path][kind], "extra": 1}).code == "INVALID_FRAME"
 
 
@@ -115,31 +115,31 @@ def test_an_unknown_field_makes_the_frame_invalid(path: str, kind: str):
 @pytest.mark.parametrize(
     "value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr
 )
-def test_an_id_is_a_uuid_and_nothing_around_it(path: str, kind: str, field: str, value: str):
+def test_frame_with_an_id_that_is_not_exactly_a_uuid_is_invalid(path: str, kind: str, field: str, value: str):
     """An id that PostgreSQL refuses would fail its whole batch."""
     assert refused(path, {"type": kind, **GOOD[path][kind], field: value}).code == "INVALID_FRAME"
 
 
-def test_an_id_may_be_in_either_case():
+def test_frame_with_an_id_in_either_case_is_accepted():
     upper = "ABCDEF00-0000-7000-8000-00000000000A"
     assert read("chat", json.dumps({"type": "ack", "event_id": upper})).event_id == upper
 
 
 @pytest.mark.parametrize(("path", "other"), [("chat", "pairing"), ("pairing", "chat")])
-def test_a_type_of_the_other_path_is_unknown_here(path: str, other: str):
+def test_frame_type_of_the_other_path_is_unknown(path: str, other: str):
     for kind in TYPES[other] - TYPES[path]:
         error = refused(path, {"type": kind, **GOOD[other][kind], "ref": "r"})
         assert (error.code, error.ref) == ("UNKNOWN_TYPE", "r")
 
 
 @given(PATHS, st.text())
-def test_a_type_that_nobody_knows_is_unknown(path: str, kind: str):
+def test_frame_with_an_undeclared_type_is_unknown(path: str, kind: str):
     if kind not in TYPES[path]:
         assert refused(path, {"type": kind}).code == "UNKNOWN_TYPE"
 
 
 @pytest.mark.parametrize("kind", [None, 7, [], {}, True], ids=repr)
-def test_a_frame_without_a_type_is_invalid(kind: Any):
+def test_frame_without_a_type_is_invalid(kind: Any):
     assert refused("chat", {"type": kind, "ref": "r"}).code == "INVALID_FRAME"
     assert refused("chat", {"ref": "r"}).ref == "r"
 
@@ -147,33 +147,33 @@ def test_a_frame_without_a_type_is_invalid(kind: Any):
 @pytest.mark.parametrize(
     "text", ["", " ", "{", "[]", "null", "7", '"ping"', "{}", "nonsense", '{"type":', "\0", "[" * 5000]
 )
-def test_what_is_no_object_is_invalid(text: str):
+def test_frame_that_is_not_an_object_is_invalid(text: str):
     assert refused("chat", text).code == "INVALID_FRAME"
 
 
-def test_a_lone_surrogate_is_invalid_because_postgresql_has_no_place_for_it():
+def test_frame_with_a_lone_surrogate_is_invalid():
     frame = json.dumps({"type": "send_message", **GOOD["chat"]["send_message"], "content": "\ud800"})
     assert "\\ud800" in frame
     assert refused("chat", frame).code == "INVALID_FRAME"
 
 
 @pytest.mark.parametrize("ref", ["r" * 201, 7, None, ["r"], {}], ids=lambda v: repr(v)[:12])
-def test_a_ref_that_is_no_short_text_is_not_echoed(ref: Any):
+def test_ref_that_is_not_a_short_string_is_not_returned(ref: Any):
     error = refused("chat", {"type": "nope", "ref": ref})
     assert (error.code, error.ref) == ("UNKNOWN_TYPE", None)
 
 
-def test_a_ref_of_200_characters_is_taken():
+def test_ref_of_200_characters_is_accepted():
     assert read("chat", json.dumps({"type": "ping", "ref": "r" * 200})).ref == "r" * 200
 
 
 @given(PATHS, st.text(st.characters(exclude_categories=()), max_size=60))
-def test_any_text_is_a_frame_or_unreadable(path: str, text: str):
+def test_any_text_parses_as_a_frame_or_is_refused(path: str, text: str):
     attempt(path, text)
 
 
 @given(PATHS, st.binary(max_size=60))
-def test_any_bytes_are_a_frame_or_unreadable_and_those_that_are_no_text_are_told_apart(path: str, data: bytes):
+def test_any_bytes_parse_as_a_frame_or_are_refused_or_are_not_utf_8(path: str, data: bytes):
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -184,23 +184,23 @@ def test_any_bytes_are_a_frame_or_unreadable_and_those_that_are_no_text_are_told
 
 
 @given(PATHS, JSON)
-def test_any_json_is_a_frame_or_unreadable(path: str, value: Any):
+def test_any_json_parses_as_a_frame_or_is_refused(path: str, value: Any):
     attempt(path, json.dumps(value))
 
 
 @given(PATHS, NEAR)
-def test_anything_close_to_a_frame_is_a_frame_or_unreadable(path: str, value: dict[str, Any]):
+def test_mutated_frame_parses_or_is_refused(path: str, value: dict[str, Any]):
     attempt(path, json.dumps(value))
 
 
 @given(PATHS, NEAR, st.integers(0, 200))
-def test_a_frame_that_was_cut_off_is_unreadable(path: str, value: dict[str, Any], place: int):
+def test_truncated_frame_is_refused(path: str, value: dict[str, Any], place: int):
     text = json.dumps(value)
     assert refused(path, text[: min(place, len(text) - 1)]).code == "INVALID_FRAME"
 
 
 @given(PATHS, NEAR)
-def test_what_is_read_is_one_of_the_paths_frames(path: str, value: dict[str, Any]):
+def test_parsed_frame_belongs_to_its_path(path: str, value: dict[str, Any]):
     try:
         frame = read(path, json.dumps(value))
     except Unreadable:

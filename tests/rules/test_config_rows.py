@@ -59,26 +59,26 @@ def refused(key: Key, value: Any, *, cadence_seconds: int = CADENCE) -> str:
     return field["message"].en
 
 
-def test_the_rows_and_their_defaults_are_the_specifications():
+def test_config_keys_and_defaults_equal_the_documented_ones():
     assert {name: key.default for name, key in KEYS.items() if name in DEFAULTS} == DEFAULTS
     assert set(KEYS) == set(DEFAULTS) | {"price_tiers", "support_handles"}
     assert {name for name, key in KEYS.items() if not key.used} == UNUSED
 
 
 @pytest.mark.parametrize("key", ALL)
-def test_every_default_passes_its_own_check(key: Key):
+def test_every_config_default_passes_its_check(key: Key):
     check(key, key.default, cadence_seconds=CADENCE)
 
 
 @pytest.mark.parametrize("key", ALL)
-def test_every_default_comes_back_from_its_row(key: Key):
+def test_every_config_default_survives_storage(key: Key):
     row = msgspec.json.decode(msgspec.json.encode(stored(key, key.default)))
     assert loaded(key, row) == key.default
     assert key.shape is Shape.DOCUMENT or set(row) == {"value"}
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
-def test_a_number_has_the_bounds_of_its_unit(key: Key):
+def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
     wanted = SECONDS if key.unit == "seconds" else MINUTES if key.unit == "minutes" else LIMIT
     assert key.bounds == wanted
     low = CADENCE if key.name == "mitra_stale_after_seconds" else wanted[0]
@@ -91,11 +91,11 @@ def test_a_number_has_the_bounds_of_its_unit(key: Key):
 
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS if not key.fraction])
 @pytest.mark.parametrize("value", [None, True, 5.0, "5", [5], {"value": 5}], ids=repr)
-def test_a_number_is_a_whole_number_and_nothing_else(key: Key, value: Any):
+def test_config_number_that_is_not_an_integer_is_refused(key: Key, value: Any):
     assert "whole number" in refused(key, value)
 
 
-def test_the_silence_of_a_mitra_may_have_a_fraction():
+def test_mitra_silence_threshold_may_have_a_fraction():
     (key,) = [key for key in NUMBERS if key.fraction]
     assert key.name == "mitra_stale_after_seconds"
     for good in (60.5, 60.0, float(CADENCE), 3600.0):
@@ -108,7 +108,7 @@ def test_the_silence_of_a_mitra_may_have_a_fraction():
 
 @pytest.mark.parametrize("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
 @pytest.mark.parametrize("value", [None, 0, 1, "true", [], {}], ids=repr)
-def test_a_flag_is_true_or_false_and_nothing_else(key: Key, value: Any):
+def test_config_flag_that_is_not_a_boolean_is_refused(key: Key, value: Any):
     assert key.name in refused(key, value)
     for good in (True, False):
         check(key, good)
@@ -116,7 +116,7 @@ def test_a_flag_is_true_or_false_and_nothing_else(key: Key, value: Any):
 
 
 @pytest.mark.parametrize("value", [None, "", "approve", "AUTO_APPROVE", True, ["auto_approve"]], ids=repr)
-def test_the_action_on_timeout_is_one_of_two_words(value: Any):
+def test_timeout_action_is_one_of_two_values(value: Any):
     key = KEYS["extension_default_action_on_timeout"]
     assert key.choices == ("auto_approve", "reject")
     refused(key, value)
@@ -124,7 +124,7 @@ def test_the_action_on_timeout_is_one_of_two_words(value: Any):
 
 
 @pytest.mark.parametrize("cadence", [1, 30, 46, 3600])
-def test_a_mitra_is_never_stale_before_her_next_heartbeat(cadence: int):
+def test_silence_threshold_is_never_shorter_than_a_heartbeat_interval(cadence: int):
     key = KEYS["mitra_stale_after_seconds"]
     check(key, cadence, cadence_seconds=cadence)
     refused(key, cadence - 1, cadence_seconds=cadence)
@@ -141,7 +141,7 @@ def test_a_mitra_is_never_stale_before_her_next_heartbeat(cadence: int):
     ],
     ids=lambda v: repr(v)[:50],
 )  # fmt: skip
-def test_support_handles_are_two_contacts_with_label_and_deeplink(value: Any):
+def test_support_handles_without_label_and_deeplink_are_refused(value: Any):
     refused(KEYS["support_handles"], value)
     check(KEYS["support_handles"], SUPPORT)
 
@@ -155,12 +155,12 @@ def test_support_handles_are_two_contacts_with_label_and_deeplink(value: Any):
     ],
     ids=repr,
 )
-def test_a_document_with_a_nul_is_refused_because_jsonb_can_not_hold_it(name: str, value: Any):
+def test_config_document_with_a_nul_is_refused(name: str, value: Any):
     refused(KEYS[name], value)
 
 
 @given(st.sampled_from(sorted(KEYS)), JSON)
-def test_any_value_is_taken_or_refused_by_name_and_what_is_taken_comes_back(name: str, value: Any):
+def test_any_config_value_is_refused_by_name_or_survives_storage(name: str, value: Any):
     key = KEYS[name]
     refusal: ValidationFailed | None = None
     try:
@@ -175,7 +175,7 @@ def test_any_value_is_taken_or_refused_by_name_and_what_is_taken_comes_back(name
 
 
 @given(st.sampled_from(sorted(name for name, key in KEYS.items() if key.shape is not Shape.DOCUMENT)), JSON)
-def test_a_row_that_somebody_broke_by_hand_counts_as_the_default(name: str, row: Any):
+def test_invalid_config_row_counts_as_the_default(name: str, row: Any):
     key = KEYS[name]
     value = loaded(key, row)
     check(key, value)
@@ -186,14 +186,14 @@ def test_a_row_that_somebody_broke_by_hand_counts_as_the_default(name: str, row:
 
 
 @pytest.mark.parametrize("row", [None, 7, [], {}, {"primary": None}], ids=repr)
-def test_broken_support_handles_count_as_the_default(row: Any):
+def test_invalid_support_handles_count_as_the_default(row: Any):
     assert loaded(KEYS["support_handles"], row) == KEYS["support_handles"].default
 
 
 @pytest.mark.parametrize(
     ("threshold", "cadence", "holds"), [(45, 30, 45), (45, 45, 45), (45, 60, 60), (3600, 3600, 3600), (60.5, 60, 60.5)]
 )
-def test_no_mitra_who_beats_in_time_is_taken_for_silent(threshold: float, cadence: int, holds: int):
+def test_mitra_with_timely_heartbeats_is_never_stale(threshold: float, cadence: int, holds: int):
     values = {"mitra_stale_after_seconds": threshold, "require_mitra_ping": True}
     wanted = {"mitra_stale_after_seconds": holds, "require_mitra_ping": True}
     assert effective(values, cadence_seconds=cadence) == wanted

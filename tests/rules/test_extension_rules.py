@@ -36,7 +36,7 @@ def a_session(*, status: SessionStatus, expires_at: dt.datetime | None) -> Sessi
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(ExtensionStatus, repeat=2)))
-def test_an_extension_moves_along_the_contracts_edges_only(before: ExtensionStatus, after: ExtensionStatus) -> None:
+def test_extension_allows_only_the_documented_state_changes(before: ExtensionStatus, after: ExtensionStatus) -> None:
     if after.value in EXTENSION[before.value]:
         assert check_edge(states.EDGES, before, after) is after
     else:
@@ -44,13 +44,13 @@ def test_an_extension_moves_along_the_contracts_edges_only(before: ExtensionStat
             check_edge(states.EDGES, before, after)
 
 
-def test_every_end_of_an_extension_either_earns_or_has_a_cause() -> None:
+def test_every_final_extension_state_earns_or_has_a_cause_tag() -> None:
     ends = set(ExtensionStatus) - {ExtensionStatus.PENDING}
     assert ends == extend.EARNING | extend.CAUSES.keys()
     assert not extend.EARNING & extend.CAUSES.keys()
 
 
-def test_what_silence_means_is_what_can_be_configured() -> None:
+def test_timeout_actions_of_extensions_equal_the_configurable_ones() -> None:
     key = KEYS["extension_default_action_on_timeout"]
     assert set(key.choices) == set(DefaultAction)
     assert by_silence(DefaultAction(key.default)) is ExtensionStatus.AUTO_APPROVED
@@ -58,7 +58,7 @@ def test_what_silence_means_is_what_can_be_configured() -> None:
 
 
 @given(left=SECONDS, minutes=st.integers(1, 1440))
-def test_minutes_are_added_while_the_session_runs_and_start_now_after_its_end(left: int, minutes: int) -> None:
+def test_extension_adds_minutes_to_a_running_session_and_starts_now_after_its_end(left: int, minutes: int) -> None:
     expires_at = NOW + dt.timedelta(seconds=left)
     end = new_end(expires_at=expires_at, minutes=minutes, now=NOW)
     assert end == (expires_at if left > 0 else NOW) + dt.timedelta(minutes=minutes)
@@ -66,19 +66,19 @@ def test_minutes_are_added_while_the_session_runs_and_start_now_after_its_end(le
 
 
 @given(status=st.sampled_from(SessionStatus), left=SECONDS)
-def test_only_what_runs_or_has_just_run_out_can_be_extended(status: SessionStatus, left: int) -> None:
+def test_only_active_and_expired_sessions_can_be_extended(status: SessionStatus, left: int) -> None:
     session = a_session(status=status, expires_at=NOW + dt.timedelta(seconds=left))
     expected = status in ("active", "expired") and left > -GRACE.total_seconds()
     assert extend.extendable(session, now=NOW) is expected
 
 
-def test_the_grace_is_half_open() -> None:
+def test_extension_at_the_end_of_the_grace_period_is_refused() -> None:
     for status in (SessionStatus.ACTIVE, SessionStatus.EXPIRED):
         session = a_session(status=status, expires_at=NOW)
         assert extend.extendable(session, now=NOW + GRACE - dt.timedelta(microseconds=1))
         assert not extend.extendable(session, now=NOW + GRACE)
 
 
-def test_without_a_session_or_an_end_there_is_nothing_to_extend() -> None:
+def test_extension_without_a_session_or_an_end_is_refused() -> None:
     assert not extend.extendable(None, now=NOW)
     assert not extend.extendable(a_session(status=SessionStatus.SEARCHING, expires_at=None), now=NOW)

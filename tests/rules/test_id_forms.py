@@ -12,14 +12,14 @@ from core.base import ids
 HEX = st.sampled_from("0123456789abcdefABCDEF")
 
 
-def test_a_new_id_is_a_uuid_of_version_7_in_canonical_form():
+def test_new_id_is_a_canonical_uuid_of_version_7():
     for _ in range(200):
         made = ids.new_id()
         parsed = uuid.UUID(made)
         assert (parsed.version, parsed.variant, str(parsed)) == (7, uuid.RFC_4122, made)
 
 
-def test_new_ids_never_repeat_and_their_times_never_go_back():
+def test_new_ids_are_unique_with_increasing_times():
     made = [ids.new_id() for _ in range(2000)]
     times = [one[:13] for one in made]
     assert len(set(made)) == len(made)
@@ -27,19 +27,19 @@ def test_new_ids_never_repeat_and_their_times_never_go_back():
 
 
 @given(st.uuids())
-def test_either_case_reads_as_the_canonical_form(value: uuid.UUID):
+def test_id_in_either_case_parses_to_the_canonical_form(value: uuid.UUID):
     assert ids.parse_id(str(value)) == str(value)
     assert ids.parse_id(str(value).upper()) == str(value)
 
 
 @given(st.uuids(), st.sampled_from(["", " ", "\n", "\0", "-", "0"]), st.sampled_from(["", " ", "\n", "\0", "-", "0"]))
-def test_nothing_may_stand_around_an_id(value: uuid.UUID, before: str, behind: str):
+def test_id_with_surrounding_characters_is_refused(value: uuid.UUID, before: str, behind: str):
     read = ids.parse_id(f"{before}{value}{behind}")
     assert read == (str(value) if not before + behind else None)
 
 
 @given(st.uuids())
-def test_only_the_form_with_four_dashes_is_an_id(value: uuid.UUID):
+def test_id_without_four_dashes_is_refused(value: uuid.UUID):
     for other in (value.hex, value.urn, f"{{{value}}}", str(value).replace("-", "_"), str(value)[:-1]):
         assert ids.parse_id(other) is None
 
@@ -47,7 +47,7 @@ def test_only_the_form_with_four_dashes_is_an_id(value: uuid.UUID):
 @given(st.one_of(st.text(), st.none(), st.integers(), st.binary(), st.lists(st.text()), st.uuids()))
 @example("\uff101900000-0000-7000-8000-000000000000")
 @example("\u06601900000-0000-7000-8000-000000000000")
-def test_anything_else_is_no_id(value: object):
+def test_text_that_is_not_an_id_is_refused(value: object):
     read = ids.parse_id(value)
     if read is not None:
         assert isinstance(value, str)
@@ -56,13 +56,13 @@ def test_anything_else_is_no_id(value: object):
 
 
 @pytest.mark.parametrize("digits", [1, 4, 6])
-def test_a_code_has_exactly_its_digits_leading_zeros_included(digits: int):
+def test_code_has_its_number_of_digits_including_leading_zeros(digits: int):
     made = {ids.new_code(digits) for _ in range(500)}
     assert all(len(code) == digits and code.isascii() and code.isdigit() for code in made)
     assert any(code.startswith("0") for code in made)
 
 
-def test_a_secret_has_256_bits_and_is_never_the_same():
+def test_secret_has_256_bits_and_is_unique():
     made = {ids.new_secret() for _ in range(100)}
     assert {len(secret) for secret in made} == {32}
     assert len(made) == 100

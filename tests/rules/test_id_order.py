@@ -29,7 +29,7 @@ def milliseconds(text: str) -> int:
     return uuid.UUID(text).int >> 80
 
 
-def test_new_ids_of_one_moment_and_of_a_clock_set_back_grow_strictly() -> None:
+def test_new_ids_increase_within_a_moment_and_after_a_clock_set_back() -> None:
     times = iter([1_000_000] * 10_000 + [999_000, 500_000, 1_000_001])
     ids.follow(lambda: next(times))
     made = [ids.new_id() for _ in range(10_003)]
@@ -43,13 +43,13 @@ def test_new_ids_take_their_time_from_the_service_clock() -> None:
     assert milliseconds(ids.new_id()) == 1_234_567
 
 
-def test_event_ids_take_the_given_moment_whatever_the_clock_of_this_machine_says() -> None:
+def test_event_ids_use_the_given_moment_and_not_the_local_clock() -> None:
     made = [ids.new_event_id(NOW + dt.timedelta(microseconds=n)) for n in (0, 0, 1, 2, 1000)]
     assert made == sorted(set(made))
     assert [milliseconds(one) - int(NOW.timestamp()) * 1000 for one in made] == [789, 789, 789, 789, 790]
 
 
-def test_an_id_in_another_thread_is_refused() -> None:
+def test_new_id_in_another_thread_is_refused() -> None:
     ids.follow(ids._machine_time)
     failures: list[BaseException] = []
 
@@ -65,7 +65,7 @@ def test_an_id_in_another_thread_is_refused() -> None:
     assert len(failures) == 1
 
 
-def test_a_forked_process_may_make_ids_in_its_own_thread() -> None:
+def test_forked_process_can_create_ids() -> None:
     ids.follow(ids._machine_time)
     reading, writing = os.pipe()
     child = os.fork()

@@ -63,35 +63,35 @@ def invalid(sent: str | None = None, /, **change: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [KEY, EC_KEY])
-def test_a_good_token_of_either_algorithm_says_who_it_is(key: Key) -> None:
+def test_valid_identity_token_of_either_algorithm_returns_its_claims(key: Key) -> None:
     assert check(signed(GOOD, key), key) == Claims(subject="s-1", email=None, expires_at=ENDS)
 
 
 @pytest.mark.parametrize("audience", ["app", "web", ["app"], ["x", "web"], ["app", "web"]])
-def test_one_of_the_audiences_is_enough(audience: Any) -> None:
+def test_identity_token_with_one_of_the_audiences_is_accepted(audience: Any) -> None:
     assert said(aud=audience).subject == "s-1"
 
 
 @pytest.mark.parametrize(
     "audience", [None, "", "other", ["other"], [], [5], {"app": 1}, 5, True, "APP", "app ", ["app", 5]]
 )
-def test_another_audience_is_refused(audience: Any) -> None:
+def test_identity_token_with_another_audience_is_refused(audience: Any) -> None:
     invalid(aud=audience)
 
 
 @pytest.mark.parametrize("issuer", ISSUERS)
-def test_each_issuer_is_taken(issuer: str) -> None:
+def test_identity_token_of_each_issuer_is_accepted(issuer: str) -> None:
     assert said(iss=issuer).subject == "s-1"
 
 
 @pytest.mark.parametrize(
     "issuer", [None, "", "https://p.example.test/", "http://p.example.test", [ISSUERS[0]], 5, {}, "P.EXAMPLE.TEST"]
 )
-def test_another_issuer_is_refused(issuer: Any) -> None:
+def test_identity_token_of_another_issuer_is_refused(issuer: Any) -> None:
     invalid(iss=issuer)
 
 
-def test_a_token_ends_at_its_exp() -> None:
+def test_identity_token_is_refused_from_its_exp() -> None:
     assert check(signed(GOOD), now=NOW + dt.timedelta(seconds=59.9)).subject == "s-1"
     for late in (60, 61, 3600):
         with pytest.raises(IdentityTokenInvalid):
@@ -102,24 +102,24 @@ def test_a_token_ends_at_its_exp() -> None:
 @pytest.mark.parametrize(
     "exp", [None, "9999999999", "soon", True, [9999999999], {}, 0, -1, float("nan"), float("-inf")]
 )
-def test_an_exp_that_is_no_future_number_is_refused(exp: Any) -> None:
+def test_identity_token_with_an_invalid_exp_is_refused(exp: Any) -> None:
     invalid(exp=exp)
 
 
 @pytest.mark.parametrize(
     "iat", [None, str(ISSUED), True, [ISSUED], {}, ISSUED + 61, float("nan"), float("inf"), 10**400]
 )
-def test_an_iat_that_is_no_number_of_the_past_is_refused(iat: Any) -> None:
+def test_identity_token_with_an_invalid_iat_is_refused(iat: Any) -> None:
     invalid(iat=iat, exp=ISSUED + 600)
 
 
-def test_a_provider_whose_clock_is_a_minute_ahead_is_believed() -> None:
+def test_identity_token_issued_a_minute_in_the_future_is_accepted() -> None:
     assert said(iat=ISSUED + 60, exp=ISSUED + 600).subject == "s-1"
     assert said(iat=ISSUED - 10**6, exp=10**400).expires_at.year == 9999
     invalid(iat=ISSUED + 30, exp=ISSUED + 20)
 
 
-def test_what_is_remembered_of_a_token_does_not_change_with_its_signature() -> None:
+def test_replay_key_of_a_token_does_not_depend_on_its_signature() -> None:
     """If (r, s) is a valid ES256 signature, (r, -s) is valid too."""
     token = signed(GOOD, EC_KEY)
     head, body, seal = token.split(".")
@@ -134,22 +134,22 @@ def test_what_is_remembered_of_a_token_does_not_change_with_its_signature() -> N
 
 
 @pytest.mark.parametrize("subject", [None, "", 5, True, ["s"], {}, "x" * 256, "a\0b", "\ud800", "a\udfffb"])
-def test_a_subject_is_1_to_255_characters(subject: Any) -> None:
+def test_identity_subject_must_have_1_to_255_characters(subject: Any) -> None:
     invalid(sub=subject)
 
 
 @pytest.mark.parametrize("subject", ["x" * 255, "é" * 255, "001234.abc.5", "名前"])
-def test_any_usual_subject_is_taken(subject: str) -> None:
+def test_usual_identity_subjects_are_accepted(subject: str) -> None:
     assert said(sub=subject).subject == subject
 
 
 @pytest.mark.parametrize("verified", [True, "true", "True", "TRUE"])
-def test_a_verified_email_is_kept(verified: Any) -> None:
+def test_verified_email_is_returned(verified: Any) -> None:
     assert said(email="a@example.test", email_verified=verified).email == "a@example.test"
 
 
 @pytest.mark.parametrize("verified", [False, "false", None, "", 1, "1", "yes", [True], {}, "none"])
-def test_an_email_that_is_not_verified_is_not_kept(verified: Any) -> None:
+def test_unverified_email_is_dropped(verified: Any) -> None:
     assert said(email="a@example.test", email_verified=verified).email is None
 
 
@@ -157,14 +157,14 @@ def test_an_email_that_is_not_verified_is_not_kept(verified: Any) -> None:
     "email",
     [None, "", "x", "@", 5, ["a@example.test"], "a" * 244 + "@example.test", "a\0@example.test", "\ud800@example.test"],
 )
-def test_an_email_that_can_not_be_one_is_left_out_and_the_sign_in_goes_on(email: Any) -> None:
+def test_invalid_email_is_dropped_and_the_token_accepted(email: Any) -> None:
     assert said(email=email, email_verified=True) == Claims(subject="s-1", email=None, expires_at=ENDS)
 
 
 # -- nonce
 
 
-def test_the_nonce_is_there_as_it_is_or_hashed() -> None:
+def test_identity_nonce_matches_as_is_or_hashed() -> None:
     hashed = hashlib.sha256(b"n-1").hexdigest()
     for claim in ("n-1", hashed):
         assert said("n-1", nonce=claim).subject == "s-1"
@@ -174,29 +174,29 @@ def test_the_nonce_is_there_as_it_is_or_hashed() -> None:
 @pytest.mark.parametrize(
     "claim", ["n-2", "", "N-1", 5, True, ["n-1"], {}, hashlib.sha256(b"n-2").hexdigest(), "n-1 ", "\ud800"]
 )
-def test_another_nonce_is_refused(claim: Any) -> None:
+def test_identity_token_with_another_nonce_is_refused(claim: Any) -> None:
     invalid("n-1", nonce=claim)
     invalid("n-1", nonce=claim, nonce_supported=False)
 
 
 @pytest.mark.parametrize("claim", ["n-1", "", 5, False, [], {}])
-def test_a_token_with_a_nonce_needs_it_in_the_request(claim: Any) -> None:
+def test_identity_token_with_a_nonce_needs_it_in_the_request(claim: Any) -> None:
     invalid(None, nonce=claim)
     invalid(None, nonce=claim, nonce_supported=False)
 
 
 @pytest.mark.parametrize("nonce", ["\ud800", "a\udc00"])
-def test_a_nonce_that_is_no_text_is_refused(nonce: str) -> None:
+def test_identity_nonce_that_is_not_a_string_is_refused(nonce: str) -> None:
     invalid(nonce, nonce="n-1")
 
 
 @pytest.mark.parametrize("supported", [False, "false", "False"])
-def test_a_device_that_can_not_send_a_nonce_says_so(supported: Any) -> None:
+def test_identity_token_of_a_device_without_nonce_support_is_accepted(supported: Any) -> None:
     assert said("n-1", nonce_supported=supported).subject == "s-1"
 
 
 @pytest.mark.parametrize("supported", [None, True, "true", "", 0, "no", [], {}])
-def test_a_missing_nonce_is_refused_where_it_is_supported(supported: Any) -> None:
+def test_identity_token_without_its_nonce_is_refused_where_supported(supported: Any) -> None:
     invalid("n-1", nonce_supported=supported)
 
 
@@ -239,19 +239,19 @@ def forged() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", forged())
-def test_what_the_provider_has_not_signed_is_refused(what: str) -> None:
+def test_identity_token_not_signed_by_the_provider_is_refused(what: str) -> None:
     with pytest.raises(IdentityTokenInvalid):
         check(forged()[what])
 
 
-def test_a_key_of_the_other_algorithm_signs_nothing() -> None:
+def test_key_of_another_algorithm_is_refused() -> None:
     with pytest.raises(IdentityTokenInvalid):
         check(signed(GOOD, EC_KEY, kid=KEY.kid), KEY)
     with pytest.raises(IdentityTokenInvalid):
         check(signed(GOOD, KEY), EC_KEY)
 
 
-def test_a_secret_in_the_key_set_is_no_key() -> None:
+def test_symmetric_key_in_the_key_set_is_refused() -> None:
     secret = {"kty": "oct", "k": base64.urlsafe_b64encode(b"k" * 32).decode().rstrip("="), "kid": "k", "alg": "HS256"}
     token = jwt.encode(GOOD, b"k" * 32, algorithm="HS256", headers={"kid": "k"})
     with pytest.raises(IdentityTokenInvalid):
@@ -259,7 +259,7 @@ def test_a_secret_in_the_key_set_is_no_key() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'"x"', b"5", b"{", b"\xff", b"[" * 9_000, b'{"sub": "s-1"'])
-def test_signed_nonsense_is_refused(payload: bytes) -> None:
+def test_signed_payload_that_is_not_a_claims_object_is_refused(payload: bytes) -> None:
     with pytest.raises(IdentityTokenInvalid):
         check(signed(None, raw=payload))
 
@@ -273,7 +273,7 @@ def header(value: Any) -> str:
 
 
 @pytest.mark.parametrize("kid", [None, 5, True, ["k"], {}])
-def test_a_key_id_is_text(kid: Any) -> None:
+def test_key_id_that_is_not_a_string_is_refused(kid: Any) -> None:
     with pytest.raises(IdentityTokenInvalid):
         identity.key_id_of(header({"alg": "RS256", "kid": kid}))
 
@@ -281,12 +281,12 @@ def test_a_key_id_is_text(kid: Any) -> None:
 @pytest.mark.parametrize(
     "token", ["", ".", "..", "x", "a.b.c", "é.é.é", header([]), header("x"), header({}), "." * 999, "\ud800.x.y", " "]
 )
-def test_what_is_no_token_has_no_key_id(token: str) -> None:
+def test_text_that_is_not_a_token_has_no_key_id(token: str) -> None:
     with pytest.raises(IdentityTokenInvalid):
         identity.key_id_of(token)
 
 
-def test_a_token_names_its_key() -> None:
+def test_identity_token_names_its_key_id() -> None:
     assert identity.key_id_of(signed(GOOD)) == KEY.kid
 
 
@@ -302,7 +302,7 @@ NAMES = ("iss", "aud", "sub", "exp", "iat", "nbf", "jti", "email", "email_verifi
     claims=st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4),
     nonce=st.none() | st.text(st.characters(), min_size=1, max_size=10),
 )
-def test_whatever_a_provider_signs_is_an_answer_or_a_refusal(claims: dict[str, Any], nonce: str | None) -> None:
+def test_any_signed_claims_are_accepted_or_refused(claims: dict[str, Any], nonce: str | None) -> None:
     try:
         found = check(signed({**GOOD, **claims}), nonce=nonce)
     except IdentityTokenInvalid:
@@ -313,7 +313,7 @@ def test_whatever_a_provider_signs_is_an_answer_or_a_refusal(claims: dict[str, A
 
 
 @given(token=st.text(st.characters(), max_size=60) | st.binary(max_size=60).map(lambda b: b.decode("latin-1")))
-def test_whatever_comes_as_a_token_is_refused(token: str) -> None:
+def test_any_text_as_an_identity_token_is_refused(token: str) -> None:
     with pytest.raises(IdentityTokenInvalid):
         identity.key_id_of(token)
     with pytest.raises(IdentityTokenInvalid):
@@ -332,7 +332,7 @@ def server() -> Iterator[IdentityServer]:
 
 
 @pytest.mark.anyio
-async def test_keys_are_read_once_however_many_ask(server: IdentityServer) -> None:
+async def test_provider_keys_are_read_once_for_concurrent_callers(server: IdentityServer) -> None:
     keys = IdentityKeys(server.url)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(keys.get(KEY.kid)) for _ in range(20)]
@@ -342,7 +342,9 @@ async def test_keys_are_read_once_however_many_ask(server: IdentityServer) -> No
 
 
 @pytest.mark.anyio
-async def test_a_new_key_works_at_once_and_unknown_ones_are_looked_for_once_a_minute(server: IdentityServer) -> None:
+async def test_new_provider_key_works_at_once_and_unknown_ids_are_looked_up_once_a_minute(
+    server: IdentityServer,
+) -> None:
     keys = IdentityKeys(server.url)
     assert await keys.get(KEY.kid) is not None
     server.keys["rsa-1"] = RSA_KEYS[1]
@@ -356,7 +358,7 @@ async def test_a_new_key_works_at_once_and_unknown_ones_are_looked_for_once_a_mi
 
 
 @pytest.mark.anyio
-async def test_a_key_that_was_withdrawn_is_gone_with_the_next_reading(server: IdentityServer) -> None:
+async def test_withdrawn_provider_key_is_gone_after_the_next_read(server: IdentityServer) -> None:
     keys = IdentityKeys(server.url)
     assert await keys.get(KEY.kid) is not None
     del server.keys[KEY.kid]
@@ -366,7 +368,9 @@ async def test_a_key_that_was_withdrawn_is_gone_with_the_next_reading(server: Id
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", [0, 500, 404, 301, *GARBAGE])
-async def test_without_an_answer_nothing_can_be_said_of_an_unknown_key(server: IdentityServer, fault: Any) -> None:
+async def test_unknown_key_id_is_unavailable_while_the_provider_does_not_answer(
+    server: IdentityServer, fault: Any
+) -> None:
     server.fault = fault
     keys = IdentityKeys(server.url)
     with pytest.raises(Unavailable) as caught:
@@ -380,7 +384,7 @@ async def test_without_an_answer_nothing_can_be_said_of_an_unknown_key(server: I
 
 
 @pytest.mark.anyio
-async def test_known_keys_go_on_while_the_provider_is_down(server: IdentityServer) -> None:
+async def test_known_provider_keys_keep_working_while_the_provider_is_down(server: IdentityServer) -> None:
     keys = IdentityKeys(server.url)
     assert await keys.get(KEY.kid) is not None
     server.fault = 500
@@ -391,7 +395,7 @@ async def test_known_keys_go_on_while_the_provider_is_down(server: IdentityServe
 
 
 @pytest.mark.anyio
-async def test_one_passing_failure_is_not_seen(server: IdentityServer) -> None:
+async def test_single_provider_failure_is_retried(server: IdentityServer) -> None:
     real = server.answer
 
     def once_sick(path: str, headers: dict[str, str], body: bytes) -> Any:
@@ -404,7 +408,7 @@ async def test_one_passing_failure_is_not_seen(server: IdentityServer) -> None:
 
 
 @pytest.mark.anyio
-async def test_keys_of_kinds_that_we_do_not_use_are_passed_over(server: IdentityServer) -> None:
+async def test_provider_keys_of_unused_types_are_ignored(server: IdentityServer) -> None:
     strange = [
         {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "ed"},
         {"kty": "new", "kid": "n"}, {"kty": "RSA", "n": "AQAB", "e": "AQAB"},

@@ -13,18 +13,18 @@ def a_token(key: bytes) -> str:
     return refresh.make(key=key, auth_session_id=SESSION, generation=3, secret=b"s" * 32)
 
 
-def test_each_purpose_and_each_secret_has_a_key_of_its_own():
+def test_each_purpose_and_secret_has_its_own_key():
     made = [derive(secret, purpose) for secret in (OLD, NEW) for purpose in Purpose]
     assert len({*made, OLD, NEW}) == len(made) + 2
     assert {len(key) for key in made} == {32}
 
 
-def test_the_key_of_a_purpose_stays_the_same_in_every_version():
+def test_derived_keys_equal_the_recorded_ones():
     # HKDF-SHA256 (RFC 5869) over the secret, without a salt; computed with another implementation.
     assert derive(OLD, Purpose.REFRESH_SEAL).hex() == "46965d1dd2b002b8105fba51b6f1389cebc73542b5ea619d63c254998b8b9a5d"
 
 
-def test_what_one_purpose_makes_no_other_purpose_verifies():
+def test_value_of_one_purpose_is_not_valid_for_another():
     keys = Keys([OLD])
     sealed = a_token(keys.refresh[0])
     assert refresh.auth_session_of(sealed, keys=keys.refresh) == SESSION
@@ -34,7 +34,7 @@ def test_what_one_purpose_makes_no_other_purpose_verifies():
 
 
 @pytest.mark.parametrize("secrets", [[OLD], [NEW, OLD]], ids=["the same secret", "a newer secret first"])
-def test_values_of_a_version_without_derived_keys_stay_good(secrets: list[bytes]):
+def test_values_from_before_derived_keys_stay_valid(secrets: list[bytes]):
     keys = Keys(secrets)
     token = a_token(OLD)
     following = refresh.successor(key=OLD, token=token)
@@ -48,14 +48,14 @@ def test_values_of_a_version_without_derived_keys_stay_good(secrets: list[bytes]
     assert hashed in again
 
 
-def test_the_first_secret_makes_and_the_others_verify():
+def test_first_secret_signs_and_the_others_verify():
     before, after = Keys([OLD, NEW]), Keys([NEW, OLD])
     assert before.refresh[0] != after.refresh[0]
     assert set(before.refresh) == set(after.refresh)
     assert set(before.codes) == set(after.codes)
 
 
-def test_an_account_hash_is_keyed_and_shows_nothing():
+def test_account_hash_is_keyed_and_hides_its_input():
     keys = Keys([OLD])
     shown = keys.account_hash("+6281234567890")
     assert shown == keys.account_hash("+6281234567890") != keys.account_hash("+6281234567891")

@@ -20,16 +20,16 @@ ID, EN = Language.INDONESIAN, Language.ENGLISH
         (",,;;,=,id", ID), ("id;q=٣", None), ("id;q=.5", ID), ("id;q=nan,en;q=0.1", EN),
     ],
 )  # fmt: skip
-def test_accept_language_gives_the_language_with_the_greatest_weight(header: str | None, language: Language | None):
+def test_accept_language_returns_the_language_with_the_greatest_weight(header: str | None, language: Language | None):
     assert preferred(header) is language
 
 
 @given(st.text(alphabet=st.sampled_from("iden-*;q=0.19, "), max_size=60) | st.text(max_size=300))
-def test_accept_language_of_any_form_is_read_without_an_error(header: str):
+def test_any_accept_language_is_parsed_without_an_error(header: str):
     assert preferred(header) in (ID, EN, None)
 
 
-def test_accept_language_is_not_read_beyond_its_greatest_length():
+def test_accept_language_beyond_its_maximum_length_is_ignored():
     assert preferred("fr," * (MAX_HEADER // 3) + "xx,id") is None
 
 
@@ -37,10 +37,10 @@ def test_accept_language_is_not_read_beyond_its_greatest_length():
     ("header", "language"),
     [(None, None), ("id", ID), ("en", EN), ("EN", EN), ("id-ID", ID), (" en ", EN), ("fr", None), ("", None), ("id,en", None)],
 )  # fmt: skip
-def test_locale_other_than_ours_is_none(header: str | None, language: Language | None):
+def test_unsupported_locale_is_none(header: str | None, language: Language | None):
     assert parse_locale(header) is language
 
 
-def test_text_is_said_in_both_languages_and_logged_in_english():
+def test_text_has_both_languages_and_is_logged_in_english():
     text = Text(en="Wait.", id="Tunggu.")
     assert (text.said_in(EN), text.said_in(ID), str(text)) == ("Wait.", "Tunggu.", "Wait.")

@@ -35,16 +35,16 @@ def encoded(text: str) -> str:
 
 
 @given(MOMENTS, st.uuids())
-def test_a_cursor_comes_back_as_its_place(at: dt.datetime, place: uuid.UUID):
+def test_cursor_decodes_to_its_position(at: dt.datetime, place: uuid.UUID):
     assert read_page(write_cursor(at, str(place)), 7) == Page(limit=7, before_at=at, before_id=str(place))
 
 
-def test_without_cursor_and_limit_a_page_has_50_items_from_the_start():
+def test_page_without_cursor_and_limit_has_the_first_50_items():
     assert read_page(None, None) == Page(limit=50, before_at=None, before_id=None)
 
 
 @given(st.integers())
-def test_a_limit_is_from_1_to_200(limit: int):
+def test_page_limit_must_be_1_to_200(limit: int):
     if 1 <= limit <= 200:
         assert read_page(None, limit).limit == limit
     else:
@@ -52,7 +52,7 @@ def test_a_limit_is_from_1_to_200(limit: int):
 
 
 @given(st.text())
-def test_no_text_makes_a_cursor_raise_anything_but_a_refusal(text: str):
+def test_any_text_as_a_cursor_is_accepted_or_refused(text: str):
     try:
         page = read_page(text, None)
     except ValidationFailed:
@@ -61,7 +61,7 @@ def test_no_text_makes_a_cursor_raise_anything_but_a_refusal(text: str):
 
 
 @given(st.text())
-def test_no_content_makes_a_cursor_raise_anything_but_a_refusal(text: str):
+def test_any_content_of_a_cursor_is_accepted_or_refused(text: str):
     assert refused(encoded(text), None) == "cursor"
     assert refused(encoded(f"{A_MOMENT.isoformat()}|{text}"), None) == "cursor"
 
@@ -77,18 +77,18 @@ def test_no_content_makes_a_cursor_raise_anything_but_a_refusal(text: str):
         f"{A_MOMENT.isoformat()}|7",
     ],
 )
-def test_a_cursor_needs_a_time_with_a_zone_and_an_id(content: str):
+def test_cursor_without_a_zoned_time_and_an_id_is_refused(content: str):
     assert refused(encoded(content), None) == "cursor"
 
 
-def test_a_cursor_outside_the_years_that_utc_has_is_refused():
+def test_cursor_outside_the_range_of_utc_is_refused():
     """PostgreSQL can't store such a time: it would end in a 500."""
     assert refused(encoded(f"0001-01-01T00:00:00+14:00|{AN_ID}"), None) == "cursor"
     assert refused(encoded(f"9999-12-31T23:59:59-14:00|{AN_ID}"), None) == "cursor"
 
 
 @given(st.integers(1, 10), st.integers(0, 11))
-def test_a_page_points_to_the_next_one_only_when_there_is_one(limit: int, found: int):
+def test_page_has_a_next_cursor_only_if_there_are_more_items(limit: int, found: int):
     rows = [
         Row(id=str(uuid.UUID(int=n)), created_at=A_MOMENT - dt.timedelta(seconds=n))
         for n in range(min(found, limit + 1))
@@ -103,7 +103,7 @@ def test_a_page_points_to_the_next_one_only_when_there_is_one(limit: int, found:
 
 
 @given(st.integers(1, 7), st.integers(0, 30))
-def test_walking_by_cursors_meets_every_item_once_in_order(limit: int, size: int):
+def test_paging_by_cursors_returns_every_item_once_in_order(limit: int, size: int):
     rows = [Row(id=str(uuid.UUID(int=99 - n)), created_at=A_MOMENT - dt.timedelta(seconds=n // 3)) for n in range(size)]
     met: list[Row] = []
     page = read_page(None, limit)

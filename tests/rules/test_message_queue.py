@@ -118,7 +118,7 @@ TestQueue = Queue.TestCase
 TestQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
-def test_marks_ride_with_a_message_of_their_session() -> None:
+def test_marks_are_stored_with_a_message_of_their_session() -> None:
     queue, feed = MessageQueue(), feed_of("a")
     queue.mark(feed, {0: (3, "phone")}, 0.0)
     assert queue.add(item(feed))
@@ -127,7 +127,7 @@ def test_marks_ride_with_a_message_of_their_session() -> None:
     assert queue.due == math.inf
 
 
-def test_marks_without_a_message_go_each_at_its_own_time() -> None:
+def test_marks_without_a_message_are_stored_after_their_delay() -> None:
     queue = MessageQueue()
     first, second = feed_of("a"), feed_of("b")
     queue.mark(first, {0: (3, "phone")}, 0.0)
@@ -138,7 +138,7 @@ def test_marks_without_a_message_go_each_at_its_own_time() -> None:
     assert queue.cut(0.05 + MARK_WAITS_S).session_ids == ["b"]
 
 
-def test_a_session_whose_batch_hangs_keeps_only_itself_waiting() -> None:
+def test_session_with_a_hanging_batch_does_not_delay_others() -> None:
     queue, held, free = MessageQueue(), feed_of("a"), feed_of("b")
     queue.add(item(held))
     hanging = queue.cut(0.0)
@@ -152,14 +152,14 @@ def test_a_session_whose_batch_hangs_keeps_only_itself_waiting() -> None:
     assert (batch.session_ids, len(batch.items), len(batch.marked)) == (["a"], 1, 1)
 
 
-def test_the_same_client_id_of_both_parties_is_two_messages() -> None:
+def test_same_client_message_id_of_both_parties_is_two_messages() -> None:
     queue, feed = MessageQueue(), feed_of("a")
     queue.add(item(feed, client_id="x"))
     queue.add(item(feed, client_id="x", sender="the mitra"))
     assert len(queue.cut(0.0).items) == 2
 
 
-def test_a_batch_is_bounded_and_a_long_line_keeps_its_rest() -> None:
+def test_batch_size_is_limited_and_the_rest_stays_queued() -> None:
     queue, feed = MessageQueue(), feed_of("a")
     sent = [item(feed) for _ in range(BATCH_ROWS + 7)]
     for one in sent:
@@ -174,7 +174,7 @@ def test_a_batch_is_bounded_and_a_long_line_keeps_its_rest() -> None:
     assert [one for one in second.items if one.feed is feed] == sent[BATCH_ROWS:]
 
 
-def test_a_full_queue_says_so() -> None:
+def test_full_queue_refuses_messages() -> None:
     queue, feed = MessageQueue(), feed_of("a")
     for _ in range(QUEUE_ROWS):
         assert queue.add(item(feed))

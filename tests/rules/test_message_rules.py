@@ -30,23 +30,23 @@ def refused_field(content: str = "hello", *, message_type: str = "text", metadat
 
 
 @pytest.mark.parametrize("message_type", ["system", "image", "", "TEXT"])
-def test_a_client_sends_text_only(message_type: str):
+def test_client_message_that_is_not_text_is_refused(message_type: str):
     assert refused_field(message_type=message_type) == "type"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3999, 4000])
-def test_content_of_1_to_4000_characters_is_taken(size: int):
+def test_content_of_1_to_4000_characters_is_accepted(size: int):
     assert check("ä" * size) is None
     assert check("😀" * size) is None
 
 
 @pytest.mark.parametrize("content", ["", "x" * 4001, "a\0b", "\0"])
-def test_content_that_is_empty_too_long_or_has_a_nul_is_refused(content: str):
+def test_empty_or_too_long_content_or_content_with_a_nul_is_refused(content: str):
     assert refused_field(content) == "content"
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
-def test_any_metadata_is_json_text_for_postgresql_or_refused(metadata: dict[str, Any]):
+def test_any_metadata_becomes_valid_jsonb_or_is_refused(metadata: dict[str, Any]):
     try:
         text = check(metadata=metadata)
     except ValidationFailed:
@@ -58,7 +58,7 @@ def test_any_metadata_is_json_text_for_postgresql_or_refused(metadata: dict[str,
     assert b"\0" not in text.encode()
 
 
-def test_metadata_comes_back_as_it_was():
+def test_metadata_survives_storage():
     metadata = {"reply_to": 7, "tags": ["a", "ü"], "deep": {"x": None, "y": 1.5, "z": True}}
     assert json.loads(check(metadata=metadata) or "") == metadata
     assert check(metadata=None) is None
@@ -70,19 +70,19 @@ def test_metadata_with_a_nul_is_refused(metadata: dict[str, Any]):
     assert refused_field(metadata=metadata) == "metadata"
 
 
-def test_a_backslash_before_u0000_is_no_nul():
+def test_metadata_with_an_escaped_backslash_before_u0000_is_accepted():
     metadata = {"path": "C:\\u0000"}
     assert json.loads(check(metadata=metadata) or "") == metadata
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀"])
-def test_metadata_is_bounded_in_bytes(letter: str):
+def test_metadata_over_its_byte_limit_is_refused(letter: str):
     fits = {"a": letter * ((MAX_METADATA - 8) // len(letter.encode()))}
     assert check(metadata=fits) is not None
     assert refused_field(metadata={"a": letter * (MAX_METADATA // len(letter.encode()) + 1)}) == "metadata"
 
 
-def test_metadata_that_never_ends_is_refused():
+def test_recursive_metadata_is_refused():
     circle: dict[str, Any] = {}
     circle["again"] = circle
     assert refused_field(metadata=circle) == "metadata"

@@ -21,7 +21,7 @@ BEATS = (
     ("active", "online", "beat", "count", "ping"),
     list(itertools.product((True, False), (True, False), BEATS, (0, 2, 3, 4), (True, False))),
 )
-def test_a_mitra_is_free_exactly_when_active_online_fresh_and_below_capacity(
+def test_mitra_is_available_exactly_if_active_online_fresh_and_below_capacity(
     active: bool, online: bool, beat: dt.datetime | None, count: int, ping: bool
 ):
     presence = Presence(is_active=active, is_online=online, silent_since=beat, active_session_count=count)
@@ -37,12 +37,12 @@ def test_a_mitra_is_free_exactly_when_active_online_fresh_and_below_capacity(
         may_take(presence, freedom, now=NOW)
 
 
-def test_a_mitra_of_whom_nothing_is_known_is_offline():
+def test_mitra_without_a_status_row_is_offline():
     with pytest.raises(MitraOffline):
         may_take(None, Freedom(require_ping=False, stale_after_seconds=STALE_S, capacity=3), now=NOW)
 
 
-def test_a_capacity_of_zero_stops_every_pairing():
+def test_capacity_of_zero_makes_no_mitra_available():
     presence = Presence(is_active=True, is_online=True, silent_since=NOW, active_session_count=0)
     with pytest.raises(MitraAtCapacity):
         may_take(presence, Freedom(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW)

@@ -28,12 +28,12 @@ def reason(name: str) -> str:
         "Ayu \U0001f469\u200d\U0001f52c",
     ],
 )
-def test_usual_names_are_taken_as_they_are(name: str):
+def test_usual_names_are_accepted_unchanged(name: str):
     assert names.checked(f"  {name} ") == name
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n", "x" * 101])
-def test_a_name_has_a_length(name: str):
+def test_name_outside_its_length_limits_is_refused(name: str):
     assert reason(name) == "must be 1 to 100 characters long"
 
 
@@ -42,10 +42,10 @@ def test_a_name_has_a_length(name: str):
     ["\n", "\r", "\t", "\0", "\x1b", "\x85", "\u2028", "\u2029", "\u202e", "\u2066", "\u200b", "\u200e", "\ufeff", "\u00ad",
      "\U000e0041", "\ud800"],
 )  # fmt: skip
-def test_control_characters_line_breaks_and_invisible_signs_are_refused(sign: str):
+def test_name_with_control_or_invisible_characters_is_refused(sign: str):
     assert reason(f"De{sign}wi") == "must not contain line breaks, control or invisible characters"
 
 
 @pytest.mark.parametrize("name", ["\u200d", "\u200d \u200d"])
-def test_a_name_can_be_seen(name: str):
+def test_name_without_a_visible_character_is_refused(name: str):
     assert reason(name) == "must contain a visible character"

@@ -15,7 +15,7 @@ LOCKOUT = dt.timedelta(minutes=15)
 LEVELS = st.sampled_from(["read", "write"])
 
 
-def test_the_areas_are_the_contracts():
+def test_permission_areas_equal_the_documented_ones():
     assert set(AREAS) == {
         "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
         "sessions", "payments", "webhooks", "audit",
@@ -23,7 +23,7 @@ def test_the_areas_are_the_contracts():
 
 
 @given(st.dictionaries(st.sampled_from([*AREAS, "*"]), LEVELS), st.sampled_from(AREAS), LEVELS)
-def test_write_includes_read_and_the_star_includes_every_area(permissions: dict[str, str], area: str, level: str):
+def test_write_includes_read_and_star_includes_every_area(permissions: dict[str, str], area: str, level: str):
     held = {permissions.get(area), permissions.get("*")} - {None}
     may = "write" in held or (level == "read" and bool(held))
     assert allows(permissions, area, level) is may
@@ -35,29 +35,29 @@ def test_write_includes_read_and_the_star_includes_every_area(permissions: dict[
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_the_administrator_may_do_everything(area: str):
+def test_administrator_has_every_permission(area: str):
     require(ADMINISTRATOR, area, "read")
     require(ADMINISTRATOR, area, "write")
 
 
-def test_customers_do_not_include_their_phone_and_email():
+def test_customers_permission_excludes_phone_and_email():
     assert not allows({"customers": "write"}, "customers.pii", "read")
 
 
 @pytest.mark.parametrize("held", ["", "none", "READ", "owner"])
-def test_a_level_that_is_no_level_gives_nothing(held: str):
+def test_unknown_permission_level_grants_nothing(held: str):
     assert not allows({"config": held}, "config", "read")
 
 
 @given(st.floats(0.001, 100_000))
-def test_a_lockout_tells_the_whole_seconds_until_it_is_over(seconds: float):
+def test_lockout_returns_the_whole_seconds_until_its_end(seconds: float):
     until = NOW + dt.timedelta(seconds=seconds)
     left = locked_for(until, now=NOW)
     assert left == max(1, math.ceil((until - NOW).total_seconds()))
     assert locked_for(until, now=NOW + dt.timedelta(seconds=left)) is None
 
 
-def test_a_lockout_ends_at_its_end():
+def test_lockout_is_over_at_its_end():
     assert locked_for(None, now=NOW) is None
     assert locked_for(NOW, now=NOW) is None
     assert locked_for(NOW - dt.timedelta(days=1), now=NOW) is None
@@ -65,7 +65,7 @@ def test_a_lockout_ends_at_its_end():
 
 
 @given(st.integers(0, 8), st.lists(st.integers(0, 1200), max_size=60))
-def test_there_are_exactly_limit_tries_before_each_lockout(limit: int, gaps: list[int]):
+def test_lockout_follows_exactly_the_limit_of_failures(limit: int, gaps: list[int]):
     """For a client that retries, whatever the pauses: 401 up to and including the limit, then 423."""
     count, until, now, tries = 0, None, NOW, 0
     for gap in gaps:
@@ -82,9 +82,9 @@ def test_there_are_exactly_limit_tries_before_each_lockout(limit: int, gaps: lis
         assert until in (None, now + LOCKOUT)
 
 
-def test_a_failure_after_a_lockout_has_passed_counts_as_the_first():
+def test_failure_after_a_lockout_counts_as_the_first():
     assert after_failure(failed_before=5, lockout_until=NOW, limit=5, lockout=LOCKOUT, now=NOW) == (1, None)
 
 
-def test_a_limit_that_was_lowered_locks_with_the_next_failure():
+def test_lowered_limit_locks_with_the_next_failure():
     assert after_failure(failed_before=4, lockout_until=None, limit=2, lockout=LOCKOUT, now=NOW) == (5, NOW + LOCKOUT)

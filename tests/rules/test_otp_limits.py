@@ -56,7 +56,7 @@ def refusal(asked: Asked, limits: Limits, now: dt.datetime) -> DomainError | Non
 
 
 @given(LIMITS, HISTORIES)
-def test_for_any_history_the_limits_hold_exactly(limits: Limits, history: list[tuple[float, str, str]]):
+def test_otp_limits_hold_exactly_for_any_history(limits: Limits, history: list[tuple[float, str, str]]):
     """No phone or address gets more than the limit in any hour, and none is refused below it."""
     sent: list[tuple[dt.datetime, str, str]] = []
     now = NOW
@@ -88,7 +88,7 @@ def test_for_any_history_the_limits_hold_exactly(limits: Limits, history: list[t
 
 
 @given(LIMITS, st.lists(st.integers(1, 3_599_999), min_size=1, max_size=8), st.booleans())
-def test_the_seconds_to_wait_are_just_enough_for_what_was_refused(limits: Limits, ages: list[int], one_phone: bool):
+def test_otp_wait_is_the_shortest_that_is_enough(limits: Limits, ages: list[int], one_phone: bool):
     times = sorted(NOW - dt.timedelta(milliseconds=age) for age in ages)
 
     def ask(now: dt.datetime) -> DomainError | None:
@@ -108,7 +108,7 @@ def test_the_seconds_to_wait_are_just_enough_for_what_was_refused(limits: Limits
 
 
 @given(st.integers(1, 3600), st.floats(0, 3600))
-def test_the_cooldown_is_told_in_whole_seconds_until_it_is_over(cooldown: int, passed: float):
+def test_otp_cooldown_returns_the_whole_seconds_until_its_end(cooldown: int, passed: float):
     limits = Limits(per_phone=5, per_ip=5, cooldown=dt.timedelta(seconds=cooldown))
     now = NOW + dt.timedelta(seconds=passed)
     error = refusal(Asked(by_phone=(NOW,), by_ip=()), limits, now)
@@ -120,22 +120,22 @@ def test_the_cooldown_is_told_in_whole_seconds_until_it_is_over(cooldown: int, p
         assert error.retry_after_seconds == max(1, math.ceil(left))
 
 
-def test_the_first_request_of_all_is_never_refused():
+def test_first_otp_request_is_never_refused():
     assert refusal(Asked(by_phone=(), by_ip=()), Limits(per_phone=1, per_ip=1, cooldown=WINDOW), NOW) is None
 
 
-def test_a_limit_of_zero_refuses_everybody():
+def test_otp_limit_of_zero_refuses_every_request():
     nobody = Asked(by_phone=(), by_ip=())
     assert isinstance(refusal(nobody, Limits(per_phone=0, per_ip=9, cooldown=LIFETIME), NOW), OtpRateLimitPhone)
     assert isinstance(refusal(nobody, Limits(per_phone=9, per_ip=0, cooldown=LIFETIME), NOW), OtpRateLimitIp)
 
 
-def test_another_phone_has_no_cooldown_from_the_same_address():
+def test_otp_cooldown_does_not_apply_to_another_phone_of_the_address():
     limits = Limits(per_phone=3, per_ip=3, cooldown=dt.timedelta(seconds=60))
     assert refusal(Asked(by_phone=(), by_ip=(NOW,)), limits, NOW) is None
 
 
-def test_a_code_has_six_digits_and_lives_five_minutes():
+def test_otp_code_has_six_digits_and_lasts_five_minutes():
     assert CODE_LENGTH == 6
     assert dt.timedelta(minutes=5) == LIFETIME
     assert dt.timedelta(hours=1) == WINDOW
@@ -146,26 +146,26 @@ def test_a_code_has_six_digits_and_lives_five_minutes():
     [{"key": b"o" * 32}, {"otp_request_id": REQUEST[:-1] + "7"}, {"code": "123457"}, {"code": "0123456"}],
     ids=str,
 )
-def test_the_hash_of_a_code_is_bound_to_key_request_and_code(changed: dict[str, object]):
+def test_otp_hash_depends_on_key_request_and_code(changed: dict[str, object]):
     right = {"key": KEY, "otp_request_id": REQUEST, "code": "123456"}
     assert same(hash_code(**right), hash_code(**right))  # type: ignore[arg-type]
     assert not same(hash_code(**right), hash_code(**right | changed))  # type: ignore[arg-type]
 
 
-def test_the_hash_does_not_show_the_code_and_fits_its_column():
+def test_otp_hash_hides_the_code_and_fits_its_column():
     made = hash_code(key=KEY, otp_request_id=REQUEST, code="123456")
     assert "123456" not in made
     assert len(made) == 64
 
 
 @given(st.text(), st.text())
-def test_any_code_can_be_compared(one: str, two: str):
+def test_any_text_can_be_compared_with_an_otp_hash(one: str, two: str):
     hashes = [hash_code(key=KEY, otp_request_id=REQUEST, code=code) for code in (one, two)]
     assert same(*hashes) is (one == two)
     assert not same(hashes[0], "")
 
 
-def test_thirty_refused_numbers_from_an_address_are_the_last():
+def test_address_is_limited_to_thirty_refused_numbers():
     limits = Limits(per_phone=3, per_ip=10, cooldown=dt.timedelta(seconds=60))
     refused = tuple(NOW - dt.timedelta(minutes=n) for n in reversed(range(REFUSED_NUMBERS)))
     assert hit_by(Asked(by_phone=(), by_ip=(), refused_by_ip=refused[1:]), limits, now=NOW) is None
@@ -174,14 +174,14 @@ def test_thirty_refused_numbers_from_an_address_are_the_last():
     assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_refused_numbers", OtpRateLimitIp, 31 * 60)
 
 
-def test_the_budget_is_free_again_an_hour_after_the_code_that_filled_it():
+def test_otp_budget_is_free_an_hour_after_the_code_that_filled_it():
     assert hit_by_budget(None, now=NOW) is None
     hit = hit_by_budget(NOW - dt.timedelta(minutes=59), now=NOW)
     assert hit is not None
     assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_budget", OtpBudgetExceeded, 60)
 
 
-def test_a_request_always_has_the_same_code_and_another_request_another_one():
+def test_otp_code_is_the_same_per_request_and_differs_between_requests():
     made = {code_for(key=KEY, otp_request_id=f"{REQUEST[:-4]}{n:04d}") for n in range(2000)}
     assert code_for(key=KEY, otp_request_id=REQUEST) == code_for(key=KEY, otp_request_id=REQUEST)
     assert code_for(key=KEY, otp_request_id=REQUEST) != code_for(key=b"o" * 32, otp_request_id=REQUEST)

@@ -20,17 +20,17 @@ def test_merged_joins_overlapping_and_touching_intervals_and_drops_empty_ones() 
     assert found == [interval(0, 9), interval(20, 30)]
 
 
-def test_gaps_without_covers_is_the_whole_interval_unless_it_is_short() -> None:
+def test_gaps_without_covers_returns_the_whole_interval_unless_short() -> None:
     assert gaps(interval(0, 10), [], longer_than=LEASE) == [interval(0, 10)]
     assert gaps(interval(0, 3), [], longer_than=LEASE) == []
 
 
-def test_gaps_between_covers_are_found_and_short_ones_are_left_out() -> None:
+def test_gaps_between_covers_are_returned_except_short_ones() -> None:
     covers = [interval(-5, 1), interval(3, 4), interval(10, 12), interval(11, 40)]
     assert gaps(interval(0, 50), covers, longer_than=LEASE) == [interval(4, 10), interval(40, 50)]
 
 
-def test_gaps_of_an_interval_that_ends_before_it_begins_are_none() -> None:
+def test_gaps_of_a_negative_interval_are_empty() -> None:
     assert gaps(interval(10, 0), [interval(-5, 20)], longer_than=LEASE) == []
     assert gaps(interval(0, 10), [interval(-5, 20)], longer_than=LEASE) == []
     assert gaps(interval(0, 10), [interval(20, 30)], longer_than=LEASE) == [interval(0, 10)]

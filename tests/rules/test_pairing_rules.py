@@ -12,12 +12,12 @@ SECONDS = st.integers(0, 10_000).map(lambda s: dt.timedelta(seconds=s))
 
 
 @given(SECONDS, SECONDS)
-def test_answer_by_is_the_earlier_of_the_rounds_and_the_searchs_end(length: dt.timedelta, search: dt.timedelta):
+def test_answer_by_is_the_earlier_end_of_round_and_search(length: dt.timedelta, search: dt.timedelta):
     assert round_ends(now=NOW, round_length=length, search_ends_at=NOW + search) == NOW + min(length, search)
 
 
 @given(SECONDS, SECONDS, st.integers(-20_000, 20_000))
-def test_a_blasts_yes_counts_until_the_search_ends_whatever_the_round(a: dt.timedelta, b: dt.timedelta, later: int):
+def test_acceptance_of_a_blast_counts_until_the_search_ends(a: dt.timedelta, b: dt.timedelta, later: int):
     now = NOW + dt.timedelta(seconds=later)
     search_ends_at = NOW + max(a, b)
     in_time = answer_in_time(targeted=False, round_ends_at=NOW + min(a, b), search_ends_at=search_ends_at, now=now)
@@ -25,26 +25,26 @@ def test_a_blasts_yes_counts_until_the_search_ends_whatever_the_round(a: dt.time
 
 
 @given(SECONDS, SECONDS, st.integers(-20_000, 20_000))
-def test_a_targeted_yes_counts_until_its_own_time_is_up(a: dt.timedelta, b: dt.timedelta, later: int):
+def test_acceptance_of_a_targeted_request_counts_until_its_round_ends(a: dt.timedelta, b: dt.timedelta, later: int):
     now = NOW + dt.timedelta(seconds=later)
     round_ends_at = NOW + min(a, b)
     in_time = answer_in_time(targeted=True, round_ends_at=round_ends_at, search_ends_at=NOW + max(a, b), now=now)
     assert in_time is (now < round_ends_at)
 
 
-def test_the_moment_of_the_end_is_too_late():
+def test_acceptance_at_the_moment_of_the_end_is_too_late():
     for targeted in (True, False):
         assert not answer_in_time(targeted=targeted, round_ends_at=NOW, search_ends_at=NOW, now=NOW)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_all_rejected_needs_somebody_asked_and_nobody_left(asked: int, rejected: int, still_open: int):
+def test_all_rejected_requires_an_invited_mitra_and_no_mitra_left(asked: int, rejected: int, still_open: int):
     rejected = min(asked, rejected)
     said = all_rejected(Tally(asked=asked, rejected=rejected, open=min(still_open, asked - rejected)))
     assert said is (asked > 0 and rejected == asked)
 
 
-def test_the_causes_and_the_responses_are_the_contracts():
+def test_cause_tags_and_responses_equal_the_documented_ones():
     assert {tag.value for tag in CauseTag} == {
         "no_mitra_available", "all_mitras_rejected", "targeted_mitra_offline", "targeted_mitra_rejected",
         "targeted_mitra_timeout", "payment_session_expired", "customer_cancelled", "extension_rejected",

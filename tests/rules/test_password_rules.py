@@ -14,7 +14,7 @@ GOOD = "correct horse battery"
 
 
 @pytest.mark.parametrize("password", [GOOD, "abcdefghijk1", "ä" * 5 + "bcdefghijkl", "x1y2" * 18, "é1yz" * 14])
-def test_twelve_characters_to_72_bytes_are_enough(password: str):
+def test_password_of_12_characters_to_72_bytes_is_accepted(password: str):
     passwords.check_new(password)
 
 
@@ -23,7 +23,7 @@ def test_twelve_characters_to_72_bytes_are_enough(password: str):
     ["", "short", "abcdefghij1", "x1y2" * 18 + "z", "é1yz" * 15, "password1234", "PassWord1234", "1" * 20, "abababababab",
      "good password\0"],
 )  # fmt: skip
-def test_a_bad_password_is_refused_by_field(password: str):
+def test_invalid_password_is_refused_with_its_field(password: str):
     with pytest.raises(ValidationFailed) as caught:
         passwords.check_new(password)
     assert caught.value.details is not None
@@ -36,7 +36,7 @@ def test_a_bad_password_is_refused_by_field(password: str):
      "adminadminadmin", "987654321098", "012345678901", "changeme-123", "iloveyouiloveyou", "Rahasia12345",
      "michael12345", "starwars1234", "Sunflower2026!", "liverpoolliverpool", "123qweasdzxc", "charlie-2026"],
 )  # fmt: skip
-def test_what_is_tried_first_is_too_common(password: str):
+def test_common_password_is_refused(password: str):
     with pytest.raises(ValidationFailed) as caught:
         passwords.check_new(password)
     assert caught.value.details_in(Language.ENGLISH) == {
@@ -47,7 +47,7 @@ def test_what_is_tried_first_is_too_common(password: str):
 @pytest.mark.parametrize(
     "password", ["a password of mine", "qwerty and a duck", "admin-of-nothing", "12345 monkeys sing"]
 )
-def test_a_known_word_among_others_is_no_common_password(password: str):
+def test_common_word_among_others_is_accepted(password: str):
     passwords.check_new(password)
 
 
@@ -61,7 +61,7 @@ def is_right(password: str, stored: str) -> bool:
     return asyncio.run(PasswordHasher(rounds=4).verify(password, stored))
 
 
-def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
+def test_only_the_password_matches_its_hash_which_fits_the_column():
     stored = asyncio.run(hashed(GOOD))
     assert len(stored) <= 60
     assert GOOD not in stored
@@ -70,16 +70,16 @@ def test_only_the_password_itself_is_right_and_its_hash_fits_the_column():
         assert not is_right(other, stored)
 
 
-def test_two_hashes_of_one_password_differ():
+def test_hashes_of_one_password_differ():
     assert asyncio.run(hashed(GOOD)) != asyncio.run(hashed(GOOD))
 
 
-def test_where_there_is_no_hash_no_password_is_right():
+def test_no_password_matches_without_a_hash():
     for password in ("", GOOD, "too long", "nobody has this password, and nobody is nobody", "x" * 100):
         assert not is_right(password, "")
 
 
-def test_a_long_password_is_not_cut_to_one_that_fits():
+def test_long_password_does_not_match_its_first_72_bytes():
     """Bcrypt reads 72 bytes: a longer password must not match its first 72 bytes."""
     full = "x1y2" * 18
     stored = asyncio.run(hashed(full))
@@ -87,7 +87,7 @@ def test_a_long_password_is_not_cut_to_one_that_fits():
     assert not is_right(full + "z", stored)
 
 
-def test_hashes_above_the_bound_are_refused_and_two_run_at_once():
+def test_two_password_hashes_run_at_once_and_those_over_the_limit_are_refused():
     async def ask(hasher: PasswordHasher, count: int) -> list[Exception | str]:
         asked = [asyncio.create_task(hasher.make(GOOD)) for _ in range(count)]
         await asyncio.sleep(0)  # all calls have started and none has finished
@@ -108,7 +108,7 @@ def test_hashes_above_the_bound_are_refused_and_two_run_at_once():
     asyncio.run(walk())
 
 
-def test_a_caller_who_leaves_gives_up_the_place():
+def test_cancelled_caller_releases_the_hash_slot():
     async def walk() -> None:
         hasher = PasswordHasher(rounds=10)
         waiting = [asyncio.create_task(hasher.make(GOOD)) for _ in range(MAX_HASHES)]

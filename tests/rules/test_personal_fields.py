@@ -23,7 +23,7 @@ MONEY = {
 }  # fmt: skip
 
 
-def test_payers_are_masked_and_money_is_not():
+def test_payer_fields_are_masked_and_amounts_are_not():
     masked = json.loads(without_personal_fields(json.dumps({**MONEY, **PAYERS})))
     assert {name: masked[name] for name in MONEY} == MONEY
     text = json.dumps(masked)
@@ -33,12 +33,12 @@ def test_payers_are_masked_and_money_is_not():
     assert masked["customer"] == {"given_names": MASK, "addresses": [{"city": MASK}], "mobile_number": MASK}
 
 
-def test_a_body_without_personal_fields_stays_as_it_came():
+def test_body_without_personal_fields_is_unchanged():
     text = json.dumps(MONEY, indent=7) + "\r\n"
     assert without_personal_fields(text) == text
 
 
-def test_a_field_that_a_second_one_hides_is_not_shown():
+def test_duplicate_personal_field_is_masked():
     text = '{"note": {"payer_email": "melati@example.test"}, "note": 1}'
     assert "melati" not in without_personal_fields(text)
     assert "melati" not in without_personal_fields('{"note": "melati", "note": 1}')
@@ -47,10 +47,10 @@ def test_a_field_that_a_second_one_hides_is_not_shown():
 @pytest.mark.parametrize(
     "text", ["", "payer_email=melati@example.test", '{"payer_email": "mel', '"melati"', "[" * 30_000]
 )
-def test_what_is_not_a_json_document_is_masked_whole(text: str):
+def test_text_that_is_not_json_is_masked_completely(text: str):
     assert without_personal_fields(text) == MASK
 
 
 @given(st.text())
-def test_any_text_can_be_masked(text: str):
+def test_any_text_is_masked_without_an_error(text: str):
     assert isinstance(without_personal_fields(text), str)

@@ -17,9 +17,7 @@ NEW = Past(ever_paired=False, other_discounted_request=False, anonymous=False)
 
 
 @pytest.mark.parametrize(("enabled", "paired", "other"), list(itertools.product((True, False), repeat=3)))
-def test_the_discount_is_for_an_enabled_promotion_and_a_customer_without_a_past(
-    enabled: bool, paired: bool, other: bool
-):
+def test_discount_requires_an_enabled_promotion_and_a_customer_without_a_past(enabled: bool, paired: bool, other: bool):
     promotion = attrs.evolve(PROMOTION, enabled=enabled)
     past = Past(ever_paired=paired, other_discounted_request=other, anonymous=True)
     may = enabled and not paired and not other
@@ -31,19 +29,19 @@ def test_the_discount_is_for_an_enabled_promotion_and_a_customer_without_a_past(
             discounted(promotion, past, mode="chat", duration_minutes=None)
 
 
-def test_without_a_promotion_nobody_is_eligible():
+def test_discount_without_a_promotion_is_refused():
     assert not eligible(None, NEW)
     with pytest.raises(DiscountNotEligible):
         discounted(None, NEW, mode="chat", duration_minutes=None)
 
 
-def test_the_discount_is_only_for_its_modes():
+def test_discount_for_another_mode_is_refused():
     with pytest.raises(DiscountNotEligible):
         discounted(PROMOTION, NEW, mode="call", duration_minutes=None)
 
 
 @pytest.mark.parametrize("minutes", [1, 11, 13, 30])
-def test_minutes_that_are_given_must_be_the_promotions(minutes: int):
+def test_discount_with_other_minutes_is_refused(minutes: int):
     assert discounted(PROMOTION, NEW, mode="chat", duration_minutes=12) == (2000, 12)
     with pytest.raises(DiscountNotEligible):
         discounted(PROMOTION, NEW, mode="chat", duration_minutes=minutes)
@@ -52,9 +50,7 @@ def test_minutes_that_are_given_must_be_the_promotions(minutes: int):
 @pytest.mark.parametrize(
     ("anonymous", "required", "price"), list(itertools.product((True, False), (True, False), (0, 2000)))
 )
-def test_an_anonymous_customer_gets_no_free_session_and_no_discount_that_requires_an_identity(
-    anonymous: bool, required: bool, price: int
-):
+def test_anonymous_customer_gets_no_free_session_or_identity_discount(anonymous: bool, required: bool, price: int):
     promotion, past = attrs.evolve(PROMOTION, price_idr=price), attrs.evolve(NEW, anonymous=anonymous)
     may = not anonymous or (price > 0 and not required)
     assert rules.eligible(promotion, past, requires_identity=required) is may

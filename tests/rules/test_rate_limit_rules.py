@@ -84,7 +84,7 @@ def all_judged(process: RateLimit, charges: Charges, now: int) -> Answer:
 @example(Limit(name="test", per_minute=7, burst=3), [(0, 0)] * 5)
 @example(Limit(name="test", per_minute=70, burst=10), [(0, 0)] * 12)
 @example(Limit(name="test", per_minute=999_999, burst=40), [(0, 0)] * 45)
-def test_a_process_alone_grants_what_a_bucket_of_tokens_does(limit: Limit, steps: list[tuple[int, int]]) -> None:
+def test_rate_limit_of_one_process_equals_a_token_bucket(limit: Limit, steps: list[tuple[int, int]]) -> None:
     process, buckets, now = a_process(), {n: Bucket(limit) for n in range(3)}, NOW
     for passed, which in steps:
         now += passed
@@ -92,7 +92,7 @@ def test_a_process_alone_grants_what_a_bucket_of_tokens_does(limit: Limit, steps
 
 
 @given(st.integers(1, 1_000_000), st.integers(1, 200))
-def test_a_burst_is_exact_and_the_rate_is_never_below_the_setting(per_minute: int, burst: int) -> None:
+def test_rate_limit_burst_is_exact_and_its_rate_is_at_least_the_setting(per_minute: int, burst: int) -> None:
     limit, process = Limit(name="test", per_minute=per_minute, burst=burst), a_process()
     granted = [judged(process, limit, "user:x", NOW) for _ in range(burst + 3)]
     assert granted[:burst] == [1] * burst
@@ -103,7 +103,7 @@ def test_a_burst_is_exact_and_the_rate_is_never_below_the_setting(per_minute: in
 
 
 @given(LIMITS)
-def test_the_wait_that_is_told_is_enough_and_no_more(limit: Limit) -> None:
+def test_rate_limit_wait_is_the_shortest_that_is_enough(limit: Limit) -> None:
     process = a_process()
     for _ in range(limit.burst):
         judged(process, limit, "user:x", NOW)
@@ -114,7 +114,7 @@ def test_the_wait_that_is_told_is_enough_and_no_more(limit: Limit) -> None:
 
 
 @given(LIMITS, st.lists(st.integers(0, 5), min_size=1, max_size=50))
-def test_refusals_do_not_prolong_the_wait(limit: Limit, gaps: list[int]) -> None:
+def test_refused_requests_do_not_prolong_the_wait(limit: Limit, gaps: list[int]) -> None:
     process, now = a_process(), NOW
     for _ in range(limit.burst):
         judged(process, limit, "user:x", NOW)
@@ -124,20 +124,20 @@ def test_refusals_do_not_prolong_the_wait(limit: Limit, gaps: list[int]) -> None
 
 
 @given(LIMITS, st.lists(st.integers(-SET_BACK // 2, SET_BACK // 2), min_size=1, max_size=60))
-def test_clocks_that_differ_give_no_more_than_the_latest_of_them_would(limit: Limit, offsets: list[int]) -> None:
+def test_rate_limit_with_differing_clocks_grants_at_most_that_of_the_latest(limit: Limit, offsets: list[int]) -> None:
     process = a_process()
     granted = sum(judged(process, limit, "user:x", NOW + offset) == 1 for offset in offsets)
     assert granted <= limit.burst + math.floor((max(offsets) - min(offsets)) / limit.interval)
 
 
 @given(LIMITS, st.lists(st.integers(0, 1_000), min_size=1, max_size=60))
-def test_a_burst_is_whole_in_whatever_order_it_is_heard(limit: Limit, earlier: list[int]) -> None:
+def test_rate_limit_burst_is_complete_in_any_arrival_order(limit: Limit, earlier: list[int]) -> None:
     process = a_process()
     granted = [judged(process, limit, "user:x", NOW - us) == 1 for us in earlier]
     assert sum(granted) >= min(limit.burst, len(earlier))
 
 
-def test_the_oldest_bucket_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, limits: RateLimit) -> None:
+def test_oldest_bucket_is_dropped_first(monkeypatch: pytest.MonkeyPatch, limits: RateLimit) -> None:
     monkeypatch.setattr(rate_limit, "KEPT", 3)
     limit = Limit(name="test", per_minute=1, burst=1)
     for who in "abc":
@@ -152,7 +152,7 @@ def test_the_oldest_bucket_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, l
     ("per_minute", "burst", "advance"),
     [(120, 60, 1), (120, 10, 1), (1, 1, 1), (600_000, 1_000, 15), (1_000_000, 1_000_000, 1_041), (1_000_000, 1, 1)],
 )
-def test_only_a_very_high_limit_is_taken_in_advances(per_minute: int, burst: int, advance: int) -> None:
+def test_only_very_high_limits_are_granted_in_advance(per_minute: int, burst: int, advance: int) -> None:
     assert Limit(name="test", per_minute=per_minute, burst=burst).advance == advance
 
 
@@ -174,14 +174,14 @@ def test_request_refused_by_one_bucket_is_charged_to_none(limits: RateLimit) -> 
         ("", [("address", "", 600)]),
     ],
 )
-def test_ipv6_address_is_charged_by_64_and_by_48_with_ten_times_as_much(
+def test_ipv6_address_is_charged_per_64_and_with_ten_times_the_limit_per_48(
     host: str, buckets: list[tuple[str, str, int]]
 ) -> None:
     charges = charges_of_address(Limit(name="address", per_minute=1_200, burst=600), host)
     assert [(charge.limit.name, charge.who, charge.limit.burst) for charge in charges] == buckets
 
 
-def test_limit_of_less_than_one_a_minute_counts_by_the_hour(limits: RateLimit) -> None:
+def test_limit_below_one_per_minute_counts_per_hour(limits: RateLimit) -> None:
     limit = Limit(name="hourly", per_minute=10 / 60, burst=10)
     assert [judged(limits, limit, "a", NOW) for _ in range(10)] == [1] * 10
     assert judged(limits, limit, "a", NOW) == -360_000_000
@@ -204,7 +204,7 @@ def test_hourly_limit_grants_at_most_its_number_in_any_hour(most: int, gaps: lis
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 10, 60, 1_001, 3_000])
-def test_hourly_limit_grants_its_whole_number_within_an_hour(most: int) -> None:
+def test_hourly_limit_grants_its_full_number_within_an_hour(most: int) -> None:
     limit, process, now, granted = hourly_limit("hourly", most), a_process(), NOW, 0
     while now < NOW + HOUR:  # a client that retries as soon as it may
         answer = judged(process, limit, "a", now)
@@ -215,14 +215,14 @@ def test_hourly_limit_grants_its_whole_number_within_an_hour(most: int) -> None:
 @given(st.integers(1, 10_000_000))
 @example(59_999)
 @example(9_999_999)
-def test_hourly_limit_has_its_bound_by_arithmetic(most: int) -> None:
+def test_hourly_limit_never_exceeds_its_number_by_arithmetic(most: int) -> None:
     limit = hourly_limit("hourly", most)
     assert limit.burst + math.ceil(Fraction(HOUR, limit.interval)) - 1 == most
     assert limit.burst > 0.49 * most
 
 
 @given(LIMITS, st.lists(st.integers(0, 120_000_000), max_size=80))
-def test_bucket_grants_its_burst_and_the_intervals_of_any_time(limit: Limit, gaps: list[int]) -> None:
+def test_bucket_grants_its_burst_plus_one_per_interval(limit: Limit, gaps: list[int]) -> None:
     process, now, granted = a_process(), NOW, []
     for gap in gaps:
         now += gap
@@ -233,5 +233,5 @@ def test_bucket_grants_its_burst_and_the_intervals_of_any_time(limit: Limit, gap
             assert last - first + 1 <= limit.burst + (granted[last] - at) // limit.interval
 
 
-def test_the_refusal_is_429_rate_limited() -> None:
+def test_rate_limit_refusal_is_429_rate_limited() -> None:
     assert (RateLimited.kind, RateLimited.code) == (Kind.TOO_SOON, "RATE_LIMITED")

@@ -53,7 +53,7 @@ def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Hel
     )
 
 
-def test_token_of_a_later_generation_than_the_present_one_is_newer():
+def test_refresh_token_of_a_later_generation_is_newer():
     chain = a_chain(4)
     held = attrs.evolve(held_after(chain[:2]), generation=1)
     assert [judge(token, held, now=NOW + RETRY_WINDOW) for token in chain] == [
@@ -63,7 +63,7 @@ def test_token_of_a_later_generation_than_the_present_one_is_newer():
     assert used == {hash_of(chain[0]): NOW, hash_of(chain[1]): NOW}
 
 
-def test_token_of_a_later_generation_is_reused_where_the_present_one_is_unknown():
+def test_refresh_token_of_a_later_generation_is_reuse_if_the_current_is_unknown():
     chain = a_chain(3)
     assert judge(chain[2], held_after(chain[:2]), now=NOW + RETRY_WINDOW) is Verdict.REUSED
 
@@ -79,13 +79,13 @@ def held_through(chain: list[str], every: dt.timedelta) -> tuple[Held, list[dt.d
 
 
 @given(st.uuids(), st.integers(0, 2**32 - 1), SECRETS)
-def test_a_token_names_its_auth_session(session: uuid.UUID, generation: int, secret: bytes):
+def test_refresh_token_names_its_auth_session(session: uuid.UUID, generation: int, secret: bytes):
     token = a_token(session=str(session), generation=generation, secret=secret)
     assert auth_session_of(token, keys=[KEY]) == str(session)
 
 
 @given(SECRETS)
-def test_the_successor_of_a_token_is_always_the_same_and_another_token(secret: bytes):
+def test_successor_of_a_refresh_token_is_stable_and_different(secret: bytes):
     token = a_token(secret=secret)
     following = successor(key=KEY, token=token)
     assert following == successor(key=KEY, token=token)
@@ -94,32 +94,32 @@ def test_the_successor_of_a_token_is_always_the_same_and_another_token(secret: b
 
 
 @given(SECRETS, SECRETS)
-def test_different_tokens_have_different_successors(one: bytes, two: bytes):
+def test_different_refresh_tokens_have_different_successors(one: bytes, two: bytes):
     followers = {successor(key=KEY, token=a_token(secret=secret)) for secret in (one, two)}
     assert len(followers) == len({one, two})
 
 
-def test_the_successor_can_not_be_made_without_the_servers_key():
+def test_successor_depends_on_the_server_key():
     assert successor(key=OTHER, token=a_token()) != successor(key=KEY, token=a_token())
     with pytest.raises(RefreshInvalid):
         auth_session_of(successor(key=OTHER, token=a_token()), keys=[KEY])
 
 
-def test_a_chain_never_meets_itself():
+def test_refresh_token_chain_never_repeats():
     assert len(set(a_chain(300))) == 300
 
 
-def test_the_generation_starts_over_after_its_last_number():
+def test_refresh_token_generation_wraps_after_its_last_number():
     assert auth_session_of(successor(key=KEY, token=a_token(generation=2**32 - 1)), keys=[KEY]) == SESSION
 
 
-def test_a_token_has_256_random_bits_and_its_hash_fits_the_column():
+def test_refresh_token_has_256_random_bits_and_its_hash_fits_the_column():
     assert SECRET_BYTES * 8 >= 256
     assert len(hash_of(a_token())) <= 60
 
 
 @given(st.integers(0, 10_000), st.integers(0, 7), SECRETS)
-def test_a_token_with_one_bit_changed_is_refused(place: int, bit: int, secret: bytes):
+def test_refresh_token_with_one_changed_bit_is_refused(place: int, bit: int, secret: bytes):
     token = a_token(secret=secret)
     raw = bytearray(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     raw[place % len(raw)] ^= 1 << bit
@@ -128,13 +128,13 @@ def test_a_token_with_one_bit_changed_is_refused(place: int, bit: int, secret: b
 
 
 @given(st.text(max_size=120))
-def test_no_text_is_anything_but_refused(text: str):
+def test_any_text_as_a_token_is_refused(text: str):
     with pytest.raises(RefreshInvalid):
         auth_session_of(text, keys=[KEY])
 
 
 @given(st.text(max_size=3), st.text(max_size=3))
-def test_a_token_has_one_spelling_only(before: str, behind: str):
+def test_refresh_token_has_only_one_spelling(before: str, behind: str):
     token = a_token()
     if before + behind:
         with pytest.raises(RefreshInvalid):
@@ -144,7 +144,7 @@ def test_a_token_has_one_spelling_only(before: str, behind: str):
             auth_session_of(other, keys=[KEY])
 
 
-def test_the_last_character_of_a_token_can_not_be_another_that_means_the_same():
+def test_refresh_token_with_an_equivalent_last_character_is_refused():
     """91 characters hold 546 bits but a token has 544, so two bits would be free."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     token = a_token()
@@ -153,7 +153,7 @@ def test_the_last_character_of_a_token_can_not_be_another_that_means_the_same():
             auth_session_of(token[:-1] + other, keys=[KEY])
 
 
-def test_a_token_sealed_with_an_older_key_is_still_ours_and_a_strangers_is_not():
+def test_refresh_token_sealed_with_an_older_key_is_valid_and_a_foreign_one_is_not():
     assert auth_session_of(a_token(key=OTHER), keys=[KEY, OTHER]) == SESSION
     with pytest.raises(RefreshInvalid):
         auth_session_of(a_token(key=OTHER), keys=[KEY])
@@ -162,33 +162,33 @@ def test_a_token_sealed_with_an_older_key_is_still_ours_and_a_strangers_is_not()
 
 
 @given(st.integers(1, 8), st.integers(0, 10**6))
-def test_the_newest_token_is_the_present_one_however_old_it_is(length: int, later: int):
+def test_newest_refresh_token_is_current_at_any_age(length: int, later: int):
     chain = a_chain(length)
     assert judge(chain[-1], held_after(chain), now=NOW + dt.timedelta(seconds=later)) is Verdict.PRESENT
 
 
 @given(st.integers(2, 8), st.integers(0, 120_000))
-def test_the_token_before_is_a_retry_for_30_s_and_reuse_from_then_on(length: int, milliseconds: int):
+def test_previous_refresh_token_is_a_retry_for_30_s_and_then_reuse(length: int, milliseconds: int):
     chain = a_chain(length)
     verdict = judge(chain[-2], held_after(chain), now=NOW + dt.timedelta(milliseconds=milliseconds))
     assert verdict is (Verdict.RETRY if milliseconds < 30_000 else Verdict.REUSED)
 
 
-def test_a_used_refresh_token_after_the_window_is_reuse():
+def test_used_refresh_token_after_the_window_is_reuse():
     chain = a_chain(2)
     assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.RETRY
     assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
 
 
 @given(st.integers(3, 8), st.data())
-def test_an_older_used_token_is_reuse_once_the_window_is_over(length: int, data: st.DataObject):
+def test_older_used_refresh_token_after_the_window_is_reuse(length: int, data: st.DataObject):
     chain = a_chain(length)
     old = chain[data.draw(st.integers(0, length - 3))]
     assert judge(old, held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
 
 
 @given(st.integers(2, 40), st.integers(1, 40_000), st.integers(0, 60_000))
-def test_each_token_has_a_window_of_its_own_however_often_the_others_are_used(length: int, every: int, later: int):
+def test_each_refresh_token_has_its_own_retry_window(length: int, every: int, later: int):
     chain = a_chain(length)
     held, used_at = held_through(chain, dt.timedelta(milliseconds=every))
     now = used_at[-1] + dt.timedelta(milliseconds=later)
@@ -202,7 +202,7 @@ def test_each_token_has_a_window_of_its_own_however_often_the_others_are_used(le
     assert len(held.used) <= REMEMBERED
 
 
-def test_who_came_in_time_is_judged_so_behind_a_lock():
+def test_refresh_in_time_is_stale_and_not_reuse_after_waiting_for_a_lock():
     """Another rotation happened a moment after the window and got the lock first."""
     chain = a_chain(3)
     held, _ = held_through(chain, RETRY_WINDOW + A_MOMENT)
@@ -210,7 +210,7 @@ def test_who_came_in_time_is_judged_so_behind_a_lock():
     assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
 
 
-def test_where_a_process_of_an_older_version_has_rotated_nobody_is_signed_out_for_it():
+def test_rotation_by_an_older_version_signs_no_device_out():
     chain = a_chain(3)
     held = attrs.evolve(held_after(chain), used=None)
     assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE
@@ -219,31 +219,31 @@ def test_where_a_process_of_an_older_version_has_rotated_nobody_is_signed_out_fo
     assert held.used_after_rotation(NOW) == {hash_of(chain[1]): NOW}
 
 
-def test_what_is_remembered_of_used_tokens_has_a_bound():
+def test_record_of_used_refresh_tokens_is_limited():
     chain = a_chain(REMEMBERED + 3)
     held, used_at = held_through(chain, dt.timedelta(milliseconds=1))
     assert list(held.used) == [hash_of(token) for token in chain[1:-2]]
     assert judge(chain[0], held, now=used_at[-1]) is Verdict.REUSED
 
 
-def test_a_token_of_ours_that_the_session_never_had_is_reuse():
+def test_valid_refresh_token_that_the_session_never_had_is_reuse():
     assert judge(a_token(secret=b"t" * 32), held_after(a_chain(1)), now=NOW) is Verdict.REUSED
 
 
 @given(st.integers(2, 8), SECRETS)
-def test_every_retry_gets_the_successor_that_was_given(length: int, secret: bytes):
+def test_every_refresh_retry_gets_the_same_successor(length: int, secret: bytes):
     chain = a_chain(length, secret=secret)
     again = repeated_successor(chain[-2], held_after(chain), keys=[KEY])
     assert again == chain[-1]
     assert judge(again, held_after(chain), now=NOW) is Verdict.PRESENT
 
 
-def test_a_retry_gets_the_same_successor_after_a_new_key_was_put_first():
+def test_refresh_retry_gets_the_same_successor_after_a_key_rotation():
     chain = a_chain(2)
     assert repeated_successor(chain[0], held_after(chain), keys=[OTHER, KEY]) == chain[1]
 
 
-def test_a_retry_whose_successor_no_key_of_ours_made_is_refused():
+def test_refresh_retry_whose_successor_no_key_produces_is_refused():
     chain = a_chain(2)
     with pytest.raises(RefreshInvalid):
         repeated_successor(chain[0], held_after(chain), keys=[OTHER])

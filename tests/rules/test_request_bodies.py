@@ -68,21 +68,21 @@ def attempt(read: Callable[[], Any]) -> tuple[Any, DomainError | None]:
         return None, error
 
 
-def test_a_good_body_is_read_and_absent_fields_have_their_defaults():
+def test_valid_body_is_parsed_and_absent_fields_get_defaults():
     body = structure({"name": "abc", "place": ID.upper(), "words": ["a", ""], "more": {"x": [1]}}, Every)
     assert body == Every(name="abc", place=Id(ID), words=["a", ""], more={"x": [1]})
 
 
-def test_unknown_fields_are_refused_each_by_its_name():
+def test_unknown_fields_are_refused_by_name():
     assert fields({"name": "a", "extra": 1, "other": None}) == ["extra", "other"]
 
 
 @pytest.mark.parametrize("odd", ["", " ", "a, b", "a @ b", "a.b", "$", "ünknown", "unknown field: x"])
-def test_an_unknown_field_is_named_as_it_was_sent(odd: str):
+def test_unknown_field_is_named_as_it_was_sent(odd: str):
     assert fields({"name": "a", odd: 1}) == [odd]
 
 
-def test_a_missing_field_is_named():
+def test_missing_field_is_named():
     assert fields({}) == ["name"]
     assert fields({"content": "hello"}, chat.MessageBody) == ["client_message_id"]
 
@@ -98,23 +98,23 @@ def test_a_missing_field_is_named():
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_value_of_the_wrong_kind_is_refused_by_its_field(field: str, value: Any):
+def test_value_of_the_wrong_type_is_refused_with_its_field(field: str, value: Any):
     assert fields({"name": "a"} | {field: value}) == [field]
 
 
 @pytest.mark.parametrize("value", ["abc", {"a": 1}, ""], ids=repr)
-def test_a_list_is_a_list_and_not_something_that_can_be_walked(value: Any):
+def test_list_field_refuses_other_iterables(value: Any):
     assert fields({"name": "a", "words": value}) == ["words"]
     assert fields({"topics": value}, payments.PaymentBody) == ["topics"]
 
 
 @pytest.mark.parametrize("words", [["a", 7], ["a", None], ["a", ["b"]], ["a", "\0"]], ids=repr)
-def test_a_bad_item_of_a_list_is_refused_by_its_place(words: list[Any]):
+def test_invalid_list_item_is_refused_with_its_index(words: list[Any]):
     assert fields({"name": "a", "words": words}) == ["words[1]"]
 
 
 @pytest.mark.parametrize("field", ["name", "note", "mode"])
-def test_a_nul_in_a_text_is_refused_by_its_field(field: str):
+def test_text_with_a_nul_is_refused_with_its_field(field: str):
     assert fields({"name": "a"} | {field: "a\0"}) == [field]
 
 
@@ -124,7 +124,7 @@ def test_a_nul_in_a_text_is_refused_by_its_field(field: str):
      ("size", 2**31), ("mode", "video"), ("mode", "")],
     ids=repr,
 )  # fmt: skip
-def test_a_value_out_of_bounds_is_refused_by_its_field(field: str, value: Any):
+def test_value_out_of_bounds_is_refused_with_its_field(field: str, value: Any):
     assert fields({"name": "a"} | {field: value}) == [field]
 
 
@@ -146,15 +146,15 @@ def test_a_value_out_of_bounds_is_refused_by_its_field(field: str, value: Any):
     ],
     ids=lambda v: repr(v)[:40],
 )
-def test_a_route_names_the_field_that_is_out_of_bounds(cls: type, body: dict[str, Any], field: str):
+def test_route_names_the_field_that_is_out_of_bounds(cls: type, body: dict[str, Any], field: str):
     assert fields(body, cls) == [field]
 
 
-def test_every_bad_field_is_named_at_once():
+def test_all_invalid_fields_are_named_in_one_refusal():
     assert fields({"name": 7, "count": "x", "flag": 1, "extra": 1}) == ["count", "extra", "flag", "name"]
 
 
-def test_every_field_out_of_bounds_is_named_at_once():
+def test_all_fields_out_of_bounds_are_named_in_one_refusal():
     assert fields({"name": "", "count": 9, "mode": "video"}) == ["count", "mode", "name"]
 
 
@@ -198,12 +198,12 @@ def test_too_long_list_or_map_is_refused_before_an_element_is_read(
     assert reads() == 0
 
 
-def test_reading_stops_after_as_many_errors_as_an_answer_names(reads: Callable[[], int]) -> None:
+def test_parsing_stops_after_the_number_of_errors_in_an_answer(reads: Callable[[], int]) -> None:
     assert len(fields({"ceiling": [1] * bodies.MAX_ITEMS}, Long)) == bodies.MAX_ERRORS
     assert reads() == bodies.MAX_ERRORS
 
 
-def test_list_and_map_at_their_bounds_are_read(reads: Callable[[], int]) -> None:
+def test_list_and_map_at_their_limits_are_accepted(reads: Callable[[], int]) -> None:
     body = structure({"bounded": ["x"] * 12, "named": {str(n): "x" for n in range(12)}}, Long)
     assert (len(body.bounded), len(body.named), reads()) == (12, 12, 24)
 
@@ -220,7 +220,7 @@ def test_list_and_map_at_their_bounds_are_read(reads: Callable[[], int]) -> None
     ],
     ids=lambda v: repr(v)[:30],
 )
-def test_large_or_deep_json_is_refused_whole(value: bytes) -> None:
+def test_large_or_deep_json_is_refused_as_a_whole(value: bytes) -> None:
     with pytest.raises(ValidationFailed) as caught:
         decode(value)
     assert caught.value.details is not None
@@ -238,7 +238,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda v: repr(v)[:30])
-def test_refusal_names_20_fields_and_the_number_of_others_in_8_kib(value: Any) -> None:
+def test_refusal_names_20_fields_and_counts_the_others_in_8_kib(value: Any) -> None:
     with pytest.raises(ValidationFailed) as caught:
         structure(value, Every)
     _, content = errors.raw(caught.value, Language.ENGLISH)
@@ -266,18 +266,18 @@ def test_every_kind_of_error_body_stays_below_8_kib() -> None:
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 7, True, [{"name": "a"}]], ids=repr)
-def test_what_is_no_object_is_a_validation_error(value: Any):
+def test_body_that_is_not_an_object_is_a_validation_error(value: Any):
     assert fields(value) == [""]
 
 
 @given(st.sampled_from(CLASSES), JSON)
-def test_any_json_is_a_body_or_a_validation_error(cls: type, value: Any):
+def test_any_json_is_a_valid_body_or_a_validation_error(cls: type, value: Any):
     body, refusal = attempt(lambda: structure(value, cls))
     assert isinstance(body, cls) if refusal is None else refusal.code == "VALIDATION_ERROR"
 
 
 @given(st.sampled_from(CLASSES), st.data())
-def test_any_values_in_the_right_fields_are_a_body_or_a_validation_error(cls: type, data: st.DataObject):
+def test_any_field_values_are_a_valid_body_or_a_validation_error(cls: type, data: st.DataObject):
     names = [field.name for field in attrs.fields(cls)]
     value = data.draw(st.dictionaries(st.sampled_from(names), JSON, max_size=len(names)))
     body, refusal = attempt(lambda: structure(value, cls))
@@ -290,7 +290,7 @@ def test_any_values_in_the_right_fields_are_a_body_or_a_validation_error(cls: ty
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_body_or_a_validation_error(value: bytes):
+def test_any_bytes_are_a_valid_body_or_a_validation_error(value: bytes):
     body, refusal = attempt(lambda: decode(value))
     assert isinstance(body, profile.ProfileBody) if refusal is None else refusal.code == "VALIDATION_ERROR"
 
@@ -307,25 +307,25 @@ def decode(value: bytes) -> Any:
     [b"", b"{", b"\xff", b"nonsense", b"[" * 100_000, b'{"display_name":"\\ud800"}'],
     ids=lambda v: repr(v)[:20],
 )
-def test_what_is_no_json_is_a_validation_error(value: bytes):
+def test_body_that_is_not_json_is_a_validation_error(value: bytes):
     with pytest.raises(DomainError) as caught:
         decode(value)
     assert caught.value.code == "VALIDATION_ERROR"
 
 
-def test_json_is_read_as_a_body():
+def test_valid_json_is_parsed_as_a_body():
     assert decode(msgspec.json.encode({"display_name": "Ayu"})) == profile.ProfileBody(display_name="Ayu")
 
 
 @given(st.text())
-def test_a_path_that_is_no_id_leads_nowhere(text: str):
+def test_path_with_an_invalid_id_is_not_found(text: str):
     assert path_id(ID.upper()) == ID
     with pytest.raises(NotFound):
         path_id(text)
 
 
 @pytest.mark.parametrize("value", ["2026-11-21T06:00:00Z", "2026-11-21T13:00:00+07:00", "2026-11-21T13:00:00 07:00"])
-def test_a_time_in_a_query_is_iso_8601_with_a_zone(value: str):
+def test_query_time_in_iso_8601_with_a_zone_is_accepted(value: str):
     assert query_time("from", value) == dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
     assert query_time("from", None) is None
 
@@ -342,7 +342,7 @@ def test_a_time_in_a_query_is_iso_8601_with_a_zone(value: str):
         "0001-01-01T00:00:00+14:00",
     ],
 )
-def test_another_time_in_a_query_is_refused_by_its_name(value: str):
+def test_invalid_query_time_is_refused_with_its_name(value: str):
     with pytest.raises(ValidationFailed) as caught:
         query_time("from", value)
     assert caught.value.details is not None
@@ -350,7 +350,7 @@ def test_another_time_in_a_query_is_refused_by_its_name(value: str):
 
 
 @given(st.text())
-def test_any_text_in_a_query_is_a_time_or_refused(text: str):
+def test_any_text_as_a_query_time_is_accepted_or_refused(text: str):
     try:
         at = query_time("from", text)
     except ValidationFailed:
@@ -390,7 +390,7 @@ GOOD = {"code": "123456", "name": "x", "minutes": 1, "mode": "chat", "words": []
         ("extra", 1, "is not a known field", "tidak dikenal"),
     ],
 )
-def test_bad_field_is_explained_in_both_languages(field: str, value: Any, en: str, id_: str) -> None:
+def test_invalid_field_is_explained_in_both_languages(field: str, value: Any, en: str, id_: str) -> None:
     with pytest.raises(ValidationFailed) as caught:
         structure({**GOOD, field: value}, Bounded)
     for language, message in ((Language.ENGLISH, en), (Language.INDONESIAN, id_)):
@@ -398,7 +398,7 @@ def test_bad_field_is_explained_in_both_languages(field: str, value: Any, en: st
         assert details == {"fields": [{"field": field, "message": message}]}
 
 
-def test_missing_field_is_required_in_both_languages() -> None:
+def test_missing_field_is_explained_in_both_languages() -> None:
     with pytest.raises(ValidationFailed) as caught:
         structure({name: value for name, value in GOOD.items() if name != "code"}, Bounded)
     assert caught.value.details_in(Language.INDONESIAN) == {"fields": [{"field": "code", "message": "wajib diisi"}]}

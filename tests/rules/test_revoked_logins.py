@@ -5,7 +5,7 @@ from core.logins.revoked import RevokedLogins
 KEEP_S = 960.0
 
 
-def test_ended_session_is_known_for_the_life_of_its_tokens():
+def test_ended_auth_session_is_remembered_for_the_life_of_its_tokens():
     revoked = RevokedLogins(keep_s=KEEP_S)
     revoked.add(["a"], now=0)
     revoked.add([], now=KEEP_S - 0.001)
@@ -14,7 +14,7 @@ def test_ended_session_is_known_for_the_life_of_its_tokens():
     assert "a" not in revoked
 
 
-def test_repeated_end_is_kept_from_the_last_time():
+def test_repeated_end_is_remembered_from_the_last_time():
     revoked = RevokedLogins(keep_s=KEEP_S)
     revoked.add(["a"], now=0)
     revoked.add(["b"], now=1)
@@ -24,7 +24,7 @@ def test_repeated_end_is_kept_from_the_last_time():
     assert "a" in revoked
 
 
-def test_memory_is_bounded_by_the_ends_within_one_life():
+def test_memory_of_ended_auth_sessions_is_limited_to_one_token_lifetime():
     revoked = RevokedLogins(keep_s=KEEP_S)
     for second in range(100_000):
         revoked.add([f"session-{second}"], now=float(second))

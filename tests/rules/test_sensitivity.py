@@ -9,14 +9,14 @@ from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
 R, S = Sensitivity.REGULAR, Sensitivity.SENSITIVE
 
 
-def test_the_words_are_the_specifications() -> None:
+def test_sensitivity_values_equal_the_documented_ones() -> None:
     assert [value.value for value in Sensitivity] == ["regular", "sensitive"]
 
 
 @pytest.mark.parametrize(
     ("before", "wanted", "one_way"), list(itertools.product(Sensitivity, Sensitivity, (True, False)))
 )
-def test_a_flip_follows_the_table(before: Sensitivity, wanted: Sensitivity, one_way: bool) -> None:
+def test_sensitivity_change_follows_the_table(before: Sensitivity, wanted: Sensitivity, one_way: bool) -> None:
     if (before, wanted, one_way) == (S, R, True):
         with pytest.raises(SensitivityLatched):
             flips(before, wanted, one_way=one_way)

@@ -19,32 +19,32 @@ def clock_at(real: dt.datetime, *, scale: float) -> Clock:
 
 
 @given(st.floats(0, 1e6), st.sampled_from([0.5, 1, 60, 1000]))
-def test_service_time_runs_scale_times_as_fast_from_the_anchor(real_seconds: float, scale: float):
+def test_service_time_runs_at_its_scale_from_the_anchor(real_seconds: float, scale: float):
     clock = clock_at(ANCHOR + dt.timedelta(seconds=real_seconds), scale=scale)
     passed = (clock.now() - ANCHOR).total_seconds()
     assert real_seconds * scale - 0.01 * scale <= passed <= (real_seconds + NEAR_S) * scale
 
 
-def test_with_a_scale_of_one_the_anchor_changes_nothing():
+def test_service_time_with_a_scale_of_one_ignores_the_anchor():
     real = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
     assert abs((clock_at(real, scale=1).now() - real).total_seconds()) < NEAR_S
 
 
 @given(st.floats(-1e5, 1e5), st.sampled_from([1, 60]))
-def test_a_wait_in_real_seconds_is_the_service_wait_divided_by_the_scale(service_seconds: float, scale: float):
+def test_real_wait_is_the_service_wait_divided_by_the_scale(service_seconds: float, scale: float):
     clock = clock_at(ANCHOR, scale=scale)
     left = clock.real_seconds_until(ANCHOR + dt.timedelta(seconds=service_seconds))
     assert service_seconds / scale - NEAR_S <= left <= service_seconds / scale + 0.01
 
 
-def test_taking_over_the_databases_clock_tells_how_far_off_this_one_was():
+def test_adopting_the_database_clock_returns_the_difference():
     clock = clock_at(ANCHOR, scale=1)
     moved = clock.set_real(clock.real_now() + dt.timedelta(seconds=90), at_monotonic=monotonic())
     assert moved == pytest.approx(90, abs=NEAR_S)
 
 
 @pytest.mark.parametrize("seconds", [-0.9, -0.05, 0.05, 0.9])
-def test_a_small_difference_is_slewed_and_time_never_goes_backwards(seconds: float):
+def test_small_clock_difference_is_slewed_without_going_backwards(seconds: float):
     clock = clock_at(ANCHOR, scale=1)
     began = monotonic()
     before = clock.real_now()
@@ -56,12 +56,12 @@ def test_a_small_difference_is_slewed_and_time_never_goes_backwards(seconds: flo
     assert clock._seconds(late) - clock._base - late == pytest.approx(seconds, abs=0.01)
 
 
-def test_a_difference_of_more_than_a_second_is_a_step():
+def test_clock_difference_of_more_than_a_second_is_a_step():
     clock = clock_at(ANCHOR, scale=1)
     clock.set_real(clock.real_now() + dt.timedelta(seconds=20), at_monotonic=monotonic())
     assert (clock.real_now() - ANCHOR).total_seconds() == pytest.approx(20, abs=NEAR_S)
 
 
-def test_times_are_aware_and_utc():
+def test_service_times_are_aware_and_utc():
     clock = clock_at(ANCHOR, scale=60)
     assert clock.now().utcoffset() == clock.real_now().utcoffset() == dt.timedelta(0)

@@ -27,23 +27,23 @@ PARTIES = (UserType.CUSTOMER, UserType.MITRA)
 
 
 @given(st.integers(0, 10**9))
-def test_the_warning_is_180_s_before_the_end_if_there_was_more_than_that_to_go(milliseconds: int):
+def test_warning_is_180_s_before_the_end_of_a_longer_session(milliseconds: int):
     expires_at = NOW + dt.timedelta(milliseconds=milliseconds)
     due = warning_due(expires_at=expires_at, set_at=NOW)
     assert due == (expires_at - dt.timedelta(seconds=180) if milliseconds > 180_000 else None)
 
 
-def test_exactly_180_s_to_go_gives_no_warning():
+def test_session_of_exactly_180_s_has_no_warning():
     assert warning_due(expires_at=NOW + WARNING, set_at=NOW) is None
     assert warning_due(expires_at=NOW + WARNING + dt.timedelta(microseconds=1), set_at=NOW) is not None
 
 
-def test_the_goodbye_takes_five_minutes_at_most():
+def test_grace_period_lasts_five_minutes():
     assert dt.timedelta(minutes=5) == GRACE
 
 
 @pytest.mark.parametrize(("status", "side", "enabled"), list(itertools.product(SessionStatus, PARTIES, (True, False))))
-def test_an_end_follows_the_contract_in_every_state(status: SessionStatus, side: UserType, enabled: bool):
+def test_early_end_has_the_documented_result_in_every_state(status: SessionStatus, side: UserType, enabled: bool):
     if status in ("closing", "completed"):
         assert may_end(status, side, early_end_enabled=enabled) is False
     elif status == "expired" or (status == "active" and enabled):
@@ -54,7 +54,7 @@ def test_an_end_follows_the_contract_in_every_state(status: SessionStatus, side:
 
 
 @pytest.mark.parametrize("status", SessionStatus)
-def test_a_goodbye_fits_only_into_expired_and_closing(status: SessionStatus):
+def test_goodbye_is_accepted_only_in_expired_and_closing(status: SessionStatus):
     if status in ("expired", "closing"):
         may_close(status)
     else:
@@ -63,7 +63,7 @@ def test_a_goodbye_fits_only_into_expired_and_closing(status: SessionStatus):
 
 
 @pytest.mark.parametrize("written", [pair for n in range(3) for pair in itertools.combinations(PARTIES, n)])
-def test_side_reads_the_goodbye_of_the_other_once_it_has_written_or_all_is_over(written: tuple[UserType, ...]):
+def test_side_reads_the_others_goodbye_after_its_own_or_after_completion(written: tuple[UserType, ...]):
     closures = [Closure(user_type=side.value, message=f"{side} says", created_at=NOW) for side in written]
     for side in PARTIES:
         assert closures_for(side, closures, SessionStatus.COMPLETED) == closures

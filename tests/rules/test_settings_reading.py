@@ -51,20 +51,20 @@ def error_of(environ: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def test_an_empty_environment_gives_the_defaults_of_the_contract():
+def test_empty_environment_gives_the_documented_defaults():
     found = read({})
     assert {name: getattr(found, name.lower()) for name in DEFAULTS} == DEFAULTS
 
 
 @pytest.mark.parametrize("name", [name for name, text in WRONG.items() if text])
-def test_a_wrong_variable_is_named_in_one_line_that_says_what_is_expected(name: str):
+def test_invalid_variable_is_named_in_one_line_with_what_is_expected(name: str):
     message = error_of({name: WRONG[name]})
     assert message.startswith(f"{name}: expected ")
     assert "\n" not in message
 
 
 @given(st.sampled_from(NAMES), st.text())
-def test_any_text_in_any_variable_is_read_or_refused_by_that_name(name: str, text: str):
+def test_any_text_in_any_variable_is_accepted_or_refused_by_name(name: str, text: str):
     message = name
     try:
         read({name: text})
@@ -75,42 +75,42 @@ def test_any_text_in_any_variable_is_read_or_refused_by_that_name(name: str, tex
 
 
 @pytest.mark.parametrize("name", ["JWT_SECRETS", "DATABASE_URL", "REDIS_URL"])
-def test_the_text_of_a_wrong_secret_is_not_shown(name: str):
+def test_invalid_secret_is_not_printed(name: str):
     assert "hunter2" not in error_of({name: "hunter2"})
 
 
 @pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "0", "-5", "٣٠"])
-def test_a_blank_or_senseless_heartbeat_cadence_is_30(text: str):
+def test_blank_or_invalid_heartbeat_cadence_is_30(text: str):
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).mitra_heartbeat_cadence_seconds == 30
 
 
-def test_a_heartbeat_cadence_that_is_a_number_counts():
+def test_numeric_heartbeat_cadence_is_used():
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": " 12 "}).mitra_heartbeat_cadence_seconds == 12
 
 
-def test_secrets_keep_their_order_because_the_first_one_signs():
+def test_secrets_keep_their_order():
     found = read({"JWT_SECRETS": f"new:{'n' * 32}, old:{'o' * 40}"})
     assert found.jwt_secrets == (("new", b"n" * 32), ("old", b"o" * 40))
 
 
-def test_a_secret_may_hold_a_colon():
+def test_secret_may_contain_a_colon():
     assert read({"JWT_SECRETS": f"k:{'a:' * 16}"}).jwt_secrets == (("k", b"a:" * 16),)
 
 
 @pytest.mark.parametrize(
     "text", [f"k:{'s' * 31}", "s" * 40, f":{'s' * 40}", ",", f"k:{'s' * 32},k:{'t' * 32}", f"k:{'s' * 32},short:x"]
 )
-def test_secrets_need_a_kid_of_their_own_and_32_bytes_each(text: str):
+def test_secrets_need_distinct_kids_and_32_bytes_each(text: str):
     assert error_of({"JWT_SECRETS": text}).startswith("JWT_SECRETS: ")
 
 
 @pytest.mark.parametrize("text", ["3601", "9" * 30])
-def test_no_cadence_is_longer_than_any_threshold(text: str):
+def test_heartbeat_cadence_above_an_hour_is_refused(text: str):
     assert error_of({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).startswith("MITRA_HEARTBEAT_CADENCE_SECONDS: expected")
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": "3600"}).mitra_heartbeat_cadence_seconds == 3600
 
 
-def test_a_key_that_is_sent_as_a_user_name_has_no_colon():
+def test_gateway_key_with_a_colon_is_refused():
     assert error_of({"GATEWAY_SECRET_KEY": "xnd:key"}) == "GATEWAY_SECRET_KEY: expected a key without a colon"
 
 
@@ -123,12 +123,12 @@ def test_a_key_that_is_sent_as_a_user_name_has_no_colon():
         ({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": "p"}, ["FCM_CREDENTIALS_FILE"]),
     ],
 )
-def test_an_adapter_without_what_it_needs_names_what_is_missing(environ: dict[str, str], named: list[str]):
+def test_adapter_with_missing_settings_names_them(environ: dict[str, str], named: list[str]):
     message = error_of(environ)
     assert all(name in message for name in named)
 
 
-def test_production_starts_with_secrets_of_its_own():
+def test_production_starts_with_its_own_secrets():
     found = read(PRODUCTION)
     assert found.production
     assert not found.development_routes
@@ -136,7 +136,7 @@ def test_production_starts_with_secrets_of_its_own():
 
 
 @pytest.mark.parametrize("environment", ["development", "test"])
-def test_payment_page_with_the_gateway_enabled_does_not_exist(environment: str):
+def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
     gateway = {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": "http://127.0.0.1:9", "GATEWAY_SECRET_KEY": "k"}
     assert read({"ENVIRONMENT": environment}).development_payment_page
     assert not read({"ENVIRONMENT": environment, **gateway}).development_payment_page
@@ -156,14 +156,14 @@ def test_payment_page_with_the_gateway_enabled_does_not_exist(environment: str):
         ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
     ],
 )
-def test_production_refuses_what_is_for_development(changed: dict[str, str], named: str):
+def test_production_refuses_development_settings(changed: dict[str, str], named: str):
     assert named in error_of(PRODUCTION | changed)
 
 
 @pytest.mark.parametrize(
     ("text", "in_production", "elsewhere"), [("", True, False), ("true", True, True), ("false", False, False)]
 )
-def test_initial_passwords_are_replaced_in_production_unless_the_setting_says_otherwise(
+def test_initial_passwords_must_be_replaced_in_production_unless_configured(
     text: str, in_production: bool, elsewhere: bool
 ):
     environ = {"INITIAL_PASSWORDS_EXPIRE": text}
@@ -172,22 +172,22 @@ def test_initial_passwords_are_replaced_in_production_unless_the_setting_says_ot
 
 
 @pytest.mark.parametrize("environment", ["development", "test"])
-def test_outside_production_development_routes_exist_and_time_may_be_scaled(environment: str):
+def test_development_routes_and_time_scale_work_outside_production(environment: str):
     found = read({"ENVIRONMENT": environment, "SESI_TIME_SCALE": "60"})
     assert found.development_routes
     assert found.sesi_time_scale == 60
 
 
-def test_a_blank_callback_token_is_no_token():
+def test_blank_callback_token_counts_as_none():
     """Without a callback token every call gets 401, so it must be possible to configure none."""
     assert read({"GATEWAY_CALLBACK_TOKEN": ""}).gateway_callback_token == ()
 
 
-def test_several_callback_tokens_are_separated_by_commas():
+def test_callback_tokens_are_separated_by_commas():
     assert read({"GATEWAY_CALLBACK_TOKEN": "one, two"}).gateway_callback_token == ("one", "two")
 
 
-def test_the_list_of_settings_shows_every_variable_and_no_secret():
+def test_list_of_settings_shows_every_variable_and_no_secret():
     rows = {
         name: (default, value) for name, default, value in shown(read(PRODUCTION | {"GATEWAY_SECRET_KEY": "hunter2"}))
     }
@@ -226,7 +226,7 @@ def test_listener_off_loopback_with_a_development_secret_is_refused(environment:
 
 @pytest.mark.parametrize("address", ELSEWHERE)
 @pytest.mark.parametrize("host", ["PUBLIC_HOST", "INTERNAL_HOST"])
-def test_development_routes_off_loopback_need_to_be_allowed(host: str, address: str):
+def test_development_routes_off_loopback_require_the_setting(host: str, address: str):
     environ = {**OWN_SECRETS, host: address}
     assert error_of(environ).startswith(f"{host}: expected a loopback address, because it would offer the development")
     assert read({**environ, "ALLOW_EXPOSED_DEVELOPMENT": "true"}).development_routes
@@ -249,7 +249,7 @@ REMOTE_HTTP = {
 
 
 @pytest.mark.parametrize("name", REMOTE_HTTP)
-def test_http_to_another_machine_in_production_is_refused(name: str):
+def test_plain_http_to_another_machine_in_production_is_refused(name: str):
     environ = {**PRODUCTION, **REMOTE_HTTP[name], name: "http://provider.example/keys"}
     assert error_of(environ).startswith(f"{name}: expected https:// in production")
     assert "\n" not in error_of(environ)
@@ -266,7 +266,7 @@ def test_http_to_another_machine_in_production_is_refused(name: str):
 @pytest.mark.parametrize(
     "url", ["http://localhost.example", "http://127.0.0.1@provider.example", "http://127.0.0.1.example", "http://"]
 )
-def test_http_to_a_name_that_looks_like_loopback_is_refused(url: str):
+def test_plain_http_to_a_name_that_looks_like_loopback_is_refused(url: str):
     assert error_of({**PRODUCTION, "OTP_HTTP_URL": url}).startswith("OTP_HTTP_URL: ")
 
 
@@ -301,7 +301,7 @@ def test_redis_of_another_machine_without_a_password_is_refused_in_production(ur
         "unix:///run/redis.sock",
     ],
 )
-def test_redis_with_a_password_encrypted_or_on_this_machine_is_taken_in_production(url: str):
+def test_redis_with_password_and_tls_or_on_this_machine_is_accepted_in_production(url: str):
     assert read({**PRODUCTION, "REDIS_URL": url}).redis_url == url
 
 
@@ -323,7 +323,7 @@ REMOTE_DATABASES = [
 
 
 @pytest.mark.parametrize("url", REMOTE_DATABASES)
-def test_a_database_that_may_be_reached_in_plain_text_is_refused_in_production(url: str):
+def test_database_without_required_tls_is_refused_in_production(url: str):
     message = error_of({**PRODUCTION, "DATABASE_URL": url})
     assert message.startswith("DATABASE_URL: expected sslmode=verify-full")
     assert "u:p" not in message
@@ -344,7 +344,7 @@ def test_a_database_that_may_be_reached_in_plain_text_is_refused_in_production(u
         "postgresql:///sesi?sslmode=require",
     ],
 )
-def test_a_database_with_tls_or_on_this_machine_is_taken_in_production(url: str):
+def test_database_with_tls_or_on_this_machine_is_accepted_in_production(url: str):
     assert read({**PRODUCTION, "DATABASE_URL": url}).database_url == url
 
 
@@ -359,7 +359,7 @@ GOOD_SECRETS = {
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_may_be_in_a_file(name: str, ending: str, tmp_path: pathlib.Path):
+def test_secret_is_read_from_its_file(name: str, ending: str, tmp_path: pathlib.Path):
     value = GOOD_SECRETS.get(name, "a-token-of-our-own-for-the-file")
     path = tmp_path / "secret"
     path.write_bytes(value.encode() + ending.encode())
@@ -367,7 +367,7 @@ def test_a_secret_may_be_in_a_file(name: str, ending: str, tmp_path: pathlib.Pat
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_in_the_environment_and_in_a_file_is_refused(name: str, tmp_path: pathlib.Path):
+def test_secret_in_environment_and_file_is_refused(name: str, tmp_path: pathlib.Path):
     path = tmp_path / "secret"
     path.write_text("hunter2")
     assert error_of({name: "other", f"{name}_FILE": str(path)}) == (
@@ -385,9 +385,7 @@ def test_a_secret_in_the_environment_and_in_a_file_is_refused(name: str, tmp_pat
         (b"hunter2" * 10_000, "at most 65536 bytes"),
     ],
 )
-def test_a_secret_file_that_cannot_be_used_is_named_and_not_shown(
-    content: bytes | None, said: str, tmp_path: pathlib.Path
-):
+def test_unusable_secret_file_is_named_without_its_content(content: bytes | None, said: str, tmp_path: pathlib.Path):
     path = tmp_path / "secret"
     if content is not None:
         path.write_bytes(content)
@@ -398,11 +396,11 @@ def test_a_secret_file_that_cannot_be_used_is_named_and_not_shown(
     assert "\n" not in message
 
 
-def test_a_folder_as_a_secret_file_is_refused(tmp_path: pathlib.Path):
+def test_folder_as_a_secret_file_is_refused(tmp_path: pathlib.Path):
     assert error_of({"GATEWAY_SECRET_KEY_FILE": str(tmp_path)}).startswith(
         "GATEWAY_SECRET_KEY_FILE: expected a readable"
     )
 
 
-def test_a_file_of_a_setting_that_is_not_secret_counts_for_nothing(tmp_path: pathlib.Path):
+def test_file_variable_of_a_setting_that_is_not_secret_is_ignored(tmp_path: pathlib.Path):
     assert read({"PUBLIC_PORT_FILE": str(tmp_path / "port")}).public_port == 8000

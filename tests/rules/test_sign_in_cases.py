@@ -14,11 +14,11 @@ from core.customers.rules import Case, resolve
         (False, True, Case.UPGRADED), (True, True, Case.JOINED), (False, False, Case.CREATED), (True, False, Case.KNOWN),
     ],
 )  # fmt: skip
-def test_a_sign_in_is_one_of_four_cases(*, known: bool, anonymous: bool, case: Case) -> None:
+def test_sign_in_has_one_of_four_cases(*, known: bool, anonymous: bool, case: Case) -> None:
     assert resolve(known=known, anonymous=anonymous) is case
 
 
-def test_an_account_is_known_to_the_auth_sessions_that_have_asked() -> None:
+def test_account_cache_answers_only_auth_sessions_that_have_read_it() -> None:
     accounts = Accounts()
     assert accounts.get("c", "s1") is None
     accounts.put("c", "s1", ("c",))
@@ -27,14 +27,14 @@ def test_an_account_is_known_to_the_auth_sessions_that_have_asked() -> None:
     assert accounts.get("d", "s1") is None
 
 
-def test_what_a_new_auth_session_reads_is_known_to_the_others_too() -> None:
+def test_account_read_by_a_new_auth_session_updates_the_others() -> None:
     accounts = Accounts()
     accounts.put("c", "s1", ("c",))
     accounts.put("c", "s2", ("c", "a"))
     assert accounts.get("c", "s1") == ("c", "a")
 
 
-def test_an_account_that_has_grown_is_read_anew() -> None:
+def test_account_that_has_grown_is_read_again() -> None:
     accounts = Accounts()
     for auth_session in ("s1", "s2"):
         accounts.put("c", auth_session, ("c",))
@@ -45,7 +45,7 @@ def test_an_account_that_has_grown_is_read_anew() -> None:
     assert accounts.get("d", "s3") == ("d",)
 
 
-def test_memory_has_an_end() -> None:
+def test_account_cache_is_limited() -> None:
     accounts = Accounts()
     for n in range(LIMIT + 10):
         accounts.put(str(n), "s", (str(n),))
@@ -58,7 +58,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["join", "ask"]), IDS, st.sampled_fro
 
 
 @given(steps=STEPS)
-def test_nobody_is_told_old_ids_after_the_news_of_a_join(steps: list[tuple[str, str, str]]) -> None:
+def test_account_cache_returns_no_old_ids_after_a_join_signal(steps: list[tuple[str, str, str]]) -> None:
     """Ids grow by joins; each join is published (`forget`) before the next read of the ids."""
     accounts, truth = Accounts(), {name: (name,) for name in "abc"}
     for n, (what, customer, auth_session) in enumerate(steps):

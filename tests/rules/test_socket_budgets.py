@@ -21,13 +21,13 @@ def test_token_bucket_holds_burst_and_refills_at_rate() -> None:
     assert bucket.is_full(6.3)
 
 
-def test_token_bucket_refusal_takes_nothing() -> None:
+def test_token_bucket_refusal_takes_no_token() -> None:
     bucket = TokenBucket(1, 10, 0.0)
     assert not bucket.take(11, 0.0)
     assert bucket.take(10, 0.0)
 
 
-def test_budget_of_user_who_reconnects_is_the_same() -> None:
+def test_budget_of_a_user_is_kept_across_reconnects() -> None:
     kept = Budgets(SETTINGS)
     first = kept.open("dewi", 0.0)
     assert kept.open("dewi", 0.0) is first
@@ -40,7 +40,7 @@ def test_budget_of_user_who_reconnects_is_the_same() -> None:
     assert kept.open("ayu", 2.0) is not first
 
 
-def test_budgets_of_users_who_left_are_dropped_when_full_again() -> None:
+def test_budgets_of_disconnected_users_are_dropped_when_full_again() -> None:
     kept = Budgets(SETTINGS)
     for number in range(1000):
         kept.close(kept.open(f"user {number}", 0.0), number / 1000)
@@ -51,7 +51,7 @@ def test_budgets_of_users_who_left_are_dropped_when_full_again() -> None:
     kept.close(stays, 9.0)
 
 
-def test_budgets_of_users_who_left_are_bounded_in_number(monkeypatch) -> None:
+def test_budgets_of_disconnected_users_are_limited_in_number(monkeypatch) -> None:
     monkeypatch.setattr(budgets, "KEPT", 10)
     kept = Budgets(SETTINGS)
     for number in range(100):
@@ -59,7 +59,7 @@ def test_budgets_of_users_who_left_are_bounded_in_number(monkeypatch) -> None:
     assert len(kept) == 10
 
 
-def test_strange_sessions_are_remembered_for_seconds_and_bounded() -> None:
+def test_foreign_sessions_are_remembered_for_seconds_and_limited_in_number() -> None:
     budget = Budgets(SETTINGS).open("dewi", 0.0)
     for number in range(100):
         budget.remember_strange(str(number), 0.0)
@@ -70,7 +70,7 @@ def test_strange_sessions_are_remembered_for_seconds_and_bounded() -> None:
     assert not budget.is_strange("99", 1.0)
 
 
-def test_message_buckets_of_a_user_are_bounded_and_by_session() -> None:
+def test_message_buckets_of_a_user_are_per_session_and_limited_in_number() -> None:
     budget = Budgets(SETTINGS).open("dewi", 0.0)
     assert budget.messages("a", 0.0) is budget.messages("a", 0.0)
     assert budget.messages("a", 0.0) is not budget.messages("b", 0.0)
@@ -104,7 +104,7 @@ def test_message_after_refused_one_waits_for_it() -> None:
     assert device.refused == {}
 
 
-def test_message_that_is_never_sent_again_holds_others_up_for_seconds() -> None:
+def test_message_that_is_never_sent_again_delays_others_for_seconds() -> None:
     device = Device()
     for n in range(31):
         device.send(f"m{n}", 0.0)
@@ -112,7 +112,7 @@ def test_message_that_is_never_sent_again_holds_others_up_for_seconds() -> None:
     assert device.send("m31", 1.0 + HOLD_S + 0.1) == 0
 
 
-def test_refused_messages_are_stored_in_order_whatever_the_client_does() -> None:
+def test_refused_messages_are_stored_in_order_for_any_client_behaviour() -> None:
     """A client sends new and refused messages at random; the stored ones keep the order of the first refusals."""
     for seed in range(200):
         dice = random.Random(seed)

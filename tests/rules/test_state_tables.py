@@ -31,7 +31,7 @@ SESSION = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(PaymentStatus, repeat=2)))
-def test_a_payment_request_moves_along_the_contracts_edges_only(before: PaymentStatus, after: PaymentStatus):
+def test_payment_request_allows_only_the_documented_state_changes(before: PaymentStatus, after: PaymentStatus):
     if after.value in PAYMENT[before.value]:
         assert check_edge(payments.EDGES, before, after) is after
     else:
@@ -40,7 +40,7 @@ def test_a_payment_request_moves_along_the_contracts_edges_only(before: PaymentS
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(SessionStatus, repeat=2)))
-def test_a_session_moves_along_the_contracts_edges_only(before: SessionStatus, after: SessionStatus):
+def test_session_allows_only_the_documented_state_changes(before: SessionStatus, after: SessionStatus):
     if after.value in SESSION[before.value]:
         assert check_edge(sessions.EDGES, before, after) is after
     else:
@@ -48,19 +48,19 @@ def test_a_session_moves_along_the_contracts_edges_only(before: SessionStatus, a
             check_edge(sessions.EDGES, before, after)
 
 
-def test_earned_money_never_moves_again():
+def test_consumed_payment_request_is_final():
     assert not [edge for edge in payments.EDGES if edge[0] is PaymentStatus.CONSUMED]
 
 
-def test_no_paid_request_becomes_unpaid_again():
+def test_paid_request_never_becomes_unpaid():
     assert not [edge for edge in payments.EDGES if edge[0] in payments.PAID and edge[1] not in payments.PAID]
 
 
-def test_the_final_sessions_are_those_that_nothing_leaves():
+def test_final_session_states_are_those_without_a_state_change():
     assert {status for status in SessionStatus if not SESSION[status.value]} == sessions.FINAL
 
 
-def test_every_session_can_reach_its_end():
+def test_every_session_state_can_reach_a_final_one():
     for start in SessionStatus:
         reached = {start}
         for _ in SessionStatus:
@@ -68,7 +68,7 @@ def test_every_session_can_reach_its_end():
         assert reached & sessions.FINAL
 
 
-def test_live_held_and_open_are_the_contracts_sets():
+def test_sets_of_states_equal_the_documented_ones():
     assert {"searching", "active", "expired"} == sessions.LIVE
     assert {"active", "expired"} == sessions.HELD
     assert {"active", "expired", "closing"} == sessions.OPEN

@@ -22,35 +22,35 @@ OLD, NEW = b"o" * 32, b"n" * 32
 
 
 @pytest.mark.parametrize(("seconds", "code"), RFC_CODES.items())
-def test_codes_are_those_of_the_rfc(seconds: int, code: str):
+def test_totp_codes_equal_those_of_the_rfc(seconds: int, code: str):
     at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
     assert totp.code_at(RFC_SECRET, totp.step_of(at)) == code[-6:]
 
 
 @pytest.mark.parametrize("away", [-1, 0, 1])
-def test_a_code_of_this_step_or_a_neighbour_is_right(away: int):
+def test_totp_code_of_this_or_an_adjacent_step_is_accepted(away: int):
     assert (
         totp.matching_step(RFC_SECRET, totp.code_at(RFC_SECRET, STEP + away), real_now=NOW, after=None) == STEP + away
     )
 
 
 @pytest.mark.parametrize("away", [-2, 2, 100])
-def test_a_code_of_another_step_is_wrong(away: int):
+def test_totp_code_of_another_step_is_refused(away: int):
     assert totp.matching_step(RFC_SECRET, totp.code_at(RFC_SECRET, STEP + away), real_now=NOW, after=None) is None
 
 
 @pytest.mark.parametrize("code", ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "\ud800" * 6])
-def test_what_is_no_code_is_wrong(code: str):
+def test_text_that_is_not_a_totp_code_is_refused(code: str):
     assert totp.matching_step(RFC_SECRET, code, real_now=NOW, after=None) is None
 
 
-def test_after_a_code_only_later_ones_are_right():
+def test_used_totp_code_and_earlier_ones_are_refused():
     codes = {step: totp.code_at(RFC_SECRET, step) for step in (STEP - 1, STEP, STEP + 1)}
     seen = {step: totp.matching_step(RFC_SECRET, code, real_now=NOW, after=STEP) for step, code in codes.items()}
     assert seen == {STEP - 1: None, STEP: None, STEP + 1: STEP + 1}
 
 
-def test_the_address_for_an_authenticator_names_the_account_and_the_secret():
+def test_otpauth_uri_names_the_account_and_the_secret():
     uri = urllib.parse.urlsplit(totp.otpauth_uri(email="a+b@example.test", secret=RFC_SECRET))
     assert (uri.scheme, uri.netloc, urllib.parse.unquote(uri.path)) == ("otpauth", "totp", "/Sesi:a+b@example.test")
     assert dict(urllib.parse.parse_qsl(uri.query)) == {
@@ -58,7 +58,7 @@ def test_the_address_for_an_authenticator_names_the_account_and_the_secret():
     }  # fmt: skip
 
 
-def test_a_sealed_secret_opens_with_its_key_for_its_operator_only():
+def test_sealed_totp_secret_opens_only_with_its_key_for_its_operator():
     old, both = Keys([OLD]).totp_secrets, Keys([NEW, OLD]).totp_secrets
     sealed = totp.seal(old[0], RFC_SECRET, operator_id=OPERATOR)
     assert RFC_SECRET.hex() not in sealed
@@ -68,7 +68,7 @@ def test_a_sealed_secret_opens_with_its_key_for_its_operator_only():
     assert totp.unseal(Keys([NEW]).totp_secrets, sealed, operator_id=OPERATOR) is None
 
 
-def test_a_one_time_code_is_found_however_it_is_typed():
+def test_one_time_code_matches_in_any_case_with_or_without_dashes():
     code = totp.new_one_time_code()
     assert len(code) == 19
     wanted = totp.hash_of(code, operator_id=OPERATOR)
@@ -78,7 +78,7 @@ def test_a_one_time_code_is_found_however_it_is_typed():
     assert totp.hash_of(code[:-1], operator_id=OPERATOR) != wanted
 
 
-def test_a_login_token_lives_for_five_minutes_and_as_long_as_its_password():
+def test_login_token_lasts_five_minutes_and_until_the_password_changes():
     keys = Keys([OLD]).login_tokens
     token = login_token.make(keys[0], operator_id=OPERATOR, password_hash="hash 1", real_now=NOW)
     read = login_token.read(keys, token, real_now=NOW + dt.timedelta(seconds=299))

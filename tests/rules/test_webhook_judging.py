@@ -84,7 +84,7 @@ def a_call(**changed: Any) -> Call:
 
 @given(JSON)
 @example(math.nan)
-def test_any_json_is_a_call_or_a_case(body: Any):
+def test_any_json_is_a_gateway_call_or_a_result(body: Any):
     assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
 
 
@@ -92,12 +92,12 @@ def test_any_json_is_a_call_or_a_case(body: Any):
 @example(BODY | {"amount": math.inf})
 @example(BODY | {"amount": math.nan})
 @example(BODY | {"paid_amount": -math.inf})
-def test_any_body_that_looks_like_a_call_is_a_call_or_a_case(body: dict[str, Any]):
+def test_any_body_like_a_gateway_call_is_a_call_or_a_result(body: dict[str, Any]):
     assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
-def test_every_call_that_can_be_read_is_judged(body: dict[str, Any], issued: Issued, later: int):
+def test_every_parsed_gateway_call_has_a_result(body: dict[str, Any], issued: Issued, later: int):
     finite = {k: v for k, v in (BODY | body).items() if not isinstance(v, float) or math.isfinite(v)}
     call = read_call(BODY | finite, app_tag="sesi")
     if isinstance(call, Call):
@@ -106,12 +106,12 @@ def test_every_call_that_can_be_read_is_judged(body: dict[str, Any], issued: Iss
 
 
 @pytest.mark.parametrize("body", [None, [], "PAID", 7, True, [BODY], {}])
-def test_what_is_no_object_or_empty_is_an_invalid_payload(body: Any):
+def test_body_that_is_empty_or_not_an_object_is_an_invalid_payload(body: Any):
     assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("field", ["id", "external_id", "status", "amount"])
-def test_a_paid_call_without_one_of_its_fields_is_an_invalid_payload(field: str):
+def test_paid_call_without_a_required_field_is_an_invalid_payload(field: str):
     assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
@@ -122,23 +122,23 @@ def test_a_paid_call_without_one_of_its_fields_is_an_invalid_payload(field: str)
         *itertools.product(["external_id"], [None, [], {}, True]),
     ],
 )
-def test_a_field_of_the_wrong_kind_counts_as_missing(field: str, value: Any):
+def test_field_of_the_wrong_type_counts_as_missing(field: str, value: Any):
     assert read_call(BODY | {field: value}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("field", ["amount", "paid_amount"])
-def test_an_amount_beyond_numbers_is_an_invalid_payload(field: str, value: str):
+def test_infinite_or_nan_amount_is_an_invalid_payload(field: str, value: str):
     body = json.loads(json.dumps(BODY | {field: "@"}).replace('"@"', value))
     assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("value", ["12000", 1.5, True, [], 2**31])
-def test_a_paid_amount_that_is_no_whole_number_of_idr_is_an_invalid_payload(value: Any):
+def test_paid_amount_that_is_not_whole_idr_is_an_invalid_payload(value: Any):
     assert read_call(BODY | {"paid_amount": value}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
 
-def test_an_invoice_id_that_no_column_can_hold_is_an_invalid_payload():
+def test_invoice_id_that_does_not_fit_its_column_is_an_invalid_payload():
     for invoice_id in ("inv\0", "x" * 256, json.loads('"\\ud800"')):
         assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is Case.INVALID_PAYLOAD
 
@@ -146,56 +146,56 @@ def test_an_invoice_id_that_no_column_can_hold_is_an_invalid_payload():
 @pytest.mark.parametrize(
     "value", ["", 0, 17, -1.5, 10**400, "order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000]
 )
-def test_an_external_id_that_is_no_uuid_is_not_ours(value: Any):
+def test_external_id_that_is_not_a_uuid_belongs_to_another_app(value: Any):
     assert read_call(BODY | {"external_id": value}, app_tag="sesi") is Case.NON_UUID
 
 
 @pytest.mark.parametrize(
     "odd", [{"amount": 12000.5}, {"amount": 3 * 10**9}, {"amount": None}, {"id": None}, {"status": 7}, {"currency": 5}]
 )
-def test_what_is_not_ours_need_not_be_written_as_we_want_it(odd: dict[str, Any]):
+def test_call_of_another_app_may_have_any_format(odd: dict[str, Any]):
     assert read_call(BODY | {"external_id": "legacy-17"} | odd, app_tag="sesi") is Case.NON_UUID
     assert read_call(BODY | {"metadata": {"app": "other"}} | odd, app_tag="sesi") is Case.FOREIGN_APP
 
 
 @pytest.mark.parametrize("app", ["other", "SESI", "", 7, [], {"a": 1}, True])
-def test_a_call_of_another_generation_is_not_ours(app: Any):
+def test_call_with_another_app_tag_belongs_to_another_app(app: Any):
     assert read_call(BODY | {"metadata": {"app": app}}, app_tag="sesi") is Case.FOREIGN_APP
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"app": "sesi"}, {"app": None}, {"other": 1}, [], "sesi"])
-def test_metadata_may_be_missing_or_ours(metadata: Any):
+def test_metadata_may_be_missing_or_name_this_app(metadata: Any):
     assert isinstance(read_call(BODY | {"metadata": metadata}, app_tag="sesi"), Call)
 
 
-def test_the_external_id_is_read_in_either_case_and_the_status_too():
+def test_external_id_and_status_are_case_insensitive():
     call = a_call(external_id=REQUEST_ID.upper(), status="settled")
     assert (call.external_id, call.status) == (REQUEST_ID, "SETTLED")
 
 
-def test_unknown_fields_are_accepted():
+def test_unknown_fields_of_a_gateway_call_are_accepted():
     assert isinstance(read_call(BODY | {"payer_email": "a@b", "fees": [1]}, app_tag="sesi"), Call)
 
 
 @pytest.mark.parametrize("paid_at", [None, "", "yesterday", "2026-11-21T06:00:00", 7, [], "2026-11-21"])
-def test_a_time_of_payment_that_can_not_be_read_counts_as_none(paid_at: Any):
+def test_unreadable_time_of_payment_counts_as_none(paid_at: Any):
     assert a_call(paid_at=paid_at).paid_at is None
 
 
 @pytest.mark.parametrize("paid_at", ["2026-11-21T06:00:00Z", "2026-11-21T13:00:00.000+07:00"])
-def test_a_time_of_payment_is_read_with_its_zone(paid_at: str):
+def test_time_of_payment_is_parsed_with_its_zone(paid_at: str):
     assert a_call(paid_at=paid_at).paid_at == NOW
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
-def test_whole_idr_is_a_whole_number_that_fits_a_column_or_nothing(value: float):
+def test_whole_idr_returns_an_integer_that_fits_the_column_or_none(value: float):
     read = whole_idr(value)
     assert read == (int(value) if value == int(value) and abs(value) < 2**31 else None)
     assert read is None or type(read) is int
 
 
 @pytest.mark.parametrize("value", [None, True, False, "12000", [], {}, math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_no_amount(value: Any):
+def test_text_that_is_not_a_number_is_not_an_amount(value: Any):
     assert whole_idr(value) is None
 
 
@@ -207,7 +207,7 @@ STATUSES = ("PAID", "SETTLED", "EXPIRED", "PENDING", "FAILED", "REFUNDED")
 @pytest.mark.parametrize(
     ("state", "status", "late"), list(itertools.product(PaymentStatus, STATUSES, (False, True))), ids=str
 )
-def test_every_state_and_status_give_the_case_of_the_table(state: PaymentStatus, status: str, late: bool):
+def test_every_state_and_status_have_the_result_of_the_table(state: PaymentStatus, status: str, late: bool):
     received = EXPIRES + dt.timedelta(seconds=61 if late else 60)
     case = judge(a_call(status=status), an_issued(status=state), received_at=received)
     if status == "EXPIRED":
@@ -224,13 +224,13 @@ def test_every_state_and_status_give_the_case_of_the_table(state: PaymentStatus,
 
 
 @pytest.mark.parametrize("state", PaymentStatus)
-def test_the_end_of_another_invoice_says_nothing_of_the_request(state: PaymentStatus):
+def test_expiry_of_another_invoice_is_ignored(state: PaymentStatus):
     call = a_call(status="EXPIRED", id="inv-2")
     assert judge(call, an_issued(status=state), received_at=NOW) is Case.IGNORED_STATUS
 
 
 @pytest.mark.parametrize("changed", [{"amount": 11999}, {"paid_amount": 1}, {"currency": "USD"}])
-def test_what_is_confirmed_by_hand_is_not_what_anything_pays(changed: dict[str, Any]):
+def test_other_payment_of_a_request_confirmed_by_hand_is_a_conflict(changed: dict[str, Any]):
     by_hand = an_issued(status=PaymentStatus.CONFIRMED, invoice_id=None)
     assert judge(a_call(**changed), by_hand, received_at=NOW) is Case.CONFLICT
     assert judge(a_call(), by_hand, received_at=NOW) is Case.DUPLICATE
@@ -239,7 +239,7 @@ def test_what_is_confirmed_by_hand_is_not_what_anything_pays(changed: dict[str, 
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
-def test_a_case_that_moves_a_request_moves_it_along_an_edge_and_only_for_enough_money(
+def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
     body: dict[str, Any], issued: Issued, later: int
 ):
     received_at = NOW + dt.timedelta(seconds=later)
@@ -277,32 +277,32 @@ def test_a_case_that_moves_a_request_moves_it_along_an_edge_and_only_for_enough_
     ],
     ids=str,
 )
-def test_too_little_another_currency_or_another_invoice_is_a_conflict(state: PaymentStatus, changed: dict[str, Any]):
+def test_wrong_amount_currency_or_invoice_is_a_conflict(state: PaymentStatus, changed: dict[str, Any]):
     assert judge(a_call(**changed), an_issued(status=state), received_at=NOW) is Case.CONFLICT
 
 
 @pytest.mark.parametrize("currency", ["UNITED STATES DOLLAR", 840, {"code": "USD"}, ["USD"]], ids=str)
-def test_a_currency_that_is_there_and_is_not_idr_never_confirms(currency: Any):
+def test_currency_other_than_idr_never_confirms(currency: Any):
     read = read_call(BODY | {"currency": currency}, app_tag="sesi")
     case = read if isinstance(read, Case) else judge(read, an_issued(), received_at=NOW)
     assert case in (Case.CONFLICT, Case.INVALID_PAYLOAD)
 
 
 @pytest.mark.parametrize("currency", [None, "IDR"])
-def test_a_currency_may_be_left_out(currency: str | None):
+def test_missing_currency_counts_as_idr(currency: str | None):
     assert judge(a_call(currency=currency), an_issued(), received_at=NOW) is Case.CONFIRMED
 
 
 @pytest.mark.parametrize("state", sorted(PAID))
-def test_paid_again_with_another_invoice_is_a_conflict(state: PaymentStatus):
+def test_second_payment_with_another_invoice_is_a_conflict(state: PaymentStatus):
     assert judge(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is Case.CONFLICT
 
 
-def test_where_no_invoice_was_issued_any_first_one_counts():
+def test_first_invoice_counts_if_none_was_issued():
     assert judge(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is Case.CONFIRMED
 
 
-def test_more_money_than_asked_confirms_and_the_difference_is_known():
+def test_overpayment_confirms_and_its_difference_is_known():
     call = a_call(paid_amount=15000)
     assert judge(call, an_issued(), received_at=NOW) is Case.CONFIRMED
     assert overpaid_by(call, an_issued()) == 3000
@@ -310,7 +310,7 @@ def test_more_money_than_asked_confirms_and_the_difference_is_known():
 
 
 @pytest.mark.parametrize("seconds", [-3600, 0, 60, 61, 3600])
-def test_an_expired_request_that_was_paid_in_time_is_confirmed_however_late_it_is_told(seconds: int):
+def test_expired_request_paid_in_time_is_confirmed_however_late_the_call(seconds: int):
     paid_at = (EXPIRES + dt.timedelta(seconds=seconds)).isoformat()
     case = judge(
         a_call(paid_at=paid_at), an_issued(status=PaymentStatus.EXPIRED), received_at=EXPIRES + dt.timedelta(days=1)
@@ -318,16 +318,16 @@ def test_an_expired_request_that_was_paid_in_time_is_confirmed_however_late_it_i
     assert case is (Case.CONFIRMED if seconds <= 60 else Case.LATE)
 
 
-def test_an_abandoned_request_is_never_confirmed_even_if_paid_in_time():
+def test_abandoned_request_is_never_confirmed_even_if_paid_in_time():
     call = a_call(paid_at=NOW.isoformat())
     assert judge(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is Case.LATE
 
 
-def test_a_free_request_is_confirmed_by_nothing_paid():
+def test_free_request_is_not_confirmed_by_a_payment():
     assert judge(a_call(amount=0), an_issued(amount=0), received_at=NOW) is Case.CONFIRMED
 
 
-def test_the_answers_are_the_contracts():
+def test_answers_to_the_gateway_equal_the_documented_ones():
     assert {(case.result, case.http_status) for case in Case} == {
         ("unauthorized", 401), ("flood", 401), ("invalid_payload", 400), ("invalid_payload", 413), ("ignored_non_uuid_external_id", 200),
         ("ignored_foreign_app", 200), ("unknown_external_id", 404), ("confirmed", 200), ("duplicate", 200),
@@ -340,29 +340,29 @@ def test_the_answers_are_the_contracts():
 
 
 @pytest.mark.parametrize("given_token", [None, "", "x", "token ", " token", "TOKEN", "tökën", "token\0"])
-def test_only_the_token_itself_is_right(given_token: str | None):
+def test_only_the_exact_callback_token_is_accepted(given_token: str | None):
     assert is_callback_token("token", ("token",))
     assert not is_callback_token(given_token, ("token",))
 
 
 @pytest.mark.parametrize("given_token", [None, "", "x"])
-def test_with_no_token_configured_nothing_is_right(given_token: str | None):
+def test_no_callback_token_is_accepted_if_none_is_configured(given_token: str | None):
     assert not is_callback_token(given_token, ())
 
 
-def test_each_of_several_tokens_is_right():
+def test_each_of_several_callback_tokens_is_accepted():
     assert is_callback_token("new", ("new", "old"))
     assert is_callback_token("old", ("new", "old"))
     assert not is_callback_token("new,old", ("new", "old"))
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(min_size=1))
-def test_any_header_is_compared_without_an_error(given_token: str, expected: str):
+def test_any_callback_header_is_compared_without_an_error(given_token: str, expected: str):
     assert is_callback_token(given_token, (expected,)) is (given_token == expected)
 
 
 @given(JSON)
-def test_a_foreign_value_becomes_text_that_a_column_holds(value: Any):
+def test_any_received_value_becomes_text_that_fits_its_column(value: Any):
     text = plain_text(value, 20)
     if text is None:
         assert value is None or isinstance(value, list | dict)

@@ -32,15 +32,15 @@ def phase(name: str, *, ack: float = 0.01, webhook: float = 0.05, probe: float =
         (phase(CONTROL, ack=9, webhook=9, probe=9), []),
     ],
 )
-def test_a_missed_goal_is_named_with_its_limit(attacked: Phase, said: list[str]) -> None:
+def test_missed_goal_is_named_with_its_limit(attacked: Phase, said: list[str]) -> None:
     assert report.missed([phase(QUIET), attacked, phase(QUIET)]) == said
 
 
-def test_acknowledgements_above_100_ms_miss_even_when_the_quiet_ones_are_slow() -> None:
+def test_acknowledgements_above_100_ms_miss_the_goal_even_if_the_quiet_phase_is_slow() -> None:
     assert report.missed([phase(QUIET, ack=0.09), phase("ping", ack=0.11)])
 
 
-def test_a_device_without_a_new_token_counts_as_refused() -> None:
+def test_device_without_a_new_token_counts_as_refused() -> None:
     stormed = phase("refresh")
     stormed.devices = 10
     stormed.attackers = {"refresh": {"sent": 9, "answers": {"200": 8, "429": 1}, "cut_off": 1}}
@@ -48,13 +48,13 @@ def test_a_device_without_a_new_token_counts_as_refused() -> None:
     assert report.missed([phase(QUIET), stormed]) == ["refresh: refreshes refused 2, must be at most 0"]
 
 
-def test_quiet_phases_count_as_one() -> None:
+def test_quiet_phases_are_combined() -> None:
     together = report.quiet_of([phase(QUIET, ack=0.01), phase("ping", ack=9), phase(QUIET, ack=0.02)])
     assert sorted(together.seen.acks) == [0.01] * 9 + [0.02] * 9
 
 
 @pytest.mark.parametrize("after", ["", "\n## Beside the prototype\n\nWords.\n"])
-def test_the_section_of_a_page_is_replaced_and_the_rest_is_kept(tmp_path: pathlib.Path, after: str) -> None:
+def test_report_replaces_its_section_and_keeps_the_rest_of_the_page(tmp_path: pathlib.Path, after: str) -> None:
     page = tmp_path / "bench.md"
     page.write_text(f"# What was measured\n\nWords.\n{after}")
     if after:
@@ -74,19 +74,19 @@ def test_the_section_of_a_page_is_replaced_and_the_rest_is_kept(tmp_path: pathli
         (["idle", "--attack", "ping"], "--attack: expected `sesi bench abuse`"),
     ],
 )
-def test_wrong_arguments_of_abuse_are_refused(
+def test_invalid_arguments_of_abuse_are_refused(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["bench", *arguments]) == 1
     assert said in capsys.readouterr().err
 
 
-def test_the_command_line_knows_every_attack() -> None:
+def test_command_line_accepts_every_attack() -> None:
     assert tuple(attacker.ATTACKS) == names.ATTACKS
 
 
 @pytest.mark.timeout(300)
-def test_each_attack_runs_and_payers_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_attack_runs_while_paying_customers_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
     kinds = list(attacker.ATTACKS)
     asked = main.Asked(kinds=tuple(kinds), seconds=3, share=SHARE)
@@ -122,7 +122,7 @@ def test_each_attack_runs_and_payers_are_served(monkeypatch: pytest.MonkeyPatch)
     json.dumps(report.as_json([found], {}))
 
 
-def test_limits_are_those_of_production() -> None:
+def test_limits_of_the_attacks_equal_those_of_production() -> None:
     limits = main.default_limits()
     assert {"RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "WS_FRAMES_PER_SECOND"} <= set(limits)
     assert settings.read(limits) == settings.read({})

@@ -24,14 +24,14 @@ PRODUCTION = {
 }
 
 
-def test_migrate_may_run_again_and_at_once(stack: Stack) -> None:
+def test_migrate_can_be_repeated_and_run_concurrently(stack: Stack) -> None:
     with concurrent.futures.ThreadPoolExecutor() as pool:
         done = list(pool.map(lambda _: stack.command("migrate"), range(3)))
     assert all("0 migrations ran" in one.stdout for one in done)
     assert stack.command("migrate", "--check").returncode == 0
 
 
-async def test_three_migrations_of_an_empty_database_at_once_make_one(stack: Stack) -> None:
+async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE empty")
     url = stack.database_url.rpartition("/")[0] + "/empty"
     assert stack.command("migrate", "--check", check=False, DATABASE_URL=url).returncode == 1
@@ -57,7 +57,7 @@ async def test_three_migrations_of_an_empty_database_at_once_make_one(stack: Sta
         ("SESI_TIME_ANCHOR", "yesterday"),
     ],
 )
-def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stack, variable: str, value: str) -> None:
+def test_invalid_setting_stops_the_start_with_one_line_that_names_it(stack: Stack, variable: str, value: str) -> None:
     done = stack.command("api", check=False, **{variable: value})
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
@@ -66,7 +66,7 @@ def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(stack: Stac
     assert "expected" in lines[0]
 
 
-def test_two_listeners_at_one_place_are_refused(stack: Stack) -> None:
+def test_two_listeners_on_one_address_are_refused(stack: Stack) -> None:
     done = stack.command("up", check=False, INTERNAL_PORT=stack.env["PUBLIC_PORT"])
     assert (done.returncode, done.stderr) == (1, "sesi: PUBLIC_PORT and INTERNAL_PORT: expected two ports\n")
     done = stack.command("up", check=False, JOBS_HOST="0.0.0.0", JOBS_PORT=stack.env["REALTIME_PORT"])
@@ -88,21 +88,21 @@ def test_production_refuses_development_secrets_and_scaled_time(stack: Stack, en
     assert stack.command("settings", **PRODUCTION).returncode == 0
 
 
-def test_in_production_nobody_is_made_up_and_nothing_is_paid_by_a_command(stack: Stack) -> None:
+def test_commands_for_test_users_and_payments_are_refused_in_production(stack: Stack) -> None:
     for command in (("seed", "demo"), ("gateway", "pay", new_id()), ("demo", "--running")):
         done = stack.command(*command, check=False, **PRODUCTION)
         assert done.returncode == 1, command
         assert done.stderr.startswith("sesi: ENVIRONMENT: expected development or test"), command
 
 
-def test_a_blank_or_odd_heartbeat_cadence_is_thirty(stack: Stack) -> None:
+def test_blank_or_invalid_heartbeat_cadence_is_thirty(stack: Stack) -> None:
     for value in ("", "soon"):
         shown = stack.command("settings", MITRA_HEARTBEAT_CADENCE_SECONDS=value).stdout
         line = next(line for line in shown.splitlines() if "MITRA_HEARTBEAT" in line)
         assert line.split("│")[3].strip() == "30"
 
 
-def test_settings_mask_secrets(stack: Stack) -> None:
+def test_settings_command_masks_secrets(stack: Stack) -> None:
     shown = stack.command("settings").stdout
     assert CALLBACK_TOKEN not in shown
     assert stack.env["JWT_SECRETS"] not in shown
@@ -110,7 +110,7 @@ def test_settings_mask_secrets(stack: Stack) -> None:
     assert {line[1].strip() for line in lines} == settings.names()  # complete also when the output goes to a program
 
 
-def test_a_service_of_ones_own_knows_nothing_of_the_settings_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throwaway_service_does_not_inherit_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in settings.names() | settings.file_names():
         monkeypatch.setenv(name, "https://gateway.example.test")
     demo = Throwaway(60)
@@ -120,19 +120,19 @@ def test_a_service_of_ones_own_knows_nothing_of_the_settings_of_another(monkeypa
         asyncio.run(demo.stop())
 
 
-def test_another_time_anchor_than_the_database_s_is_refused(stack: Stack) -> None:
+def test_time_anchor_other_than_the_databases_is_refused(stack: Stack) -> None:
     done = stack.command("audit", check=False, SESI_TIME_ANCHOR="2020-01-01T00:00:00+00:00")
     assert done.returncode == 1
     assert "SESI_TIME_ANCHOR" in done.stderr
 
 
-def test_wrong_usage_exits_with_two(stack: Stack) -> None:
+def test_invalid_usage_exits_with_two(stack: Stack) -> None:
     assert stack.command("dance", check=False).returncode == 2
     assert stack.command("gateway", "pay", check=False).returncode == 2
     assert stack.command("operator", "create", check=False).returncode == 2
 
 
-def test_seeding_again_changes_nothing(stack: Stack) -> None:
+def test_repeated_seed_changes_nothing(stack: Stack) -> None:
     assert "0 added" in stack.command("seed", "tiers").stdout
 
 
@@ -153,7 +153,7 @@ BAD_TIERS: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_tiers_come_from_a_file_and_a_bad_file_is_refused(world: World, tmp_path: pathlib.Path) -> None:
+async def test_tiers_are_read_from_a_file_and_an_invalid_file_is_refused(world: World, tmp_path: pathlib.Path) -> None:
     stack, root = world.stack, await world.operator()
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"tiers": [{"mode": "call", "minutes": 90, "price_idr": 100000, "tag": "long"}]}))
@@ -171,7 +171,7 @@ async def test_tiers_come_from_a_file_and_a_bad_file_is_refused(world: World, tm
     await root.call("DELETE", f"{TIERS}/{made['id']}", params=gone)
 
 
-def test_an_operator_is_made_once(stack: Stack) -> None:
+def test_operator_is_created_once(stack: Stack) -> None:
     args = ("operator", "create", "--email", "One@Example.test", "--display-name", "One", "--password-stdin")
     assert stack.command(*args, "--role", "administrator", stdin="a good long password").returncode == 0
     again = stack.command(*args, "--role", "administrator", stdin="a good long password", check=False)
@@ -182,7 +182,7 @@ def test_an_operator_is_made_once(stack: Stack) -> None:
     assert short.returncode == 1
 
 
-def test_doctor_finds_all_well_and_says_what_is_not(stack: Stack) -> None:
+def test_doctor_passes_and_names_what_fails(stack: Stack) -> None:
     assert stack.command("doctor").returncode == 0
     sick = stack.command("doctor", check=False, REDIS_URL="redis://127.0.0.1:1/0")
     assert (sick.returncode, "REDIS_URL" in sick.stdout) == (1, True)
@@ -201,13 +201,13 @@ def test_doctor_finds_all_well_and_says_what_is_not(stack: Stack) -> None:
         ({**PRODUCTION}, "customers can't pay: set GATEWAY_ENABLED"),
     ],
 )
-def test_doctor_says_of_what_can_not_work_that_it_does_not(stack: Stack, env: dict[str, str], named: str) -> None:
+def test_doctor_fails_for_what_cannot_work(stack: Stack, env: dict[str, str], named: str) -> None:
     sick = stack.command("doctor", check=False, **env)
     assert sick.returncode == 1
     assert any(named in line for line in sick.stdout.splitlines() if line.startswith("bad")), sick.stdout
 
 
-async def test_the_development_gateway_pays(world: World) -> None:
+async def test_development_gateway_pays(world: World) -> None:
     customer = await world.customer()
     payment = await world.request(customer)
     done = world.stack.command("gateway", "pay", payment["payment_request_id"], "--repeat", "2")
@@ -218,7 +218,7 @@ async def test_the_development_gateway_pays(world: World) -> None:
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def test_audit_finds_money_that_is_nowhere(stack: Stack) -> None:
+async def test_audit_command_finds_a_payment_without_a_session_or_failure(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE sick")
     url = stack.database_url.rpartition("/")[0] + "/sick"
     stack.command("migrate", DATABASE_URL=url)

@@ -19,7 +19,7 @@ SEVERAL = st.lists(st.floats(min_value=0.1, max_value=10), min_size=1, max_size=
 
 
 @given(RATES, RATES)
-def test_ratio_of_two_figures_turned_round_is_its_inverse(one: float, other: float) -> None:
+def test_ratio_of_swapped_figures_is_the_inverse(one: float, other: float) -> None:
     assert math.isclose(ratios.ratio(one, other) * ratios.ratio(other, one), 1)
 
 
@@ -27,7 +27,7 @@ def test_ratio_of_two_figures_turned_round_is_its_inverse(one: float, other: flo
     ("now", "before", "expected"),
     [(0, 0, 1), (-3, 0, 1), (0, -3, 1), (2, 0, math.inf), (2, -1, math.inf), (0, 2, 0), (3, 2, 1.5)],
 )
-def test_ratio_of_figures_that_are_not_above_zero_is_defined(now: float, before: float, expected: float) -> None:
+def test_ratio_of_figures_at_or_below_zero_is_defined(now: float, before: float, expected: float) -> None:
     assert ratios.ratio(now, before) == expected
 
 
@@ -38,7 +38,7 @@ def test_median_lies_between_the_smallest_and_the_largest_ratio(values: list[flo
 
 
 @given(SEVERAL)
-def test_verdict_is_within_exactly_when_the_median_is_near_or_the_spread_holds_one(values: list[float]) -> None:
+def test_verdict_is_within_if_the_median_is_near_or_the_spread_includes_one(values: list[float]) -> None:
     found = Ratios(figure="p99 ms", values=tuple(values))
     within = abs(found.median - 1) <= 0.05 or min(values) <= 1 <= max(values)
     assert (found.verdict is Verdict.WITHIN) == within
@@ -64,14 +64,14 @@ def test_verdict_of_five_pairs(values: tuple[float, ...], verdict: Verdict) -> N
     assert Ratios(figure="delivered p99 ms at 200/s", values=values).verdict is verdict
 
 
-def test_figures_that_one_run_lacks_have_no_ratio() -> None:
+def test_figure_missing_in_one_run_has_no_ratio() -> None:
     now = [{"stored/s": 2.0, "new": 1.0}, {"stored/s": 4.0, "new": 1.0}]
     before = [{"stored/s": 1.0, "old": 1.0}, {"stored/s": 1.0, "old": 1.0}]
     assert ratios.ratios(now, before) == [Ratios(figure="stored/s", values=(2.0, 4.0))]
     assert ratios.ratios([], before) == []
 
 
-def test_a_time_at_a_rate_is_a_time() -> None:
+def test_duration_at_a_rate_counts_as_a_duration() -> None:
     rates = {
         figure for figure in ("stored/s", "delivered p99 ms at 200/s", "answers/s") if ratios.higher_is_better(figure)
     }
@@ -90,7 +90,7 @@ def test_a_time_at_a_rate_is_a_time() -> None:
         (["--baseline", "/no/such/file"], "there is no such file"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_starts(
+def test_invalid_arguments_are_refused_before_anything_starts(
     arguments: list[str], said: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if said is None:
@@ -101,12 +101,12 @@ def test_wrong_arguments_are_refused_before_anything_starts(
         assert said in capsys.readouterr().err
 
 
-def test_every_load_of_a_comparison_is_a_bench() -> None:
+def test_every_load_of_a_comparison_is_a_benchmark() -> None:
     assert set(compare.LOADS) <= {one.name for one in BENCHES} <= set(names.NAMES)
 
 
 @pytest.mark.timeout(300)  # two complete services
-def test_head_is_checked_out_and_measured_in_turn_with_the_tree(
+def test_head_and_working_tree_are_measured_alternately(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
@@ -124,7 +124,7 @@ def test_head_is_checked_out_and_measured_in_turn_with_the_tree(
     assert load["ratios"]["yardstick ms"]["verdict"] is None
 
 
-def test_a_worktree_is_gone_after_its_comparison() -> None:
+def test_worktree_is_removed_after_its_comparison() -> None:
     made = revision.check_out("HEAD", lambda _: None)
     folder = made.code.folder
     assert folder is not None

@@ -62,7 +62,7 @@ async def watch(database: Stack) -> AsyncIterator[Watch]:
         await connection.close()
 
 
-async def test_who_is_left_to_ask_is_found_by_session_and_mitra(watch: Watch) -> None:
+async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: Watch) -> None:
     now, limits = dt.datetime.now(dt.UTC), Freedom(require_ping=False, stale_after_seconds=60, capacity=3)
     connection = watch.connection
     everybody = [str(row["id"]) for row in await connection.fetch("SELECT id FROM mitras")]

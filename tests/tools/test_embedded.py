@@ -106,7 +106,7 @@ def killed_owner(data_dir: pathlib.Path) -> Servers:
     return left
 
 
-def test_data_and_addresses_outlive_a_stop(embedded: Embedded) -> None:
+def test_data_and_addresses_survive_a_stop(embedded: Embedded) -> None:
     first = embedded.start()
     execute(first, "CREATE TABLE kept AS SELECT 42 AS number")
     embedded.stop()
@@ -117,7 +117,7 @@ def test_data_and_addresses_outlive_a_stop(embedded: Embedded) -> None:
     assert execute(second, "SHOW listen_addresses") == "127.0.0.1"
 
 
-def test_a_connection_that_is_given_up_while_it_is_made_leaves_no_error_behind(embedded: Embedded) -> None:
+def test_cancelled_connection_attempt_leaves_no_error(embedded: Embedded) -> None:
     url, heard = embedded.start().database_url, list[object]()
 
     async def give_up(after: int) -> None:
@@ -139,7 +139,7 @@ def test_a_connection_that_is_given_up_while_it_is_made_leaves_no_error_behind(e
     assert heard == []
 
 
-def test_a_port_that_another_took_is_chosen_anew(embedded: Embedded) -> None:
+def test_port_in_use_is_replaced_by_another(embedded: Embedded) -> None:
     first = embedded.start()
     embedded.stop()
     port = int(first.redis_url.removesuffix("/0").rpartition(":")[2])
@@ -151,7 +151,7 @@ def test_a_port_that_another_took_is_chosen_anew(embedded: Embedded) -> None:
     assert answers(second)
 
 
-def test_what_runs_is_found_until_it_stops(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_running_servers_are_found_until_they_stop(embedded: Embedded, data_dir: pathlib.Path) -> None:
     assert running(data_dir) is None
     servers = embedded.start()
     assert running(data_dir) == servers
@@ -159,7 +159,7 @@ def test_what_runs_is_found_until_it_stops(embedded: Embedded, data_dir: pathlib
     assert running(data_dir) is None
 
 
-def test_a_second_owner_is_refused_and_harms_nothing(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_second_owner_is_refused_without_harm(embedded: Embedded, data_dir: pathlib.Path) -> None:
     servers = embedded.start()
     with pytest.raises(EmbeddedError, match=f"already runs in {data_dir}, as process {os.getpid()}"):
         Embedded(data_dir, durable=False).start()
@@ -169,7 +169,7 @@ def test_a_second_owner_is_refused_and_harms_nothing(embedded: Embedded, data_di
     assert running(data_dir) == servers
 
 
-def test_a_new_owner_takes_over_what_a_killed_one_left(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_new_owner_takes_over_the_servers_of_a_killed_one(embedded: Embedded, data_dir: pathlib.Path) -> None:
     left = killed_owner(data_dir)
     assert answers(left)
     execute(left, "CREATE TABLE kept AS SELECT 42 AS number")
@@ -180,7 +180,7 @@ def test_a_new_owner_takes_over_what_a_killed_one_left(embedded: Embedded, data_
     assert answers(servers)
 
 
-def test_a_new_owner_starts_over_servers_that_were_killed_too(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_new_owner_restarts_servers_that_were_killed_too(embedded: Embedded, data_dir: pathlib.Path) -> None:
     left = killed_owner(data_dir)
     execute(left, "CREATE TABLE kept AS SELECT 42 AS number")
     os.kill(left.postgres_pid, signal.SIGKILL)
@@ -191,7 +191,7 @@ def test_a_new_owner_starts_over_servers_that_were_killed_too(embedded: Embedded
 
 
 @pytest.mark.parametrize("name", ["postgres", "valkey"])
-def test_a_killed_server_comes_back_where_it_was(durable: Embedded, data_dir: pathlib.Path, name: str) -> None:
+def test_killed_server_restarts_at_its_address(durable: Embedded, data_dir: pathlib.Path, name: str) -> None:
     first = durable.start()
     execute(first, "CREATE TABLE kept AS SELECT 42 AS number")
     assert durable.watch() == []
@@ -206,7 +206,7 @@ def test_a_killed_server_comes_back_where_it_was(durable: Embedded, data_dir: pa
     assert execute(second, "SELECT number FROM kept") == 42
 
 
-def test_an_interrupted_first_start_heals(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_interrupted_first_start_is_repaired(embedded: Embedded, data_dir: pathlib.Path) -> None:
     servers = embedded.start()
     half_made = embedded.postgres_dir / "cluster.making-killed"
     embedded.stop()
@@ -217,7 +217,7 @@ def test_an_interrupted_first_start_heals(embedded: Embedded, data_dir: pathlib.
     assert not half_made.exists()
 
 
-def test_a_process_that_is_not_ours_is_left_alone(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_unrelated_process_with_a_noted_id_is_not_stopped(embedded: Embedded, data_dir: pathlib.Path) -> None:
     """After a reboot the process ids in old files may belong to other processes."""
     embedded.start()
     embedded.stop()
@@ -247,7 +247,7 @@ def account(embedded: Embedded) -> int | None:
     return (embedded.postgres_dir / "cluster").stat().st_uid if os.geteuid() == 0 else None
 
 
-def test_a_server_that_cannot_start_says_why_and_leaves_nothing(embedded: Embedded, data_dir: pathlib.Path) -> None:
+def test_server_that_cannot_start_reports_why_and_leaves_nothing(embedded: Embedded, data_dir: pathlib.Path) -> None:
     embedded.start()
     embedded.stop()
     (embedded.postgres_dir / "cluster" / "PG_VERSION").write_text("9.6\n")
@@ -259,7 +259,7 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(embedded: Embedd
 
 
 @as_root
-def test_root_runs_postgres_as_another_user_even_from_closed_folders(
+def test_root_runs_postgres_as_another_user_even_from_private_folders(
     embedded: Embedded, data_dir: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`tmp_path` is below a folder that only root may enter, and so are the programs in this test."""

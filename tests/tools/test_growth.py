@@ -35,7 +35,7 @@ async def judged(stack: Stack) -> list[plans.Judged]:
     return await plans.look(settings_module.read(stack.env), small=True)
 
 
-async def test_a_grown_past_breaks_no_rule(grown: Stack) -> None:
+async def test_generated_history_passes_the_audit(grown: Stack) -> None:
     assert grown.command("audit").stdout == f"5000 sessions, {await payments_of(grown)} payments, 0 violations\n"
     # the database checks the amount of each payment again
     await grown.sql("UPDATE payment_requests SET amount = amount")
@@ -54,7 +54,7 @@ async def payments_of(stack: Stack) -> int:
     return (await stack.sql("SELECT count(*) AS n FROM payment_requests"))[0]["n"]
 
 
-async def test_a_grown_past_has_every_state_and_ids_in_the_order_of_time(grown: Stack) -> None:
+async def test_generated_history_has_every_state_and_ids_in_order_of_time(grown: Stack) -> None:
     for table, states in (("chat_sessions", SessionStatus), ("payment_requests", PaymentStatus)):
         assert {row["status"] for row in await grown.sql(f"SELECT DISTINCT status FROM {table}")} == set(states)
     for table in ("chat_sessions", "chat_messages", "payment_requests", "customers"):
@@ -65,7 +65,7 @@ async def test_a_grown_past_has_every_state_and_ids_in_the_order_of_time(grown: 
         assert away == [], table
 
 
-async def test_the_schema_is_what_the_migrations_build(grown: Stack) -> None:
+async def test_generated_history_leaves_the_schema_unchanged(grown: Stack) -> None:
     await grown.sql("CREATE DATABASE untouched")
     url = grown.database_url
     grown.command("migrate", DATABASE_URL=url.rpartition("/")[0] + "/untouched")
@@ -77,7 +77,7 @@ async def test_the_schema_is_what_the_migrations_build(grown: Stack) -> None:
         grown.database_url = url
 
 
-async def test_a_past_is_not_made_twice_unless_wished_and_never_in_production(grown: Stack) -> None:
+async def test_history_is_generated_twice_only_on_request_and_never_in_production(grown: Stack) -> None:
     again = grown.command("grow", *SIZE, check=False)
     assert again.returncode == 1
     assert "5000 sessions" in again.stderr
@@ -90,7 +90,7 @@ async def test_a_past_is_not_made_twice_unless_wished_and_never_in_production(gr
     assert await sessions_of(grown) == 5000
 
 
-async def test_every_statement_of_the_product_finds_its_rows_by_index(grown: Stack) -> None:
+async def test_every_statement_of_the_product_uses_an_index(grown: Stack) -> None:
     found = await judged(grown)
     bad = [f"{one.seen.case}: {one.fault}: {one.seen.sql}" for one in found if one.fault and not one.reason]
     assert bad == []
@@ -101,7 +101,7 @@ async def test_every_statement_of_the_product_finds_its_rows_by_index(grown: Sta
     assert f"{len(found)} statements, " in done.stdout
 
 
-async def test_a_missing_index_is_noticed(grown: Stack) -> None:
+async def test_missing_index_is_reported(grown: Stack) -> None:
     (index,) = await grown.sql("SELECT indexdef FROM pg_indexes WHERE indexname = 'pairing_failures_payment'")
     await grown.sql("DROP INDEX pairing_failures_payment")
     try:
@@ -111,7 +111,7 @@ async def test_a_missing_index_is_noticed(grown: Stack) -> None:
         await grown.sql(index["indexdef"])
 
 
-def test_what_nobody_named_a_value_for_is_told() -> None:
+def test_plan_call_without_a_value_for_a_parameter_raises() -> None:
     caller = object.__new__(plan_calls.Caller)
     caller.by_name, caller.by_type, caller.now = {}, {}, dt.datetime.now(dt.UTC)
     assert caller.value("answer", str | None) is None
@@ -119,7 +119,7 @@ def test_what_nobody_named_a_value_for_is_told() -> None:
         caller.value("unheard_of_id", complex)
 
 
-def test_a_statement_that_reads_much_is_a_fault_unless_it_is_named() -> None:
+def test_statement_that_reads_many_rows_needs_a_stated_reason() -> None:
     plain = plans.Seen(home="core.reads.activity.summary", case="core.reads.activity.summary", sql="", nodes="", cost=1)
     assert plans.judge(plain).fault is None
     much = attrs.evolve(plain, read=plans.MUCH + 1)
@@ -128,7 +128,7 @@ def test_a_statement_that_reads_much_is_a_fault_unless_it_is_named() -> None:
     assert plans.judge(attrs.evolve(plain, ms=plans.SLOW_MS + 1)).fault == "takes 251 ms"
 
 
-async def test_look_ups_of_a_common_name_and_of_a_rare_one_are_complete(grown: Stack) -> None:
+async def test_searches_for_common_and_rare_names_are_complete(grown: Stack) -> None:
     world = World(grown)
     operator = await world.operator()
     await grown.sql(
@@ -163,7 +163,7 @@ async def test_look_ups_of_a_common_name_and_of_a_rare_one_are_complete(grown: S
     await world.close()
 
 
-async def test_more_is_added_to_what_is_there(grown: Stack) -> None:
+async def test_generated_history_can_be_extended(grown: Stack) -> None:
     before = await sessions_of(grown)
     grown.command("grow", "--more", "--sessions", "400", "--messages", "2000", "--notifications", "1200")
     books = grown.command("audit").stdout

@@ -24,7 +24,7 @@ DEADLINE_S = 30.0
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_each_process_starts_by_its_command_and_ends_orderly(name: str) -> None:
+def test_each_process_starts_by_its_command_and_stops_gracefully(name: str) -> None:
     service = Service(durable=False, template=Stack.template, prefix="sesi-test-")
     try:
         service.start(name)
@@ -59,7 +59,7 @@ def wait_unready(service: Service, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_stopping_process_is_unready_first_and_serves_until_the_drain_ends(service: Service, name: str) -> None:
+def test_stopping_process_is_unready_and_serves_until_the_drain_ends(service: Service, name: str) -> None:
     service.start(name, DRAIN_SECONDS="300")
     service.processes[name].terminate()
     wait_unready(service, name)
@@ -69,7 +69,7 @@ def test_stopping_process_is_unready_first_and_serves_until_the_drain_ends(servi
     assert service.processes[name].wait(DEADLINE_S) == 0, service.log(name)
 
 
-def test_drain_ends_after_its_seconds(service: Service) -> None:
+def test_drain_ends_after_its_time_limit(service: Service) -> None:
     service.start("api", DRAIN_SECONDS="2")
     began = time.monotonic()
     service.processes["api"].terminate()
@@ -91,7 +91,7 @@ def gone(pids: dict[str, int]) -> None:
         time.sleep(0.05)
 
 
-def test_a_service_whose_up_was_killed_comes_up_again_and_ends_with_its_terminal() -> None:
+def test_service_whose_up_was_killed_restarts_and_ends_with_its_terminal() -> None:
     async def play() -> None:
         demo = Throwaway(60)
         try:
@@ -114,7 +114,7 @@ def test_a_service_whose_up_was_killed_comes_up_again_and_ends_with_its_terminal
     asyncio.run(play())
 
 
-def test_nobody_elses_process_is_ended_for_one_that_was_left_behind(tmp_path: pathlib.Path) -> None:
+def test_unrelated_process_with_a_leftover_id_is_not_ended(tmp_path: pathlib.Path) -> None:
     """The id is in the notes of a killed service; since then the machine may have been restarted."""
     service, note = settings.read({"SESI_DATA_DIR": str(tmp_path)}), tmp_path / "up.json"
     with subprocess.Popen(["sleep", "60"]) as sleeper:
@@ -127,7 +127,7 @@ def test_nobody_elses_process_is_ended_for_one_that_was_left_behind(tmp_path: pa
         assert sleeper.wait(0) == -signal.SIGTERM
 
 
-def test_a_closed_terminal_ends_what_nohup_has_not_kept() -> None:
+def test_closed_terminal_ends_processes_without_nohup() -> None:
     code = "import signal; from core.base.process import endings; print(signal.SIGHUP in endings())"
     for ignored in (False, True):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
@@ -138,7 +138,7 @@ def test_a_closed_terminal_ends_what_nohup_has_not_kept() -> None:
         assert done.stdout.strip() == str(not ignored)
 
 
-def test_processes_of_up_get_the_urls_of_secret_files_once(tmp_path: pathlib.Path) -> None:
+def test_processes_of_up_read_urls_from_secret_files_once(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "redis"
     path.write_text("redis://localhost:1\n")
     environ = {"REDIS_URL_FILE": str(path), "SESI_DATA_DIR": str(tmp_path), "PATH": "/bin"}
