@@ -1,4 +1,7 @@
-"""How many requests a listener works on at once. One more is refused at once, so that those before it are answered in time."""
+"""Limits on the requests that a listener handles at the same time (docs/architecture.md#processes).
+
+A request above the limit is refused at once, so that those before it are answered in time.
+"""
 
 import asyncio
 import contextlib
@@ -11,28 +14,31 @@ from core.base.addresses import networks_of
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
 
-REQUESTS = 512  # in progress on a listener; each of 20 connections to the database then has a queue of about a second
-REFRESHES_AT_ONCE = 6  # of 20 connections to the database: the others stay free for webhooks and signed-in users
+REQUESTS = 512  # in progress on one listener; this is a queue of about 1 s for each of the 20 database connections
+REFRESHES_AT_ONCE = 6  # of the 20 database connections; the others stay free for webhooks and signed-in users
 REFRESHES = 256  # in progress or waiting: about half a second of work
-REFRESHES_PER_ADDRESS = 64  # a quarter: a storm behind one address leaves the other places to the other addresses
-COME_BACK_PER_SECOND = 200  # refused clients: fewer than a process serves, so that others find room meanwhile
-COME_BACK_S = 30  # at the latest: a phone that waits for longer looks broken
+REFRESHES_PER_ADDRESS = 64  # a quarter of all, so that a storm behind one address leaves room for the others
+COME_BACK_PER_SECOND = 200  # refused clients that may retry; fewer than a process serves, so others get in too
+COME_BACK_S = 30  # longest wait; a phone that waits for longer looks broken
 
 
 class Admission:
-    """Counts the requests in progress of one listener of a process."""
+    """The requests in progress of one listener of this process."""
 
     def __init__(self, *, overloaded: Callable[[], None]) -> None:
-        """`overloaded` is called for each request that is refused."""
+        """Call `overloaded` for each refused request."""
         self._overloaded = overloaded
         self._requests = 0
-        self._last_back = 0.0  # the moment that the last refused client was given to come back, on the monotonic clock
-        self._refreshes: Counter[str] = Counter()  # the places taken by each address: at most REFRESHES entries
-        self.refreshing = asyncio.Semaphore(REFRESHES_AT_ONCE)  # for those that have a place
+        self._last_back = 0.0  # monotonic time at which the last refused client may retry
+        self._refreshes: Counter[str] = Counter()  # address -> its admitted refreshes; at most REFRESHES entries
+        self.refreshing = asyncio.Semaphore(REFRESHES_AT_ONCE)  # for admitted refreshes
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
-        """Work on a request. Raises Unavailable, with a time to come back, when there are too many."""
+        """Count a request while it is handled.
+
+        Raises Unavailable, with a time to retry, if there are too many.
+        """
         if self._requests >= REQUESTS:
             raise self._too_many("http_requests")
         self._requests += 1
@@ -42,10 +48,10 @@ class Admission:
             self._requests -= 1
 
     def refresh(self, host: str) -> "Place":
-        """Take a place for a refresh that a client's address sends.
+        """Admit a refresh from a client's address.
 
-        Raises Unavailable, with a time to come back, when all places are taken, or those of the address (of IPv6
-        the /64).
+        Raises Unavailable, with a time to retry, if there are too many in all, or too many from this address (for IPv6,
+        from its /64 network).
         """
         if self._refreshes.total() >= REFRESHES:
             raise self._too_many("refreshes_at_once")
@@ -60,10 +66,10 @@ class Admission:
         return Unavailable(retry_after_seconds=self._come_back())
 
     def _come_back(self) -> int:
-        """Return the seconds after which a refused client may try again.
+        """Return the seconds after which a refused client may retry.
 
-        Each is given its own moment, one behind the other, because all of them left at the same one: a few come back after a
-        second, and five thousand within 25 seconds.
+        Refused clients came at the same moment, so each gets a later time than the one before: a few retry after a
+        second, and five thousand within 25 s.
         """
         now = monotonic()
         self._last_back = min(max(now, self._last_back) + 1 / COME_BACK_PER_SECOND, now + COME_BACK_S)
@@ -71,7 +77,7 @@ class Admission:
 
 
 class Place:
-    """A place among the refreshes in progress."""
+    """The admission of one refresh."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:
         self._taken = taken
@@ -80,7 +86,7 @@ class Place:
         taken[address] += 1
 
     def leave(self) -> None:
-        """Give the place back. A second time changes nothing."""
+        """End the admission. Further calls do nothing."""
         if not self._left:
             self._left = True
             self._taken[self._address] -= 1

@@ -1,5 +1,7 @@
-"""What each route may refuse, as its declaration implies: the interface documents are written from this, and every
-refusal that is answered is held against it, so that a document can't say less than the code does.
+"""The HTTP status of each kind of refusal, and the refusals that each route may answer (docs/errors.md).
+
+The OpenAPI documents are made from these. Each refusal is checked against them when it is sent, so that the documents
+can't omit one.
 """
 
 from collections.abc import Iterator
@@ -40,7 +42,7 @@ log = logs.get("api")
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A refusal as it is answered."""
+    """The HTTP form of a refusal."""
 
     status: int
     code: str
@@ -54,19 +56,19 @@ REQUEST_TIMEOUT = Refusal(status=408, code="REQUEST_TIMEOUT", message=http_texts
 HEADERS_TOO_LARGE = Refusal(status=431, code="HEADERS_TOO_LARGE", message=http_texts.HEADERS_TOO_LARGE)
 METHOD_NOT_ALLOWED = Refusal(status=405, code="METHOD_NOT_ALLOWED", message=http_texts.METHOD_NOT_ALLOWED)
 UNSUPPORTED_MEDIA_TYPE = Refusal(status=415, code="UNSUPPORTED_MEDIA_TYPE", message=http_texts.UNSUPPORTED_MEDIA_TYPE)
-# The gateway and whoever watches the process are never slowed down (contract 2).
+# The gateway's calls and the health checks have no rate limit.
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 SIGN_IN = frozenset({"/internal/auth/login", "/internal/auth/totp/verify"})
 UNLIMITED = frozenset({"/healthz", WEBHOOK})
 
 
 def refusal_of(error: type[DomainError]) -> Refusal:
-    """Return how a refusal is answered."""
+    """Return the HTTP form of an error class."""
     return Refusal(status=STATUS[error.kind], code=error.code, message=error.message)
 
 
 def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Refusal]:
-    """What follows from the declaration and the parameters."""
+    """Yield the refusals that follow from a route's access and parameters."""
     yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
     if access.kinds:
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
@@ -85,7 +87,7 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
         yield UNSUPPORTED_MEDIA_TYPE
     if takes_body or signature.query:
         yield refusal_of(ValidationFailed)
-    if signature.path or signature.query:  # a NUL in an address or its query finds nothing
+    if signature.path or signature.query:  # a NUL in the path or query is answered with NotFound
         yield refusal_of(NotFound)
 
 
@@ -104,10 +106,10 @@ def refusals_of(handler: Any) -> frozenset[Refusal]:
 
 
 def check(request: Request[Any, Any, Any], status: int, code: str) -> None:
-    """Count and log a refusal that the route does not declare; the answer stays what it is."""
+    """Count and log a refusal that the route does not declare. The answer is sent anyway."""
     handler: Any = request.scope.get("route_handler")
     if handler is None or "access" not in handler.opt:
-        return  # no route of ours: an address or a method that does not exist
+        return  # no such path or method, or a route of the framework
     if any((known.status, known.code) == (status, code) for known in refusals_of(handler)):
         return
     route = str(request.scope.get("path_template") or request.scope.get("path"))

@@ -1,4 +1,4 @@
-"""The two applications: routes, dependencies, the error table (specification, Core rules 1)."""
+"""The two applications, public and internal: their routes, dependencies and error handlers."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def interface(listener: str) -> dict[str, Any]:
-    """Write a listener's interface document; nothing needs to run for that."""
+    """Return a listener's OpenAPI document. No service needs to run."""
     return document(PUBLIC if listener == "public" else INTERNAL, listener=listener)
 
 
@@ -89,7 +89,7 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
 
 
 def public_app(runtime: Runtime) -> Gatekeeper:
-    """The listener of the customer and mitra apps, shared routes and the webhook."""
+    """Return the application of the public listener: the apps' routes and the webhook."""
     routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_payment_page else [])]
     cors = _cors(runtime.settings.public_cors_origins)
     app = _app(runtime, routes, audience="public", cors=cors)
@@ -97,7 +97,7 @@ def public_app(runtime: Runtime) -> Gatekeeper:
 
 
 def internal_app(runtime: Runtime) -> Gatekeeper:
-    """The listener of the control center."""
+    """Return the application of the internal listener: the control center's routes."""
     cors = _cors(runtime.settings.internal_cors_origins)
     routes = [*INTERNAL, *control_center.ROUTES, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
     app = _app(runtime, routes, audience="internal", cors=cors)

@@ -1,4 +1,4 @@
-"""Access by declaration: each route says who may call it; one guard carries that out (contract 2)."""
+"""Access control: each route declares who may call it, and one guard enforces it (docs/invariants.md#rule-9)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,13 +22,13 @@ Refusal = type[DomainError]
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """Who may call a route, on which listener, and which refusals of its own it answers.
+    """Who may call a route, on which listeners, and with which refusals it answers.
 
-    No kinds: everybody; `optional`: a token is looked at when there is one. `foreign_body`: what comes in is not JSON of
-    ours. `enrolling`: also for an operator who still has to set up a second factor. `password_due`: also for an operator
-    who still has to replace the password that another person chose. `step_up`: an operator with a second
-    factor has entered a code within 5 minutes. Refusals that follow from the declaration itself (no token, wrong kind,
-    bad body) are not listed.
+    Without `kinds` the route is public. `optional`: a token is read if there is one. `foreign_body`: the body is not in
+    our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who
+    have yet to replace a password that another person chose may call it. `step_up`: an operator with a second factor
+    must have entered a code within the last 5 minutes. `refusals` leaves out those that follow from the rest (no token,
+    wrong kind, invalid body).
     """
 
     listeners: frozenset[str]
@@ -53,22 +53,22 @@ def anyone(
     optional: bool = False,
     foreign_body: bool = False,
 ) -> dict[str, Any]:
-    """No token is asked for."""
+    """Declare a route that needs no token."""
     return _declare(Access(listeners=listeners, optional=optional, foreign_body=foreign_body, refusals=refusals))
 
 
 def customers(*refusals: Refusal) -> dict[str, Any]:
-    """Customers only."""
+    """Declare a route for customers."""
     return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.CUSTOMER}), refusals=refusals))
 
 
 def mitras(*refusals: Refusal) -> dict[str, Any]:
-    """Mitras only."""
+    """Declare a route for mitras."""
     return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.MITRA}), refusals=refusals))
 
 
 def parties(*refusals: Refusal) -> dict[str, Any]:
-    """Customers and mitras; whose session it is, the query says."""
+    """Declare a route for customers and mitras. Its queries check whether the session is the caller's."""
     kinds = frozenset({UserType.CUSTOMER, UserType.MITRA})
     return _declare(Access(listeners=PUBLIC, kinds=kinds, refusals=refusals))
 
@@ -81,7 +81,7 @@ def operators(
     password_due: bool = False,
     step_up: bool = False,
 ) -> dict[str, Any]:
-    """Operators with a permission; area None: any operator."""
+    """Declare a route for operators with a permission; without an `area`, for any operator."""
     return _declare(
         Access(
             listeners=INTERNAL,
@@ -97,7 +97,10 @@ def operators(
 
 
 def check_declared(routes: list[Any], *, listener: str) -> None:
-    """A route that does not declare who may call it, and on this listener, does not exist. Raises RuntimeError."""
+    """Check that every route declares its access and belongs to this listener.
+
+    Raises RuntimeError if one does not.
+    """
     for route in routes:
         access = (route.opt or {}).get("access")
         if not isinstance(access, Access) or listener not in access.listeners:
@@ -105,7 +108,10 @@ def check_declared(routes: list[Any], *, listener: str) -> None:
 
 
 def bearer(headers: Mapping[str, str]) -> str:
-    """Return the request's access token. Raises Unauthenticated when there is none."""
+    """Return the request's access token.
+
+    Raises Unauthenticated without one.
+    """
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthenticated
@@ -113,9 +119,9 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 async def guard(request: Request[Any, Any, Any], access: Access) -> None:
-    """Let the declared users in.
+    """Check that the caller may call a route, and store the actor in the request's scope.
 
-    Raises Unauthenticated, Forbidden, PasswordChangeRequired, TotpEnrolmentRequired, TotpRequired.
+    Raises Unauthenticated, Forbidden, PasswordChangeRequired, TotpEnrolmentRequired or TotpRequired.
     """
     if not access.kinds:
         return
@@ -135,7 +141,10 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
 
 
 async def optional_actor(request: Request[Any, Any, Any]) -> Actor | None:
-    """The caller of a route that does not need one: a token that is bad in any way counts as none (contract 3, Merge)."""
+    """Return the caller of a route with an optional token.
+
+    None without a valid one (docs/product.md#merging-accounts).
+    """
     try:
         return await people.authenticate(request.app.state.runtime, bearer(request.headers), audience="public")
     except Unauthenticated:
@@ -143,20 +152,22 @@ async def optional_actor(request: Request[Any, Any, Any]) -> Actor | None:
 
 
 def provide_actor(request: Request[Any, Any, Any], runtime: Runtime) -> Actor:
-    """The caller, as the guard found it.
+    """Return the actor that the guard has stored.
 
-    It names `runtime` so that the two are provided one after the other: side by side they would cost two tasks.
+    The unused `runtime` makes the framework resolve the two dependencies in sequence; in parallel they would cost two
+    tasks.
     """
     return request.scope["actor"]  # type: ignore[typeddict-item]
 
 
 def provide_runtime(request: Request[Any, Any, Any]) -> Runtime:
-    """This process's runtime."""
+    """Return this process's runtime."""
     return request.app.state.runtime
 
 
 def device_of(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """Return what the client says of its device (contract 3). `locale` is the language of its pushes."""
+    """Return what the client reports about its device: `user_agent`, `platform`, `app_version` and `locale` (of its
+    pushes)."""
 
     def header(name: str, limit: int) -> str | None:
         value = request.headers.get(name)
@@ -171,10 +182,10 @@ def device_of(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 
 def locale_of(request: Request[Any, Any, Any]) -> Language | None:
-    """Return the language that the device wants its pushes in; None when it names none of ours."""
+    """Return the language for the device's pushes; None if the header is missing or names no supported one."""
     return languages.parse_locale(request.headers.get("x-locale"))
 
 
 def client_ip(request: Request[Any, Any, Any]) -> str:
-    """The client's address; behind a trusted proxy the forwarded one (specification, Core rules 2)."""
+    """Return the client's address, at most 45 characters. Behind a trusted proxy it is the forwarded one."""
     return (request.client.host if request.client else "")[:45]

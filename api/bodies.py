@@ -1,9 +1,9 @@
-"""Strict request bodies: attrs classes structured by cattrs, unknown fields refused, errors with their fields.
+"""Strict request bodies: attrs classes structured by cattrs. Unknown fields are refused, and errors name their fields.
 
-A body is `dto=Body[X]` on the handler; validators on X say its bounds.
+A handler declares its body with `dto=Body[X]`; the validators of X are its bounds.
 
-What a refusal costs must not grow with the body. So lists and maps are counted before their elements are read, and
-structuring a list or a map stops after as many errors as an answer names.
+The cost of a refusal must not grow with the body. So lists and maps are counted before their elements are read, and
+structuring a list or map stops after MAX_ERRORS errors.
 """
 
 import datetime as dt
@@ -28,15 +28,15 @@ from core.base.languages import Text
 
 T = TypeVar("T")
 MAX_INT = 2**31 - 1
-MAX_VALUES = 4_096  # in all lists and maps of a body together; the longest one that is taken has about 1,500
-MAX_DEPTH = 64  # of lists and maps in each other: deeper than anything that is taken, far from where recursion ends
-MAX_ITEMS = 1_000  # of a list or map whose field has no bound of its own
-LENGTHS = ("min_length", "max_length")  # of the validators of attrs
-MAX_ERRORS = 20  # bad fields that an answer names; after as many, reading a list or map stops
+MAX_VALUES = 4_096  # in all lists and maps of a body together; the largest valid body has about 1,500
+MAX_DEPTH = 64  # of nested lists and maps: deeper than any valid body, and far below the recursion limit
+MAX_ITEMS = 1_000  # in a list or map whose field declares no bound
+LENGTHS = ("min_length", "max_length")  # attributes of attrs' validators
+MAX_ERRORS = 20  # bad fields in an answer; reading a list or map stops after this many
 
-BadField = dict[str, Any]  # `field`, and `message` as a Text
+BadField = dict[str, Any]  # {"field": str, "message": Text}
 
-# A UUID, in its canonical form.
+# A UUID in its canonical form.
 Id = NewType("Id", str)
 
 
@@ -68,7 +68,10 @@ converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
 
 
 def _read_each(items: Iterable[tuple[Any, Any, Any]], target: Any, read: Callable[[Any, Any], Any]) -> list[Any]:
-    """Structure (place, value, type) triples. Raises IterableValidationError after MAX_ERRORS bad ones, or at the end."""
+    """Structure (index or key, value, type) triples with `read`; return the results.
+
+    Raises IterableValidationError after MAX_ERRORS bad ones, or at the end if there are fewer.
+    """
     found: list[Any] = []
     errors: list[Exception] = []
     for place, item, kind in items:
@@ -113,7 +116,10 @@ def _map_factory(target: Any, structurer: Any) -> Any:
 
 
 def _check_size(value: "list[Any] | dict[str, Any]", most: int) -> None:
-    """Raise ValueError when a list or map has more than `most` elements."""
+    """Check that a list or map has at most `most` elements.
+
+    Raises ValueError if it has more.
+    """
     if len(value) > most:
         raise ValueError(
             field_messages.most_items(most) if isinstance(value, list) else field_messages.most_fields(most)
@@ -129,7 +135,7 @@ converter.register_structure_hook_func(lambda kind: kind is Id, _id)
 
 
 def _reason(error: BaseException) -> Text:
-    """Return what is wrong with a field; the errors of our own hooks and validators carry it."""
+    """Return the message about a bad field; errors of our own hooks and validators contain it."""
     if isinstance(error, KeyError):
         return field_messages.REQUIRED
     if error.args and isinstance(error.args[0], Text):
@@ -138,7 +144,7 @@ def _reason(error: BaseException) -> Text:
 
 
 def _fields(error: BaseException, path: str = "") -> Iterator[BadField]:
-    """Name each bad field of a body that could not be structured."""
+    """Yield each bad field of a body that could not be structured."""
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         yield from _unknown(error.extra_fields)
     elif isinstance(error, cattrs.IterableValidationError):
@@ -170,7 +176,7 @@ def _out_of_bounds(body: Any) -> Iterator[BadField]:
 
 
 def _broken_rule(rules: list[Any], body: Any, field: Any, value: Any) -> Text:
-    """Return what the value breaks: the validators of attrs say it in English only."""
+    """Return the message of the rule that the value breaks. The messages of attrs' validators exist in English only."""
     bounds = {name: getattr(rule, name) for rule in rules for name in LENGTHS if hasattr(rule, name)}
     bounds |= {rule.compare_op: rule.bound for rule in rules if hasattr(rule, "compare_op")}
     for rule in rules:
@@ -191,7 +197,7 @@ def _broken_rule(rules: list[Any], body: Any, field: Any, value: Any) -> Text:
 
 
 def _rules_of(validator: Any) -> Iterator[Any]:
-    """Return the validators that a validator is made of."""
+    """Yield the validators that a validator is made of."""
     match type(validator).__name__:
         case "_AndValidator":
             for one in validator._validators:
@@ -204,7 +210,7 @@ def _rules_of(validator: Any) -> Iterator[Any]:
 
 @cache
 def _bounds_of(cls: Any) -> Mapping[str, int]:
-    """Return the greatest length of each field that has one."""
+    """Return field name -> its maximum length, for the fields that have one."""
     return {
         field.name: rule.max_length
         for field in attrs.fields(cls)
@@ -214,7 +220,7 @@ def _bounds_of(cls: Any) -> Mapping[str, int]:
 
 
 def _too_long(value: dict[str, Any], cls: Any) -> Iterator[BadField]:
-    """Name the lists and maps that have more elements than their fields take."""
+    """Yield the list and map fields with too many elements."""
     for name, most in _bounds_of(cls).items():
         if isinstance(found := value.get(name), list | dict):
             try:
@@ -224,7 +230,10 @@ def _too_long(value: dict[str, Any], cls: Any) -> Iterator[BadField]:
 
 
 def structure(value: Any, cls: type[T]) -> T:
-    """Turn decoded JSON into a body. Raises ValidationFailed that names the bad fields."""
+    """Turn decoded JSON into a body.
+
+    Raises ValidationFailed with the bad fields.
+    """
     if not isinstance(value, dict):
         raise ValidationFailed.of("", field_messages.OBJECT)
     unknown = value.keys() - {field.name for field in attrs.fields(cls)}
@@ -233,7 +242,7 @@ def structure(value: Any, cls: type[T]) -> T:
     if bad := list(_too_long(value, cls)):
         raise ValidationFailed(details={"fields": bad})
     try:
-        # Bounds are checked below, field by field: an error out of __init__ would not say whose it is.
+        # Bounds are checked below, field by field, because an error raised in __init__ would not name its field.
         with validators.disabled():
             body = converter.structure(value, cls)
     except cattrs.BaseValidationError as error:
@@ -252,23 +261,23 @@ class Body(AbstractDTO[T], Generic[T]):
 
     @classmethod
     def generate_field_definitions(cls, model_type: type[Any]) -> Any:
-        """None: cattrs does the work."""
+        """Return no definitions, because cattrs does the work."""
         yield from ()
 
     @classmethod
     def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
-        """Likewise."""
+        """Return False, because cattrs does the work."""
         return False
 
     @classmethod
     def create_for_field_definition(
         cls, field_definition: FieldDefinition, handler_id: str, backend_cls: Any = None
     ) -> None:
-        """Likewise."""
+        """Do nothing, because cattrs does the work."""
 
     @classmethod
     def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:
-        """The class is the schema."""
+        """Return no schema: `api.schemas` makes it from the class."""
         return schema_creator.for_field_definition(field_definition)
 
     def decode_bytes(self, value: bytes) -> Any:
@@ -276,22 +285,25 @@ class Body(AbstractDTO[T], Generic[T]):
         return self.decode_builtins(decode(value))
 
     def decode_builtins(self, value: Any) -> Any:
-        """Structure what is decoded already."""
+        """Structure decoded JSON."""
         return structure(value, self.model_type)
 
 
 class JsonObject(Body[dict[str, Any]]):
-    """Decodes a body whose fields the handler checks by itself: an absent one means something else than null."""
+    """Decodes a body whose fields the handler checks, because an absent field means something else than null."""
 
     def decode_builtins(self, value: Any) -> Any:
-        """An object, of whatever fields."""
+        """Return the object; its fields are unchecked."""
         if not isinstance(value, dict):
             raise ValidationFailed.of("", field_messages.OBJECT)
         return value
 
 
 def decode(value: bytes) -> Any:
-    """Read the JSON of a body. Raises ValidationFailed for what is none, and for too many or too deep values."""
+    """Return the decoded JSON of a body.
+
+    Raises ValidationFailed if it is not JSON, or has too many or too deeply nested values.
+    """
     try:
         read = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -301,9 +313,9 @@ def decode(value: bytes) -> Any:
 
 
 def measure(value: Any) -> None:
-    """Count the values in lists and maps, each before its elements are looked at.
+    """Check the number and depth of values; each list and map is counted before its elements are read.
 
-    Raises ValidationFailed above MAX_VALUES and MAX_DEPTH.
+    Raises ValidationFailed above MAX_VALUES or MAX_DEPTH.
     """
     left = MAX_VALUES
     waiting = [(value, 1)] if isinstance(value, list | dict) else []
@@ -319,45 +331,51 @@ def measure(value: Any) -> None:
 
 
 def text(low: int, high: int, **more: Any) -> Any:
-    """A string of so many characters."""
+    """Return a field for a string of `low` to `high` characters."""
     return attrs.field(validator=[validators.min_len(low), validators.max_len(high)], **more)
 
 
 def optional_text(low: int, high: int, **more: Any) -> Any:
-    """A string of so many characters, or nothing."""
+    """Return an optional field for a string of `low` to `high` characters."""
     bounds = validators.optional([validators.min_len(low), validators.max_len(high)])
     return attrs.field(default=None, validator=bounds, **more)
 
 
 def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
-    """A whole number within bounds."""
+    """Return a field for a whole number from `low` to `high`."""
     return attrs.field(validator=[validators.ge(low), validators.le(high)], **more)
 
 
 def optional_integer(low: int, high: int = MAX_INT) -> Any:
-    """A whole number within bounds, or nothing."""
+    """Return an optional field for a whole number from `low` to `high`."""
     return optional_number(low, high)
 
 
 def optional_number(low: int, high: int) -> Any:
-    """A number within bounds, or nothing; the field's type says whether it must be a whole one."""
+    """Return an optional field for a number from `low` to `high`. The field's type decides whether it must be whole."""
     return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]))
 
 
 def choice(*options: str, **more: Any) -> Any:
-    """One of some words."""
+    """Return a field for one of these words."""
     return attrs.field(validator=validators.in_(options), **more)
 
 
 def no_nulls(data: dict[str, Any], *, but: tuple[str, ...] = ()) -> None:
-    """In a patch absent means as it is; null means nothing, except where a field may be empty. Raises ValidationFailed."""
+    """Reject nulls in a PATCH body, except for the fields in `but`. Absent fields are left unchanged.
+
+    Raises ValidationFailed with the field.
+    """
     for name, value in data.items():
         if value is None and name not in but:
             raise ValidationFailed.of(name, field_messages.NOT_NULL)
 
 
 def path_id(value: str) -> str:
-    """Return a path's id. Raises NotFound for what is no id: there is nothing under it."""
+    """Return the canonical id of a path parameter.
+
+    Raises NotFound if it is not a UUID, because no object can have such an id.
+    """
     found = parse_id(value)
     if found is None:
         raise NotFound
@@ -365,7 +383,10 @@ def path_id(value: str) -> str:
 
 
 def query_id(name: str, value: str | None) -> str | None:
-    """Return a query's id. Raises ValidationFailed unless it is a UUID."""
+    """Return the canonical id of a query parameter; None if it is absent.
+
+    Raises ValidationFailed if it is not a UUID.
+    """
     if value is None:
         return None
     found = parse_id(value)
@@ -375,18 +396,24 @@ def query_id(name: str, value: str | None) -> str | None:
 
 
 def query_choice(name: str, value: str | None, options: type[enum.StrEnum]) -> str | None:
-    """Return a query's word. Raises ValidationFailed unless it is one of the options."""
+    """Return the word of a query parameter; None if it is absent.
+
+    Raises ValidationFailed if it is not one of the options.
+    """
     if value is not None and value not in set(options):
         raise ValidationFailed.of(name, field_messages.one_of(options))
     return value
 
 
 def query_time(name: str, value: str | None) -> dt.datetime | None:
-    """Return a query's time. Raises ValidationFailed unless it is ISO 8601 with a zone."""
+    """Return the time of a query parameter, in UTC; None if it is absent.
+
+    Raises ValidationFailed if it is not ISO 8601 with a time zone.
+    """
     if value is None:
         return None
     try:
-        # A "+" that was not escaped arrives as a space.
+        # An unescaped "+" in a query is decoded as a space.
         at = dt.datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", value))
         if at.tzinfo is None:
             raise ValidationFailed.of(name, field_messages.TIME)

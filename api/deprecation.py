@@ -1,4 +1,4 @@
-"""Routes that clients should leave, and the headers that say so (docs/migrating-to-payment-requests.md)."""
+"""Deprecated routes, and the response headers that announce it (docs/migrating-to-payment-requests.md)."""
 
 import datetime as dt
 from email.utils import format_datetime
@@ -12,7 +12,7 @@ REPLACEMENTS = {
 }
 SINCE = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 SUNSET = dt.datetime(2027, 12, 1, tzinfo=dt.UTC)
-"""From this day on a release may remove the routes; until then they answer as their replacements do."""
+"""A release after this day may remove the routes. Until then they answer like their replacements."""
 _PREFIXES = tuple(REPLACEMENTS)
 
 
@@ -27,7 +27,7 @@ def replacement_of(path: str) -> str | None:
 
 
 def headers_of(path: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers that an answer of this path carries: RFC 9745, RFC 8594 and RFC 5829; none for most paths."""
+    """Return the extra headers of answers of this path (RFC 9745, 8594 and 5829); empty unless it is deprecated."""
     replacement = replacement_of(path)
     if replacement is None:
         return []

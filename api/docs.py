@@ -1,6 +1,6 @@
-"""Each listener's interface document, and a page to read and try it: everything on it is served from here.
+"""Routes for each listener's OpenAPI document, and a Swagger UI page that loads nothing from other origins.
 
-Swagger UI's own files come out of the package `swagger-ui-py`; none of its Python is run.
+The files of Swagger UI come from the package `swagger-ui-py`; none of its Python code runs.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from litestar import Response, get
 from api.auth import INTERNAL, PUBLIC, anyone
 from core.base.errors import NotFound
 
-# Nothing but this origin's own files; Swagger UI sets style attributes and shows its icons as data.
+# Only this origin's own files are allowed. Swagger UI needs style attributes and icons in data URLs.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -58,25 +58,25 @@ def _file(name: str) -> bytes:
 
 
 def routes(*, listener: str, document: Callable[[], dict[str, Any]]) -> list[Any]:
-    """Return the routes that show a listener's document, which is written when it is first asked for."""
+    """Return the routes of a listener's document and page. `document` is called at the first request."""
     written: list[bytes] = []
     access: Any = anyone(listeners=PUBLIC if listener == "public" else INTERNAL)
 
     @get("/openapi.json", include_in_schema=False, **access)
     async def interface() -> Response[bytes]:
-        """The OpenAPI document of this listener."""
+        """Return the OpenAPI document of this listener."""
         if not written:
             written.append(msgspec.json.encode(document()))
         return Response(written[0], media_type="application/json")
 
     @get("/docs", include_in_schema=False, **access)
     async def page() -> Response[str]:
-        """The page."""
+        """Return the Swagger UI page."""
         return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
     @get("/docs/{name:str}", include_in_schema=False, **access)
     async def file(name: str) -> Response[bytes]:
-        """A file of the page."""
+        """Return a file of the page."""
         if name == "start.js":
             return Response(START.encode(), media_type="text/javascript; charset=utf-8", headers=CACHED)
         if name not in FILES:

@@ -1,4 +1,8 @@
-"""The one table from refusals to answers, the framework's own errors included (contract 2)."""
+"""Error answers: the error body, the exception handlers, and the framework's own errors in our form
+(docs/protocol.md#http).
+
+The table of HTTP statuses is in `answers.py`.
+"""
 
 from typing import Any
 
@@ -23,7 +27,7 @@ from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, 
 from core.base.languages import Language
 from core.runtime import AWAY
 
-# What the framework itself refuses.
+# HTTP status of the framework's own errors -> our refusal.
 FRAMEWORK = {
     refusal.status: refusal
     for refusal in (
@@ -38,7 +42,7 @@ FRAMEWORK = {
     )
 }
 
-MAX_NAME, MAX_REASON = 100, 200  # characters of a field's name and of what is wrong with it
+MAX_NAME, MAX_REASON = 100, 200  # characters of a bad field's name, and of a message
 MAX_BODY = 8_192  # bytes of an error body
 
 log = logs.get("api")
@@ -57,9 +61,10 @@ def body(
     details: dict[str, Any] | None = None,
     retry_after_seconds: int | None = None,
 ) -> dict[str, Any]:
-    """Return the one error body, of at most MAX_BODY bytes.
+    """Return the error body as JSON values, at most MAX_BODY bytes long.
 
-    The messages in `details.fields` are texts. The body has at most MAX_ERRORS of them; `details.more` is the number of those left out.
+    The messages in `details.fields` are given as Texts. The body has at most MAX_ERRORS of them; `details.more` is the
+    number of those left out.
     """
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message.said_in(language)[:MAX_REASON]}
     if details is not None:
@@ -72,7 +77,7 @@ def body(
 
 
 def body_of(error: DomainError, language: Language) -> dict[str, Any]:
-    """Return the one error body of a refusal."""
+    """Return the error body of an error."""
     return body(
         Refusal(status=STATUS[error.kind], code=error.code, message=error.text),
         language,
@@ -82,8 +87,8 @@ def body_of(error: DomainError, language: Language) -> dict[str, Any]:
 
 
 def _with_few_fields(details: dict[str, Any], language: Language) -> dict[str, Any]:
-    """Cut the list of bad fields, and the client's own words in it; only what is left is put into words."""
-    room = MAX_BODY - 1024  # the rest is for the other parts of the body
+    """Cut the list of bad fields and the names in it, which come from the client. Only the rest is translated."""
+    room = MAX_BODY - 1024  # 1,024 bytes are for the other parts of the body
     kept: list[dict[str, str]] = []
     for one in details["fields"][:MAX_ERRORS]:
         short = {"field": one["field"][:MAX_NAME], "message": one["message"].said_in(language)[:MAX_REASON]}
@@ -96,9 +101,9 @@ def _with_few_fields(details: dict[str, Any], language: Language) -> dict[str, A
 
 
 def note(scope: Any, code: str) -> Language:
-    """Count a refusal, and let the request's log line have its code; return the language of its message.
+    """Count a refusal, add its code to the request's log line, and return the language of its message.
 
-    The gatekeeper reads the language from the state as well, and says it in the answer's headers.
+    The gatekeeper reads the language from the state for the `Content-Language` header.
     """
     metrics.REFUSALS.labels(code).inc()
     language = language_of(scope)
@@ -108,12 +113,12 @@ def note(scope: Any, code: str) -> Language:
 
 
 def raw(error: DomainError, language: Language) -> tuple[int, bytes]:
-    """Return status and body of a refusal, for places outside the framework."""
+    """Return (HTTP status, encoded body) of an error, for code outside the framework."""
     return STATUS[error.kind], msgspec.json.encode(body_of(error, language))
 
 
 def refusal(request: Request[Any, Any, Any], error: DomainError) -> Response[Any]:
-    """Answer a refusal."""
+    """Return the answer for an error of ours."""
     language = note(request.scope, error.code)
     check(request, STATUS[error.kind], error.code)
     headers = {} if error.retry_after_seconds is None else {"Retry-After": str(error.retry_after_seconds)}
@@ -121,7 +126,7 @@ def refusal(request: Request[Any, Any, Any], error: DomainError) -> Response[Any
 
 
 def framework(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    """Answer what the framework refuses, in our words."""
+    """Return the answer for an error of the framework, in our form."""
     status = 422 if isinstance(error, ValidationException) else error.status_code
     if status == 422:
         return refusal(request, ValidationFailed(details={"fields": _bad_fields(error)}))
@@ -132,7 +137,7 @@ def framework(request: Request[Any, Any, Any], error: HTTPException) -> Response
 
 
 def _bad_fields(error: HTTPException) -> list[dict[str, Any]]:
-    """Return the fields that the framework names; it words what is wrong with them in English only."""
+    """Return the bad fields of a framework error. Its own messages exist in English only, so they are not used."""
     extra = error.extra if isinstance(error.extra, list) else []
     fields = [
         {"field": str(item.get("key", "")), "message": field_messages.of_decoder(str(item.get("message", "")))[1]}
@@ -143,12 +148,12 @@ def _bad_fields(error: HTTPException) -> list[dict[str, Any]]:
 
 
 def too_deep(request: Request[Any, Any, Any], __: RecursionError) -> Response[Any]:
-    """Answer a body that is nested deeper than any decoder goes."""
+    """Return the answer for a body that is nested too deeply for the decoder."""
     return refusal(request, ValidationFailed.of("", field_messages.depth(MAX_DEPTH)))
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    """Answer an unforeseen error: logged once, with its traceback; the client gets the request's id and nothing else."""
+    """Log an unexpected error with its traceback, and return an answer that has only the request's id."""
     if isinstance(error, AWAY):
         return refusal(request, Unavailable())
     request_id = request.scope.get("state", {}).get("request_id", "")

@@ -1,4 +1,4 @@
-"""Examples of request bodies, made from their schemas: what is required, and what the vocabulary has a value for."""
+"""Examples of request bodies, made from their schemas: required fields, and those with an example in the vocabulary."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Schema = dict[str, Any]
 
 
 def example_of(schema: Schema, components: dict[str, Schema]) -> Any:
-    """Return an example that fits a schema."""
+    """Return an example that is valid for a schema."""
     owner = ""
     if "$ref" in schema:
         owner = schema["$ref"].rpartition("/")[2]
@@ -27,7 +27,7 @@ def example_of(schema: Schema, components: dict[str, Schema]) -> Any:
 
 
 def _value(schema: Schema) -> Any:
-    """The plainest value of a schema without fields."""
+    """Return the simplest value that is valid for a schema without fields."""
     if "enum" in schema:
         return schema["enum"][0]
     kinds = schema.get("type", "null")

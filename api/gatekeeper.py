@@ -1,4 +1,8 @@
-"""What every request passes before the framework sees it: request id, limits, server time, figures (contract 2)."""
+"""The ASGI layer around each application: request ids, rate limits, body limits, common headers, metrics and the
+request log.
+
+Headers and limits are described in docs/protocol.md#http.
+"""
 
 import asyncio
 import contextlib
@@ -30,25 +34,26 @@ from core.runtime import Runtime
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Refused = tuple[MutableMapping[str, Any], bytes]  # the start of an answer, and its body
+Refused = tuple[MutableMapping[str, Any], bytes]  # (the message that starts an answer, its body)
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logs.get("api")
 
 MAX_BODY = 65_536
-# How much is read of the body of a webhook call with a valid token; MAX_BODY and one byte are kept. Without a valid token
-# no more is read than is kept.
+# Bytes read of a webhook body with a valid token, so that the call can be answered; only the first MAX_BODY + 1 are
+# kept. Without a valid token reading stops after MAX_BODY.
 MAX_READ = 8 * 1024 * 1024
-BODY_S = 15.0  # real: how long a body may take to arrive
+BODY_S = 15.0  # real time in which a body must arrive
 AVAILABILITY = "/api/client/mitras/availability"
 REFRESH = "/api/shared/auth/refresh"
-# What phones ask by the clock, and what finds keys: an address that is full must not take mitras offline.
+# Routes that apps poll. Without a valid token they have a separate limit per address, so that other requests from the
+# same address can't use it up and take mitras offline.
 POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
 WELL_KNOWN = "/.well-known/"
-# For each address, in a minute: enough for 180,000 phones behind one address that refresh every 15 minutes.
+# Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS = 12_000, 12_000
-REFRESH_BURST = 6_000  # as many as an address may have connections: each may be a phone, back after an outage
-CLIENT_GONE = 499  # logged for a client that went away before its answer, as nginx does
+REFRESH_BURST = 6_000  # as many as an address may have connections, because each may be a phone after an outage
+CLIENT_GONE = 499  # logged if the client has disconnected before the answer, as nginx does
 SECURITY = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -59,20 +64,20 @@ SECURITY = {
 
 
 class TooLarge(DomainError):
-    """The body passes the limit."""
+    """The body is larger than the limit."""
 
     kind = Kind.TOO_LARGE
     code, message = BODY_TOO_LARGE.code, BODY_TOO_LARGE.message
 
 
 class Presented(msgspec.Struct):
-    """The part of a refresh's body that names the bucket which the request is charged to."""
+    """The part of a refresh's body that decides which token bucket the request is charged to."""
 
     refresh_token: str
 
 
 class Gatekeeper:
-    """Wraps one listener's application."""
+    """The ASGI wrapper of one listener's application."""
 
     def __init__(self, app: Litestar, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
         self._app: App = app  # type: ignore[assignment]
@@ -98,11 +103,11 @@ class Gatekeeper:
         self._operator = Limit(name="operator", per_minute=operators, burst=max(1, operators // 2))
         sign_ins = settings.operator_sign_in_per_minute
         self._sign_in = Limit(name="operator_sign_in", per_minute=sign_ins, burst=sign_ins)
-        self._counters: dict[tuple[str, str, int], Counter] = {}  # looking one up by its labels takes longer
+        self._counters: dict[tuple[str, str, int], Counter] = {}  # a cache: the lookup by labels takes longer
         self._seconds = metrics.REQUEST_SECONDS.labels(listener)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request; other kinds of connection pass through."""
+        """Handle one request. Other kinds of ASGI scopes are passed on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -132,7 +137,7 @@ class Gatekeeper:
             await self._handle(scope, receive, answer, headers, claims)
         except Exception as error:
             if status:
-                raise  # a part of the answer has been sent
+                raise  # part of the answer has been sent already
             await _fail(scope, answer, error)
         finally:
             seconds = monotonic() - started
@@ -144,11 +149,11 @@ class Gatekeeper:
         return self._listener == "public" and scope["method"] == "POST" and scope["path"].rstrip("/") == REFRESH
 
     def admit_refresh(self, scope: Scope) -> Refused | None:
-        """Take a place for a refresh whose body has come; return the whole refusal when no place is left.
+        """Admit a refresh whose body is complete. Return None, or the whole answer if it is refused.
 
-        The connection calls this before the request gets a task. After an outage thousands of refreshes come in one
-        moment and most of them must come back: refusing one here costs a fraction of what a task and the rate limits
-        cost, and nothing is charged to the client's address.
+        The connection calls this before it starts a task. After an outage thousands of refreshes arrive at once and
+        most of them must retry: a refusal here costs a fraction of a task with its rate limits, and nothing is charged
+        to the client's address.
         """
         started = monotonic()
         forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
@@ -171,11 +176,12 @@ class Gatekeeper:
     async def _handle(
         self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: Claims | None
     ) -> None:
-        """Admit a request, read its body and let the application answer, or refuse it."""
+        """Check the limits, read the body and call the application, or refuse the request."""
         path = scope["path"].rstrip("/") or "/"
 
         async def answer_from_work(message: MutableMapping[str, Any]) -> None:
-            await held.aclose()  # the work is done: a client that does not read its answer holds no place
+            # The work is done, so a client that does not read its answer must not count against the limit.
+            await held.aclose()
             await answer(message)
 
         async with contextlib.AsyncExitStack() as held:
@@ -191,7 +197,7 @@ class Gatekeeper:
                 if body is None:
                     return
                 scope["state"]["body_size"] = len(body)
-                # Behind the body: slow senders must not take the places of those whose request is there.
+                # Only after the body, so that slow senders don't count against the limit.
                 if path not in UNLIMITED:
                     held.enter_context(self._admission.request())
                 if by_token:
@@ -204,10 +210,10 @@ class Gatekeeper:
                 await self._app(scope, _replay(body, receive), answer_from_work)
 
     async def _enter_refresh(self, scope: Scope, body: bytes, held: contextlib.AsyncExitStack) -> None:
-        """Give a refresh a place, charge it, and wait until it may ask the database.
+        """Admit a refresh, charge its rate limits, and wait for its turn at the database.
 
-        It is charged when it has a place: a client that must come back for one is charged once. A body without a token
-        of ours is refused without the database; it needs no place, and is charged as any request without a token.
+        It is charged after the admission, so that a client that must retry is charged once. A body without one of our
+        tokens is refused without the database: it needs no admission, and is charged like any request without a token.
         """
         place: Place | None = scope["state"].get("place")
         try:
@@ -225,7 +231,10 @@ class Gatekeeper:
         await held.enter_async_context(self._admission.refreshing)
 
     def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Check the origin and the method that a browser asks about. Raises Forbidden."""
+        """Check the origin and the method of a browser's CORS preflight.
+
+        Raises Forbidden if one is not allowed.
+        """
         if self._cors is None or not _is_preflight(scope, headers):
             return
         if not self._cors.is_origin_allowed(headers["origin"]):
@@ -234,24 +243,27 @@ class Gatekeeper:
             raise Forbidden(http_texts.METHOD_FORBIDDEN)
 
     def _most(self, scope: Scope, headers: dict[str, str]) -> int:
-        """Return how many bytes of a body are read."""
+        """Return how many bytes of the body to read."""
         genuine = scope["path"].rstrip("/") == WEBHOOK and webhook_receive.is_genuine(self._runtime, headers)
         return MAX_READ if genuine else MAX_BODY
 
     def _claims(self, headers: dict[str, str]) -> Claims | None:
-        """Return what the request's token says; None without a valid one for this listener."""
+        """Return the claims of the request's token; None without a valid one for this listener."""
         try:
             return self._runtime.tokens.check(bearer(headers), audience=self._listener, now=self._runtime.now())
         except Unauthenticated:
             return None
 
     async def _charge(self, charges: Charges) -> None:
-        """Count the request. Raises RateLimited."""
+        """Charge the request to its token buckets.
+
+        Raises RateLimited if one is empty.
+        """
         if charges:
             await self._runtime.charge(charges)
 
     def _charges(self, scope: Scope, path: str, headers: dict[str, str], claims: Claims | None) -> Charges:
-        """Return the buckets that a request is charged to."""
+        """Return the token buckets that a request is charged to."""
         if self._cors is not None and _is_preflight(scope, headers):
             return ()
         if self._listener == "internal":
@@ -270,7 +282,7 @@ class Gatekeeper:
         return own + charges_of_address(self._address, _host(scope))
 
     def _finish(self, message: MutableMapping[str, Any], headers: dict[str, str], scope: Scope) -> None:
-        """Add the headers that every answer has, and the language of an error message."""
+        """Add the headers of every answer, the language of an error message, and the CORS headers of our refusals."""
         state = scope["state"]
         headers_so_far: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
         given = {name.lower() for name, _ in headers_so_far}
@@ -284,7 +296,7 @@ class Gatekeeper:
             vary.append(b"Accept-Language")
         origin = headers.get("origin")
         if origin is not None and self._cors is not None and b"access-control-allow-origin" not in given:
-            # A refusal of ours: the framework's own answers carry these already.
+            # The framework's own answers have these headers already; only our refusals lack them.
             if self._cors.is_origin_allowed(origin):
                 more.append((b"access-control-allow-origin", origin.encode("latin-1")))
                 more.append((b"access-control-expose-headers", ", ".join(self._cors.expose_headers).encode()))
@@ -296,7 +308,10 @@ class Gatekeeper:
         message["headers"] = [*headers_so_far, *more]
 
     def _route(self, scope: Scope) -> str:
-        """The route's template. A request that is refused before routing has one when its path is all of it."""
+        """Return the route's template, such as `/api/x/{id}`.
+
+        Before routing it is known only for paths without parameters.
+        """
         template = scope.get("path_template")
         if template is None:
             path = scope["path"].rstrip("/") or "/"
@@ -304,7 +319,7 @@ class Gatekeeper:
         return template
 
     def _log(self, scope: Scope, caller: dict[str, str], **figures: float) -> None:
-        """Write the request's line: no query, no body, and the path only as the route's template."""
+        """Write the request's log line: without query and body, and with the route's template instead of the path."""
         state = scope["state"]
         line = {
             "event": "request",
@@ -331,15 +346,15 @@ class Gatekeeper:
 
 
 def own_headers(request_id: str, now: dt.datetime) -> list[tuple[bytes, bytes]]:
-    """Return the headers that every answer has."""
+    """Return the headers of every answer."""
     return [(b"x-request-id", request_id.encode()), (b"x-server-time", as_text(now).encode()), *SECURITY.items()]
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Return a request's headers.
+    """Return a request's headers as a dict.
 
-    Of a header that comes twice the first counts, as for the framework: two views of one request would let a client be
-    one user to the limits and another one to the route.
+    If a header occurs twice the first counts, as in the framework. Otherwise a client could be one user for the rate
+    limits and another one for the route.
     """
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
@@ -353,19 +368,22 @@ def _host(scope: Scope) -> str:
 
 
 class RequestTimeout(DomainError):
-    """The body did not arrive in time."""
+    """The body has not arrived in time."""
 
     kind = Kind.TOO_LATE
     code, message = REQUEST_TIMEOUT.code, REQUEST_TIMEOUT.message
 
 
 async def _read_in_time(scope: Scope, receive: Receive, headers: dict[str, str], *, most: int) -> bytes | None:
-    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge, RequestTimeout when it does not arrive."""
+    """Read the body within BODY_S; of a webhook call, about `most` bytes. None if the client has disconnected.
+
+    Raises TooLarge, or RequestTimeout if the body has not arrived in time.
+    """
     announced = headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY and not _is_webhook(scope):
         raise TooLarge
     if not announced and "transfer-encoding" not in headers:
-        return await _read(scope, receive, most)  # there is nothing to wait for
+        return await _read(scope, receive, most)  # without a body this does not wait
     try:
         async with asyncio.timeout(BODY_S):
             return await _read(scope, receive, most)
@@ -379,7 +397,10 @@ def _is_webhook(scope: Scope) -> bool:
 
 
 async def _read(scope: Scope, receive: Receive, most: int) -> bytes | None:
-    """Read the body, up to `most` bytes of a webhook call; None when the client has gone. Raises TooLarge."""
+    """Read the body; of a webhook call, about `most` bytes. None if the client has disconnected.
+
+    Raises TooLarge.
+    """
     webhook = _is_webhook(scope)
     parts: list[bytes] = []
     size = 0
@@ -394,7 +415,7 @@ async def _read(scope: Scope, receive: Receive, most: int) -> bytes | None:
         if size - len(part) <= MAX_BODY:
             parts.append(part)
         if size > most:
-            break  # the rest is not read; the call is recorded, cut, and refused
+            break  # the rest is not read: the call is stored, truncated, and refused
         if not message.get("more_body"):
             break
     body = b"".join(parts)
@@ -415,7 +436,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _fail(scope: Scope, send: Send, error: Exception) -> None:
-    """Answer an error that the application has not answered: logged once, with its traceback."""
+    """Log an error that the application did not handle, with its traceback, and answer it."""
     request_id = scope["state"]["request_id"]
     log.error("unexpected", exc_info=error, path=scope["path"], request_id=request_id)
     language = errors.note(scope, INTERNAL_ERROR.code)
@@ -436,6 +457,6 @@ def _refusal(scope: Scope, error: DomainError) -> Refused:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
     if error.retry_after_seconds is not None:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
-    if error.kind is Kind.TOO_LATE:  # the rest of the body would be read as the next request's
+    if error.kind is Kind.TOO_LATE:  # otherwise the rest of the body would be read as the next request
         headers.append((b"connection", b"close"))
     return {"type": "http.response.start", "status": status, "headers": headers}, content

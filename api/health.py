@@ -1,4 +1,4 @@
-"""healthz, readyz, metrics (contract 1)."""
+"""Routes for health checks and metrics."""
 
 import attrs
 from litestar import Response, get
@@ -10,14 +10,14 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class Alive:
-    """The process answers."""
+    """The process is running."""
 
     status: str = "ok"
 
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """It can work; `degraded`: without Redis, so slower to notice."""
+    """The process can work. `degraded` is true without Redis: it then notices changes later."""
 
     ready: bool = True
     degraded: bool
@@ -25,7 +25,7 @@ class Ready:
 
 @attrs.frozen(kw_only=True)
 class NotReady:
-    """It can't work, and why."""
+    """The process can't work, and why."""
 
     ready: bool = False
     reason: str | None
@@ -33,13 +33,16 @@ class NotReady:
 
 @get("/healthz", **anyone(listeners=PUBLIC | INTERNAL))
 async def healthz() -> Alive:
-    """The process is alive."""
+    """Check that the process is running."""
     return Alive()
 
 
 @get("/readyz", also={503: NotReady}, **anyone(listeners=INTERNAL))
 async def readyz(runtime: Runtime) -> Response[Ready | NotReady]:
-    """503 unless the database answers and is migrated; Redis away is 200 and degraded."""
+    """Check that the process can work.
+
+    The status is 503 unless the database answers and is migrated. Without Redis it is 200, with `degraded`.
+    """
     ready, degraded, why = await runtime.ready()
     if not ready:
         return Response(NotReady(reason=why), status_code=503, headers={"Retry-After": "1"})
@@ -48,5 +51,5 @@ async def readyz(runtime: Runtime) -> Response[Ready | NotReady]:
 
 @get("/metrics", media_type="text/plain", **anyone(listeners=INTERNAL))
 async def prometheus() -> bytes:
-    """All figures of this process."""
+    """Return the metrics of this process."""
     return metrics.exposition()

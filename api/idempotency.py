@@ -1,4 +1,4 @@
-"""The header Idempotency-Key (contract 2)."""
+"""The header `Idempotency-Key` (docs/protocol.md#idempotency)."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from core.idempotency.rules import MAX_KEY, Once, once
 
 
 def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: Any) -> Once | None:
-    """Return the request's key with what it was sent with; None without the header. Raises ValidationFailed."""
+    """Return the request's idempotency key with the operation and body; None without the header.
+
+    Raises ValidationFailed if the key is invalid.
+    """
     key = request.headers.get("idempotency-key")
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""What every request to a route passes: who it is, and that what comes in is JSON, or nothing (contract 2)."""
+"""Checks before every route: access, and that the body is JSON or empty."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ UTF_8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a content type is JSON in UTF-8; no type at all is taken as JSON."""
+    """Return whether a content type is JSON in UTF-8. A missing type counts as JSON."""
     media, *parameters = (part.strip().lower() for part in content_type.split(";"))
     named = dict(part.split("=", 1) for part in parameters if "=" in part)
     known = media in ("", "application/json") or (media.startswith("application/") and media.endswith("+json"))
@@ -23,14 +23,15 @@ def is_json(content_type: str) -> bool:
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:
-    """Let in whom the route declares, with a body that it takes. Every route passes here first.
+    """Check a request's access and media type, before every route.
 
-    It is no guard of the framework's, because that would copy the route for each request.
-    Raises Unauthenticated, Forbidden, HTTPException 415, ValidationFailed.
+    It is not one of the framework's guards, because these copy the route for each request.
+
+    Raises Unauthenticated, Forbidden, ValidationFailed, or HTTPException with status 415.
     """
     handler: Any = request.scope["route_handler"]
     access: Access | None = handler.opt.get("access")
-    if access is None:  # the framework's own: OPTIONS
+    if access is None:  # the framework's own OPTIONS route
         return
     await guard(request, access)
     if not access.foreign_body and request.method != "GET":
@@ -38,7 +39,7 @@ async def admit(request: Request[Any, Any, Any]) -> None:
 
 
 async def _check_media(request: Request[Any, Any, Any], handler: Any) -> None:
-    """Refuse a body that is not JSON, and fields where none are taken: there a body is absent or `{}`."""
+    """Refuse a body that is not JSON. A route without a body accepts none or `{}`."""
     if not request.scope["state"].get("body_size"):
         if signature_of(handler).body is not None:
             raise ValidationFailed.of("", field_messages.OBJECT)

@@ -1,6 +1,7 @@
-"""The OpenAPI 3.1 document of each listener, written from the routes themselves: their signatures, access and refusals.
+"""The OpenAPI 3.1 document of each listener, made from its routes: their signatures, docstrings, access and refusals.
 
-A route with `include_in_schema=False` is for people, not for programs, and is left out.
+The first paragraph of a handler's docstring is the summary, and the rest its description. A route with
+`include_in_schema=False` is for people, not for programs, and is left out.
 """
 
 import re
@@ -130,7 +131,7 @@ WAITS = frozenset({423, 429, 503})
 
 
 def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
-    """Write a listener's document. `routes` are its handlers, registered or not."""
+    """Return a listener's OpenAPI document. `routes` are its handlers; they need not be registered."""
     schemas = Schemas()
     paths: dict[str, Any] = {}
     for handler in routes:
@@ -160,7 +161,7 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
 
 
 def tag_of(handler: Any, path: str) -> str:
-    """Return a route's tag: the area on the internal listener, the module on the public one."""
+    """Return a route's tag: its area on the internal listener, its module on the public one."""
     area = re.match(r"/internal/([a-z-]+)", path)
     return area[1] if area else handler.fn.__module__.rpartition(".")[2].replace("_", "-")
 
@@ -233,7 +234,7 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
         )
     for name, kind in signature.query.items():
         schema = vocabulary.QUERY.get(name) or schemas.answer(kind)
-        if isinstance(schema.get("type"), list):  # an absent parameter is no null
+        if isinstance(schema.get("type"), list):  # a query parameter may be absent, but never null
             schema = {**schema, "type": next(one for one in schema["type"] if one != "null")}
         made.append({"name": name, "in": "query", "schema": schema})
     if handler.opt.get("idempotent"):
@@ -252,7 +253,7 @@ def _request_body(signature: Signature, access: Access, schemas: Schemas) -> Sch
 
 
 def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: str) -> Schema:
-    """One response for each status. `also` of a route: statuses beside the success whose body is no `Error`."""
+    """Return status -> response. A route's `also` has the statuses besides success whose body is not `Error`."""
     bodies: dict[int, list[Schema]] = {}
     also: dict[int, Any] = handler.opt.get("also", {})
     for status, kind in {signature.status: signature.answer, **also}.items():

@@ -1,8 +1,8 @@
-"""HTTP/1.1 connections: bounds of time, size and number, and the one error body where no application answers yet.
+"""HTTP/1.1 connections: limits of time, size and number, and the error answers before the application runs.
 
-A client that sends nothing, or a byte at a time, holds a connection and nothing else. So each phase has an end: the headers
-of a request, its body, and the pause between two requests (uvicorn's keep-alive). What passes a bound is answered once,
-then read and discarded for a moment, because closing at once would take the answer away from a client that still sends.
+A client that sends nothing, or a byte at a time, occupies only a connection. Each phase has a timeout: the headers of a
+request, its body, and the pause between two requests (uvicorn's keep-alive). A request over a limit is answered, and
+then the connection reads and discards for a moment: closing it at once could reset it and lose the answer.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from core.base.ids import new_id
 from core.bus.rate_limit import RateLimited
 from core.runtime import Runtime
 
-BODY_GRACE_S = 5.0  # the application answers a late body first, after BODY_S
-MAX_PIPELINED = 16  # requests behind the one that is being answered
+BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
+MAX_PIPELINED = 16  # requests waiting behind the one that is being answered
 REFRESH_LINE = b"POST %s " % REFRESH.encode()
-REFRESHES_A_TURN = 16  # that are parsed, and started or refused: one or two milliseconds
-SMALL = 4_096  # bytes; a refresh has a tenth of it, and thousands of connections may keep as much
+REFRESHES_A_TURN = 16  # refreshes parsed in one iteration of the event loop: one or two milliseconds
+SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
 
 
 class OneWrite:
-    """A transport that sends what is written in one turn of the event loop in one call of the system.
+    """A transport that joins the writes of one event loop iteration into one system call.
 
-    An answer's head and body are written one after the other; each call costs as much as a good part of the answer.
+    The head and the body of an answer are written separately, and each system call costs a good part of the answer.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,25 +54,25 @@ class OneWrite:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send with what else is written before the loop comes round."""
+        """Send the data with the other writes of this event loop iteration."""
         if not self._waiting:
             self._loop.call_soon(self.flush)
         self._waiting.append(data)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the buffered data."""
         if self._waiting:
             data = b"".join(self._waiting)
             self._waiting.clear()
             self._transport.write(data)
 
     def write_eof(self) -> None:
-        """Send what waits, and close for writing."""
+        """Send the buffered data, and close the transport for writing."""
         self.flush()
         self._transport.write_eof()
 
     def close(self) -> None:
-        """Send what waits, and close."""
+        """Send the buffered data, and close."""
         self.flush()
         self._transport.close()
 
@@ -81,12 +81,12 @@ TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLim
 
 
 class Turns:
-    """Reads the refreshes of a listener a few in each turn of the event loop; all other requests are read as they come.
+    """Limits how many refreshes a listener parses in one event loop iteration. Other requests are parsed at once.
 
-    How this works: after an outage thousands of phones send a refresh within a moment. The event loop reads every
-    connection that has data before it does anything else, so all of them would be parsed, started and refused in one
-    turn, and a webhook would wait for all of that several times, once for each of its steps. A refresh above the
-    turn's share keeps its bytes, up to SMALL, until a later turn.
+    After an outage thousands of phones send a refresh at the same moment. The event loop reads all connections with
+    data before it does anything else, so it would parse, start and refuse all of them in one iteration; a webhook would
+    wait for such an iteration at each of its steps. A refresh above the limit keeps its bytes, up to SMALL, until a
+    later iteration.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -96,7 +96,7 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self) -> bool:
-        """Return whether this turn has room for one more refresh, and count it."""
+        """Return whether one more refresh may be parsed in this iteration, and count it."""
         if not self._renewing:
             self._renewing = True
             self._loop.call_soon(self._renew)
@@ -106,12 +106,13 @@ class Turns:
         return True
 
     def wait(self, read: Callable[[], None]) -> None:
-        """Call `read` in a later turn, in the order of arrival."""
+        """Call `read` in a later iteration, in the order of arrival."""
         self._waiting.append(read)
 
     def _renew(self) -> None:
         for _ in range(min(REFRESHES_A_TURN, len(self._waiting))):
-            self._loop.call_soon(self._waiting.popleft())  # apart: one that fails stops no other
+            # Each is a separate callback, so that a failure does not stop the others.
+            self._loop.call_soon(self._waiting.popleft())
         self._renewing = bool(self._waiting)
         self._left = REFRESHES_A_TURN
         if self._renewing:
@@ -119,11 +120,11 @@ class Turns:
 
 
 class HeadTooLarge(Exception):
-    """The headers pass a bound; the parser stops."""
+    """The headers are over a limit; raised to stop the parser."""
 
 
 class Connection(HttpToolsProtocol):
-    """One connection of a listener; `runtime`, `counts`, `gatekeeper` and `turns` are set by `protocol_of`."""
+    """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `turns`."""
 
     runtime: Runtime
     counts: Connections
@@ -131,7 +132,8 @@ class Connection(HttpToolsProtocol):
     turns: Turns
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin with a transport that writes an answer at once; the first headers are due."""
+        """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
+        many."""
         super().connection_made(cast("asyncio.Transport", OneWrite(transport, self.loop)))
         self._host = self.client[0] if self.client else ""
         self._head_size = self._fields = self._named = 0
@@ -147,29 +149,29 @@ class Connection(HttpToolsProtocol):
             self._refuse(refusal_of(TOO_MANY[too_many]), retry_after_s=1)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection out."""
+        """Stop counting the connection, and cancel its timeouts."""
         self.counts.remove(self._host)
         self._not_due()
         self._read_on()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Give a client that does not read WRITE_S seconds to read on."""
+        """Start a timeout of WRITE_S for a client that does not read."""
         super().pause_writing()
         self._must_read()
 
     def resume_writing(self) -> None:
-        """The client has read on."""
+        """Cancel that timeout, because the client reads again."""
         super().resume_writing()
         self._read_on()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; what the client has not read by then gets WRITE_S seconds."""
+        """Close an idle connection, with a timeout of WRITE_S for data that the client has not read."""
         super().timeout_keep_alive_handler()
         self._must_read()
 
     def _close(self) -> None:
-        """Close, at the latest when the client has had WRITE_S seconds to read what it was sent."""
+        """Close the connection, with a timeout of WRITE_S for data that the client has not read."""
         self.transport.close()
         self._must_read()
 
@@ -184,10 +186,10 @@ class Connection(HttpToolsProtocol):
 
     def _is_not_read(self) -> None:
         metrics.LIMITED.labels("http_write_seconds").inc()
-        self.transport.abort()  # `close` would wait for the client to read
+        self.transport.abort()  # `close` would wait until the client reads
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, unless the connection was refused; a refresh waits for its turn."""
+        """Parse the data, or keep it for a later iteration if it is a refresh above the limit."""
         if self._kept:
             self._read(self._take_kept() + data)
         elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.turns.take():
@@ -197,7 +199,7 @@ class Connection(HttpToolsProtocol):
             self._read(data)
 
     def _read_kept(self) -> None:
-        """Read the bytes that waited for their turn, unless they have been read."""
+        """Parse the kept bytes, unless that has happened already."""
         if self._kept and not self.transport.is_closing():
             self._read(self._take_kept())
 
@@ -206,7 +208,7 @@ class Connection(HttpToolsProtocol):
         return kept
 
     def _read(self, data: bytes) -> None:
-        """Read what came; what is not complete by then is due."""
+        """Parse the data unless the connection was refused, and start the timeout of an incomplete request."""
         if self._refused:
             return
         if not self._in_body:
@@ -227,7 +229,7 @@ class Connection(HttpToolsProtocol):
             self._due = self.loop.call_later(HEADERS_S, self._headers_are_late)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Start with a request. A refresh that came as a whole and has no place is answered here, without a task."""
+        """Start a request's task. A complete refresh that is not admitted is answered here instead, without a task."""
         scope = cast("Scope", cycle.scope)
         if not self.gatekeeper.is_refresh(scope):
             super()._start_asgi_task(cycle, app)
@@ -247,19 +249,19 @@ class Connection(HttpToolsProtocol):
             self.on_response_complete()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Reset the counts of the headers."""
         super().on_message_begin()
         self._in_head = True
         self._fields = 0
         self._named = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count the request line."""
+        """Count the bytes of the path."""
         super().on_url(url)
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a field."""
+        """Count a header and its bytes."""
         self._fields += 1
         self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
@@ -270,7 +272,7 @@ class Connection(HttpToolsProtocol):
             raise HeadTooLarge
 
     def on_headers_complete(self) -> None:
-        """The headers came in time."""
+        """Cancel the timeout of the headers; drop the connection if too many requests are pipelined."""
         self._not_due()
         self._in_head, self._in_body = False, True
         self._head_size = 0
@@ -282,12 +284,12 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body, unless the connection was refused."""
+        """Pass on a part of the body, unless the connection was refused."""
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The body came in time."""
+        """Cancel the timeout of the body."""
         self._not_due()
         self._in_body = False
         if not self._refused:
@@ -312,10 +314,10 @@ class Connection(HttpToolsProtocol):
         self._close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: a request for an upgrade is answered as if it had not asked, and has its line as any other."""
+        """Log nothing: a request for an upgrade is answered like any other request, and has its own log line."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what the parser refuses, and close."""
+        """Answer a request that the parser has refused, and close."""
         if self._refused:
             return
         if self._named > MAX_HEAD or self._fields > MAX_FIELDS:
@@ -324,14 +326,14 @@ class Connection(HttpToolsProtocol):
             self._refuse(MALFORMED)
 
     def _refuse(self, refusal: Refusal, *, limit: str | None = None, retry_after_s: int | None = None) -> None:
-        """Answer with a refusal, discard what still comes for a moment, and close."""
+        """Send a refusal, discard incoming data for LINGER_S, and close."""
         self._refused = True
         self._not_due()
         if limit is not None:
             metrics.LIMITED.labels(limit).inc()
         metrics.REFUSALS.labels(refusal.code).inc()
         request_id = new_id()
-        # Headers that were read before the refusal; the parser begins with None.
+        # The headers that were parsed before the refusal; the parser starts with None.
         language = errors.language_of({"headers": self.headers or ()})
         content = msgspec.json.encode(errors.body(refusal, language, retry_after_seconds=retry_after_s))
         headers = [
@@ -355,13 +357,13 @@ class Connection(HttpToolsProtocol):
 
 
 def _raw(status: int, headers: Iterable[tuple[bytes, bytes]], content: bytes) -> bytes:
-    """Return an answer as it is sent."""
+    """Return the bytes of an answer."""
     head = b"".join(b"%s: %s\r\n" % header for header in headers)
     return b"HTTP/1.1 %d \r\n%s\r\n%s" % (status, head, content)
 
 
 def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:
-    """Return the protocol class of a listener. Must be called in the event loop."""
+    """Return the protocol class of a listener. Call it in the event loop."""
     turns = Turns(asyncio.get_running_loop())
     members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "turns": turns}
     return type("Protocol", (Connection,), members)

@@ -1,4 +1,7 @@
-"""JSON schemas of our attrs classes: what bodies may be (their validators included) and what answers are."""
+"""JSON schemas of the attrs classes of request bodies (with their validators) and answers.
+
+The first paragraph of a class's docstring is the schema's description.
+"""
 
 import datetime as dt
 import enum
@@ -13,7 +16,7 @@ from api import vocabulary
 from api.bodies import MAX_INT, Id
 
 Schema = dict[str, Any]
-SOURCE = re.compile(r" \((?:contract|specification)[^)]*\)| of contract \d+(?: and \d+)*")
+SOURCE = re.compile(r" \((?:docs/|contract|specification)[^)]*\)")
 PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -24,24 +27,25 @@ PLAIN: dict[Any, Schema] = {
     Id: {"type": "string", "format": "uuid"},
     Any: {},
 }
-LONGEST = {"array": "maxItems", "object": "maxProperties"}  # where it is not maxLength
+LONGEST = {"array": "maxItems", "object": "maxProperties"}  # JSON type -> keyword; for all others it is maxLength
 
 
 class Schemas:
-    """Collects the components of one document."""
+    """The schema components of one document."""
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
         self._owners: dict[str, Any] = {}
 
     def answer(self, kind: Any) -> Schema:
-        """Return the schema of what a route answers with; every field is there."""
+        """Return the schema of an answer. All its fields are required."""
         return self._of(kind, {}, body=None)
 
     def body(self, kind: Any, *, loose: bool, foreign: bool = False) -> Schema:
-        """Return the schema of a request body, by reference.
+        """Return the schema of a request body, as a reference.
 
-        `loose`: an optional field may be absent but not null. `foreign`: not ours, unknown fields are let through.
+        `loose`: optional fields may be absent but not null. `foreign`: the body is not in our format, so unknown fields
+        are allowed.
         """
         return self._class(kind, {}, body={"loose": loose, "foreign": foreign})
 
@@ -88,7 +92,7 @@ class Schemas:
                 raise TypeError(f"two classes are called {name}")
             return reference
         self._owners[name] = (origin, given)
-        self.components[name] = {}  # a class may hold itself
+        self.components[name] = {}  # stored first, because a class may contain itself
         inner = dict(zip(getattr(origin, "__parameters__", ()), given, strict=False))
         self.components[name] = self._object(origin, inner, body)
         return reference
@@ -122,13 +126,13 @@ class Schemas:
 
 
 def name_of(kind: Any) -> str:
-    """Return what a class is called in the document."""
+    """Return the name of a class in the document."""
     name: str = kind.__name__
     return vocabulary.NAMES.get(name, name.removesuffix("View"))
 
 
 def first_line(documented: object) -> str:
-    """Return the first paragraph of a docstring, on one line, without where the rule is written down."""
+    """Return the first paragraph of a docstring on one line, without links to the docs in parentheses."""
     paragraph = " ".join((documented.__doc__ or "").split("\n\n")[0].split())
     return SOURCE.sub("", paragraph)
 
@@ -155,7 +159,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _add_words(schema: Schema, owner: str, name: str) -> None:
-    """Put a field's closed list of words, or the form of an id, into its schema."""
+    """Add a field's list of allowed words, or the format of an id, to its schema."""
     inner = schema["items"] if schema.get("type") == "array" else schema
     if "string" in _types(inner) and "enum" not in inner and "format" not in inner:
         if words := vocabulary.words_of(owner, name):
@@ -168,7 +172,7 @@ def _add_words(schema: Schema, owner: str, name: str) -> None:
 
 
 def _bound(schema: Schema, validator: Any) -> None:
-    """Put a validator's bounds into a schema; ours are those of `api.bodies`."""
+    """Add a validator's bounds to a schema. `api.bodies` has the validators that we use."""
     match type(validator).__name__:
         case "_AndValidator":
             for one in validator._validators:
@@ -187,4 +191,4 @@ def _bound(schema: Schema, validator: Any) -> None:
         case "_InValidator":
             schema["enum"] = list(validator.options) + ([None] if "null" in _types(schema) else [])
         case _:
-            pass  # a rule of its own: the field's `schema` metadata says it
+            pass  # a custom validator, whose bounds are in the field's `schema` metadata

@@ -1,4 +1,5 @@
-"""The api process: both listeners in one loop, one stop signal, drain, close (specification, Core rules 11)."""
+"""The api process: both listeners in one event loop, and the drain after a stop signal
+(docs/architecture.md#processes)."""
 
 import asyncio
 import contextlib
@@ -19,23 +20,25 @@ from core.outages.rules import ProcessKind
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
 
-ACCEPTED_A_TURN = (
-    8  # connections of a listener; each costs an idle process one more look at every connection that comes
-)
+# Duplicates of a listening socket. Each one costs an idle process one more wake-up per new connection.
+ACCEPTED_A_TURN = 8
 log = logs.get("api")
 
 
 class Server(uvicorn.Server):
-    """A server that leaves the signals to the process: two of them would fight over them."""
+    """A uvicorn server without signal handlers. The process handles signals, because two servers would conflict."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing is captured."""
+        """Capture no signals."""
         yield
 
 
 def listen(host: str, port: int, variable: str) -> socket.socket:
-    """Open a listening socket. Raises SettingsError that names the variable when the port is taken."""
+    """Open a listening socket.
+
+    Raises SettingsError with the name of the setting if the port is taken.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,10 +53,10 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 
 
 def acceptors(sock: socket.socket) -> list[socket.socket]:
-    """Return a listening socket and its duplicates, from which a server accepts ACCEPTED_A_TURN connections in a turn.
+    """Return a listening socket and its duplicates, so that a server accepts ACCEPTED_A_TURN connections per iteration.
 
-    The event loop accepts one connection of a socket in each turn. With thousands of clients in the queue, a turn takes some
-    milliseconds, and a webhook behind them would wait for seconds.
+    The event loop accepts one connection per socket in each iteration. With thousands of clients in the queue, an
+    iteration takes some milliseconds, and a webhook behind them would wait for seconds.
     """
     return [sock, *(sock.dup() for _ in range(ACCEPTED_A_TURN - 1))]
 
@@ -64,7 +67,7 @@ def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Serv
         uvicorn.Config(
             app,
             http=protocol_of(runtime, connections, app),
-            ws="none",  # sockets are the realtime process's: here an upgrade is answered as a plain request
+            ws="none",  # the realtime process serves WebSockets; here an upgrade is answered like a plain request
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -80,7 +83,7 @@ def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Serv
 
 
 async def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code."""
+    """Run the api process until SIGTERM or SIGINT; return the exit code."""
     stop = stop_event()
     raise_file_limit()
     sockets = [

@@ -1,4 +1,4 @@
-"""What a route takes and gives, read off its handler's signature."""
+"""The parameters, body and answer of a route, read from its handler's signature."""
 
 import inspect
 import re
@@ -10,15 +10,16 @@ import attrs
 from litestar import Response
 from litestar.params import QueryParameter
 
-GIVEN = frozenset({"runtime", "actor", "request", "data"})  # what the framework hands in, not the client
+GIVEN = frozenset({"runtime", "actor", "request", "data"})  # passed in by the framework, not sent by the client
 PATH = re.compile(r"\{(\w+):\w+\}")
 
 
 @attrs.frozen(kw_only=True)
 class Signature:
-    """A route's parameters: path names, query names with their types, the body's class, the answer's type.
+    """A route's path parameters, query parameters (name -> type), class of the body, and type of the answer.
 
-    `body` None: none is read; `loose_body`: the handler checks its fields, null is refused. `answer` None: there is no content.
+    `body` is None if the route reads no body. With `loose_body` the handler checks the fields, and null is refused.
+    `answer` is None for an answer without content.
     """
 
     path: tuple[str, ...]
@@ -49,7 +50,10 @@ def _query_name(name: str, hint: Any) -> tuple[str, Any]:
 
 @cache
 def signature_of(handler: Any) -> Signature:
-    """Read a handler's signature. A body of loose fields (`JsonObject`) is described by the route's `body`."""
+    """Return a handler's signature.
+
+    For a body whose fields the handler checks (`JsonObject`), the route's `body` has them.
+    """
     hints = get_type_hints(handler.fn, include_extras=True)
     path = tuple(dict.fromkeys(name for address in sorted(handler.paths) for name in PATH.findall(address)))
     names = [name for name in inspect.signature(handler.fn).parameters if name not in GIVEN and name not in path]

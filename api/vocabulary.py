@@ -1,6 +1,7 @@
-"""The words of the wire for the interface documents: which values a field has, what things are called, what fits.
+"""Names, allowed values and examples for the OpenAPI documents.
 
-Types say `str` where a closed list of words is meant; the lists themselves are the enums of core, named here once.
+Where a field has a closed list of words, its type is `str`; the list is an enum of core that is assigned to the field
+here.
 """
 
 import enum
@@ -22,7 +23,7 @@ SENSITIVITY = ("regular", "sensitive")
 PARTIES = ("customer", "mitra")
 RESULTS = tuple(dict.fromkeys(case.result for case in Case))
 
-# What classes are called in the documents, where it is not their own name less "View".
+# Class -> its name in the documents, if that is not the class's name without "View".
 NAMES = {
     "PaymentView": "PaymentRequest",
     "TierView": "Tier",
@@ -42,7 +43,7 @@ NAMES = {
     "SearchView": "SessionSearch",
 }
 
-# The words of a field, by its name, or by "Class.field" where the name has several meanings. None: any text.
+# Field -> its allowed words. The key is "Class.field" where a field's name has several meanings. None means any text.
 WORDS: dict[str, Iterable[str] | None] = {
     "mode": ("chat", "call"),
     "modes": ("chat", "call"),
@@ -73,14 +74,14 @@ WORDS: dict[str, Iterable[str] | None] = {
     "WebhookCall.processing_result": (*RESULTS, None),
     "WebhookCall.source": ("webhook", "poll"),
 }
-# Fields that end like ids and are somebody else's, or none.
+# Fields whose names end in "id" but that are not UUIDs of ours.
 FOREIGN_IDS = frozenset(
     {"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id", "AuditEntry.object_id"}
 )
 
 UUID = "01933f2e-8a4c-7d3b-9f10-5a6b7c8d9e0f"
 TIME = "2026-11-21T06:00:00Z"
-# Query parameters that are more than their type says.
+# Query parameter -> its schema, where the type does not say enough.
 QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
     "cursor": {"type": "string", "description": "`next_cursor` of the page before."},
@@ -100,7 +101,7 @@ QUERY: dict[str, dict[str, Any]] = {
     "bodies": {"type": "boolean", "default": True, "description": "Whether the answer holds the bodies."},
     "superseded": {"type": "boolean", "default": False},
 }
-# Values for examples of bodies. An optional field without one is left out of the example.
+# Field -> its value in examples of bodies. Optional fields without one are left out of the example.
 EXAMPLES: dict[str, Any] = {
     "phone": "+6281234567890",
     "display_name": "Dewi",
@@ -149,12 +150,15 @@ PERMISSIONS = {
 
 
 def known(table: dict[str, Any], owner: str, name: str) -> Any:
-    """Look a field up, by "Class.field" first; KeyError when there is nothing of it."""
+    """Return a field's entry in a table, by "Class.field" or else by its name.
+
+    Raises KeyError without one.
+    """
     return table[f"{owner}.{name}"] if f"{owner}.{name}" in table else table[name]
 
 
 def words_of(owner: str, name: str) -> list[str | None] | None:
-    """Return the closed list of a field's words; None when it takes any text."""
+    """Return a field's allowed words; None if it takes any text."""
     try:
         found = known(WORDS, owner, name)
     except KeyError:
@@ -163,7 +167,7 @@ def words_of(owner: str, name: str) -> list[str | None] | None:
 
 
 def is_id(owner: str, name: str) -> bool:
-    """Whether a field of text is one of our ids."""
+    """Return whether a string field has one of our ids."""
     if name in FOREIGN_IDS or f"{owner}.{name}" in FOREIGN_IDS:
         return False
     return name == "id" or name.endswith("_id")

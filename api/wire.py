@@ -1,4 +1,4 @@
-"""Shapes that several routes answer with."""
+"""Answers that several routes share."""
 
 from typing import Generic, TypeVar
 
@@ -12,28 +12,29 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class CustomerTokens(Tokens):
-    """The token response of contract 3, for a customer."""
+    """The tokens of a sign-in or refresh, with the customer."""
 
     customer: CustomerView
 
 
 @attrs.frozen(kw_only=True)
 class MitraTokens(Tokens):
-    """The token response of contract 3, for a mitra."""
+    """The tokens of a sign-in or refresh, with the mitra."""
 
     mitra: MitraView
 
 
 @attrs.frozen(kw_only=True)
 class OperatorTokens(Tokens):
-    """The token response of contract 3, for an operator."""
+    """The tokens of a sign-in or refresh, with the operator."""
 
     operator: OperatorView
 
 
 @attrs.frozen(kw_only=True)
 class SecondFactorQuestion:
-    """The password was right; `login_token` and a code complete the sign-in within 5 minutes."""
+    """The password is correct, but a code is needed: `login_token` and the code complete the sign-in within 5
+    minutes."""
 
     totp_required: bool
     login_token: str = attrs.field(repr=False)
@@ -41,21 +42,21 @@ class SecondFactorQuestion:
 
 @attrs.frozen(kw_only=True)
 class List(Generic[T]):
-    """Everything there is, or the part that was asked for."""
+    """A list without pages: all items, or the requested part."""
 
     items: list[T]
 
 
 def customer_tokens(tokens: Tokens, customer: CustomerView) -> CustomerTokens:
-    """Return a customer's token response."""
+    """Return a customer's tokens with the customer."""
     return CustomerTokens(**attrs.asdict(tokens), customer=customer)
 
 
 def mitra_tokens(tokens: Tokens, mitra: MitraView) -> MitraTokens:
-    """Return a mitra's token response."""
+    """Return a mitra's tokens with the mitra."""
     return MitraTokens(**attrs.asdict(tokens), mitra=mitra)
 
 
 def operator_tokens(tokens: Tokens, operator: OperatorView) -> OperatorTokens:
-    """Return an operator's token response."""
+    """Return an operator's tokens with the operator."""
     return OperatorTokens(**attrs.asdict(tokens), operator=operator)

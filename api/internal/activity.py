@@ -1,4 +1,4 @@
-"""What mitras did, and the numbers that an operator looks at first (specification, Internal listener; contract 8)."""
+"""Routes for the activity of mitras, and for the overview of the control center."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ async def log(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[activity.ActivityRow]:
-    """Requests to mitras and their answers, newest first."""
+    """List chat requests to mitras with their answers, newest first."""
     which = ActivityFilter(
         mitra_id=query_id("mitra_id", mitra_id), since=query_time("from", since), until=query_time("to", to)
     )
@@ -36,7 +36,10 @@ async def summary(
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
 ) -> Items[activity.ActivitySummary]:
-    """Each mitra's figures in a range, the busiest first; the last 30 days when none is given."""
+    """Return the figures of each mitra.
+
+    The mitra with the most chat requests is first. The default range is the last 30 days.
+    """
     return await activity.summary(
         runtime,
         since=query_time("from", since),
@@ -47,7 +50,7 @@ async def summary(
 
 @get("/internal/overview", **operators("activity"))
 async def overview(runtime: Runtime) -> activity.Overview:
-    """The numbers that an operator looks at first."""
+    """Return the figures of the overview page."""
     return await activity.overview(runtime)
 
 

@@ -1,4 +1,4 @@
-"""The operators' audit log."""
+"""Routes for the operators' audit log."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ async def audit_log(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[AuditEntry]:
-    """List what operators changed, and which personal data they read, newest first."""
+    """List what operators changed and which personal data they read, newest first."""
     which = AuditFilter(
         operator_id=query_id("operator_id", operator_id),
         action=action,

@@ -1,4 +1,4 @@
-"""Configuration rows and how silence of mitras is judged (specification, Internal listener; contract 8)."""
+"""Routes for configuration rows, and for the heartbeat rules of mitras."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class ConfigValue:
-    """A row's new value: a number, a flag, a word or a document, as the key asks for."""
+    """The new value of a configuration row. Its type depends on the key: number, boolean, string or object."""
 
     value: Any
 
 
 @attrs.frozen(kw_only=True)
 class MitraPing:
-    """How silence of mitras is judged."""
+    """When a mitra without heartbeats counts as offline: if `require_ping` is on, after `stale_after_seconds`."""
 
     require_ping: bool
     stale_after_seconds: float
@@ -36,7 +36,8 @@ class MitraPing:
 
 @attrs.frozen(kw_only=True)
 class MitraPingPatch:
-    """What changes of it; what is absent stays. The heartbeat cadence is the least that silence may be."""
+    """Changes of the heartbeat rules; absent fields stay unchanged. `stale_after_seconds` is at least the heartbeat
+    cadence."""
 
     require_ping: bool | None = None
     stale_after_seconds: float | None = optional_number(1, 3600)
@@ -44,13 +45,13 @@ class MitraPingPatch:
 
 @get("/internal/config", **operators("config"))
 async def config_rows(runtime: Runtime) -> Items[configuration.ConfigRow]:
-    """Every configuration row."""
+    """List all configuration rows."""
     return Items(items=await configuration.rows(runtime))
 
 
 @get("/internal/config/mitra-ping", **operators("config"))
 async def mitra_ping(runtime: Runtime) -> MitraPing:
-    """How silence of mitras is judged."""
+    """Return the heartbeat rules of mitras."""
     return MitraPing(
         require_ping=runtime.config.flag("require_mitra_ping"),
         stale_after_seconds=runtime.config.values["mitra_stale_after_seconds"],
@@ -66,7 +67,10 @@ async def mitra_ping(runtime: Runtime) -> MitraPing:
     **operators("config", "write"),
 )
 async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -> MitraPing:
-    """Change how silence is judged; absent stays, null is refused."""
+    """Change the heartbeat rules of mitras.
+
+    Absent fields stay unchanged; null is refused.
+    """
     names = {"require_ping": "require_mitra_ping", "stale_after_seconds": "mitra_stale_after_seconds"}
     cadence = runtime.settings.mitra_heartbeat_cadence_seconds
     for name, value in data.items():
@@ -89,19 +93,22 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
 
 @get("/internal/config/{key:str}", **operators("config"))
 async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
-    """One configuration row."""
+    """Return a configuration row."""
     return await configuration.row(runtime, key)
 
 
 @put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
 async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
-    """Set a configuration row."""
+    """Set the value of a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
 @patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
 async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
-    """Set a configuration row."""
+    """Set the value of a configuration row.
+
+    Same as PUT.
+    """
     return await _set_config(runtime, actor, key, data)
 
 

@@ -1,6 +1,7 @@
-"""The control center's pages: static files that call `/internal` like any other client (contract 8; specification, Internal listener).
+"""The control center's page and its static files, which call `/internal` like any other client
+(docs/control-center.md).
 
-No build step, nothing from elsewhere: what lies in `static` is what the browser gets.
+The browser gets the files of the folder `static` as they are, without a build step and without files of other origins.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from api.auth import INTERNAL, anyone
 from core.base.errors import NotFound
 
 FOLDER = pathlib.Path(__file__).parent / "static"
-# Scripts and styles of this origin's files only, none inside a page. Trusted types forbid what would read text as HTML.
+# Only scripts and styles from this origin's files, none inline. Trusted types forbid to parse text as HTML.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -27,14 +28,14 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",  # kept, and asked for each time whether it is still the same
+    "Cache-Control": "no-cache",  # browsers cache the file, but revalidate it each time
 }
 ACCESS = anyone(listeners=INTERNAL)
 
 
 @attrs.frozen
 class File:
-    """A file, as it is sent."""
+    """A static file with its headers."""
 
     content: bytes
     media_type: str
@@ -43,7 +44,7 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """Read every file of the pages, by its path below the folder."""
+    """Return path below the folder -> file, for all static files."""
     found = {}
     for path in sorted(FOLDER.rglob("*.*")):
         content = path.read_bytes()
@@ -71,7 +72,7 @@ async def root() -> Redirect:
 
 @get("/internal", include_in_schema=False, **ACCESS)
 async def page(known: Annotated[str | None, HeaderParameter(name="If-None-Match")] = None) -> Response[bytes]:
-    """The one page; what it shows is decided by what stands behind the `#` of its address."""
+    """Return the page of the control center. The part of the address after `#` decides what it shows."""
     return _answer("index.html", known)
 
 
@@ -79,7 +80,7 @@ async def page(known: Annotated[str | None, HeaderParameter(name="If-None-Match"
 async def static(
     file: str, known: Annotated[str | None, HeaderParameter(name="If-None-Match")] = None
 ) -> Response[bytes]:
-    """A file of the page."""
+    """Return a file of the page."""
     return _answer(file.lstrip("/"), known)
 
 

@@ -1,4 +1,4 @@
-"""Customers, as operators see them (contract 8)."""
+"""Routes for customers, as operators see them."""
 
 from litestar import get
 
@@ -13,7 +13,10 @@ from core.runtime import Runtime
 
 @get("/internal/customers/{customer_id:str}", **operators("customers"))
 async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerView:
-    """One customer; phone and e-mail are masked without `customers.pii`. Reading them leaves an audit row."""
+    """Return a customer.
+
+    Phone and e-mail are masked without `customers.pii`; with it, an audit row records that they were read.
+    """
     return await people.customer_for_operator(runtime, actor, path_id(customer_id))
 
 
@@ -21,9 +24,10 @@ async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.C
 async def customers(
     runtime: Runtime, actor: Actor, q: str | None = None, cursor: str | None = None, limit: int | None = None
 ) -> Items[people.CustomerView]:
-    """Customers, newest first; `q` is part of a name or an id, with `customers.pii` of a phone or e-mail too.
+    """List customers, newest first.
 
-    Phones and e-mails that the caller may see leave one audit row with the ids of their customers.
+    `q` is a part of a name or a whole id, and with `customers.pii` also a part of a phone number or e-mail. Phones and
+    e-mails are masked without `customers.pii`; with it, one audit row records whose were read.
     """
     return await support.customers(runtime, actor, read_page(cursor, limit), LookUp(q=q))
 

@@ -1,4 +1,7 @@
-"""A session of the past, for trying the returning customer's way; absent in production (contract 8)."""
+"""A development route that adds a past session, so that a customer can return to a mitra.
+
+It is absent in production.
+"""
 
 import attrs
 from litestar import post
@@ -15,7 +18,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class HistoryBody:
-    """Who chatted with whom; ended just now unless told otherwise."""
+    """The parties of the past session. The default of `ended_at` is the present time."""
 
     customer_id: Id
     mitra_id: Id
@@ -31,7 +34,7 @@ class HistoryBody:
     **operators("sessions", "write", NotFound),
 )
 async def seed_history_session(data: HistoryBody, runtime: Runtime, actor: Actor) -> support.SupportSession:
-    """Add a completed session that nobody paid for."""
+    """Add a completed session without a payment."""
     session_id = await seed_history.seed_history_session(
         runtime,
         actor,

@@ -1,4 +1,4 @@
-"""Confirmed payments without a chat, and what was done about them (contract 8)."""
+"""Routes for failed pairings: paid requests without a chat, and what operators did about them."""
 
 import attrs
 from litestar import get, patch
@@ -20,7 +20,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class ActionBody:
-    """What was done for the customer."""
+    """What you have done for the customer."""
 
     operator_action: str = choice(*OperatorAction)
 
@@ -35,7 +35,10 @@ async def failed_pairings(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[payments.FailedPairing]:
-    """List failed pairings, newest first; `order=oldest` begins with who has waited longest."""
+    """List failed pairings, newest first.
+
+    With `order=oldest` the customer who has waited longest is first.
+    """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
     if operator_action is not None and operator_action not in {"none", *OperatorAction}:
@@ -53,7 +56,7 @@ async def failed_pairings(
 
 @get("/internal/failed-pairings/{failure_id:str}", **operators("failed_pairings"))
 async def failed_pairing(failure_id: str, runtime: Runtime) -> payments.FailedPairing:
-    """One failed pairing, a superseded one too."""
+    """Return a failed pairing, also a superseded one."""
     return await payments.failed_pairing(runtime, path_id(failure_id))
 
 
@@ -64,7 +67,10 @@ async def failed_pairing(failure_id: str, runtime: Runtime) -> payments.FailedPa
     **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded, TotpRequired),
 )
 async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
-    """Say what was done for the customer, once."""
+    """Record what you have done for the customer.
+
+    This is possible once for each failed pairing. `refunded` needs a fresh code of the second factor, if you have one.
+    """
     found = path_id(failure_id)
     action = OperatorAction(data.operator_action)
     if action is OperatorAction.REFUNDED:

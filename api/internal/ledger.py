@@ -1,4 +1,4 @@
-"""The books (contract 8)."""
+"""The route of the ledger audit."""
 
 from litestar import get
 
@@ -9,7 +9,10 @@ from core.runtime import Runtime
 
 @get("/internal/ledger/audit", **operators("payments"))
 async def audit(runtime: Runtime) -> ledger.Audit:
-    """Check the books."""
+    """Run the ledger audit.
+
+    It checks the whole database and can take minutes.
+    """
     return await ledger.audit_for_operator(runtime)
 
 

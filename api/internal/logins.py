@@ -1,4 +1,4 @@
-"""Operators sign in and out, change their own password, and see and end their own sign-ins."""
+"""Routes by which operators sign in and out, change their own password, and see and end their own sign-ins."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class RefreshBody:
 
 @attrs.frozen(kw_only=True)
 class PasswordBody:
-    """The present password and the new one: 12 characters to 72 bytes, not among common ones."""
+    """The present password and the new one, which has 12 characters to 72 bytes and is not a common password."""
 
     current_password: str = text(1, 1024, repr=False)
     new_password: str = text(1, 1024, repr=False)
@@ -50,7 +50,10 @@ class PasswordBody:
 async def sign_in(
     data: LoginBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> OperatorTokens | SecondFactorQuestion:
-    """Sign an operator in, or ask for a code of their second factor."""
+    """Sign in as an operator.
+
+    An operator with a second factor gets a `login_token`, which completes the sign-in with a code.
+    """
     found = await login_operator.sign_in(
         runtime, email=data.email, password=data.password, device=device_of(request), ip_address=client_ip(request)
     )
@@ -68,7 +71,7 @@ async def sign_in(
     **anyone(RefreshInvalid, listeners=INTERNAL),
 )
 async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
-    """New tokens for a refresh token."""
+    """Get new tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(
         runtime, refresh_token=data.refresh_token, operators=True, ip_address=client_ip(request)
     )
@@ -77,7 +80,10 @@ async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: R
 
 @post("/internal/auth/logout", status_code=200, **operators(None, enrolling=True, password_due=True))
 async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
-    """End this device's auth session; who has signed out."""
+    """Sign out on this device.
+
+    The answer is the operator who has signed out.
+    """
     operator = await people.operator_me(runtime, actor.user_id)
     await login_tokens.log_out(runtime, actor)
     return operator
@@ -85,7 +91,7 @@ async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
 
 @get("/internal/auth/me", **operators(None, enrolling=True, password_due=True))
 async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
-    """The calling operator."""
+    """Return the calling operator."""
     return await people.operator_me(runtime, actor.user_id)
 
 
@@ -99,7 +105,10 @@ async def me(runtime: Runtime, actor: Actor) -> people.OperatorView:
 async def change_password(
     data: PasswordBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> people.OperatorView:
-    """Change the caller's password; the other devices are signed out."""
+    """Change your own password.
+
+    Your other devices are signed out.
+    """
     await operator_accounts.change_password(
         runtime, actor, current=data.current_password, new=data.new_password, ip_address=client_ip(request)
     )
@@ -110,13 +119,16 @@ async def change_password(
 async def sessions(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[people.Device]:
-    """The caller's living sign-ins, newest first."""
+    """List your own sign-ins, newest first."""
     return await people.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/internal/auth/sessions/{auth_session_id:str}", status_code=200, **operators(None, enrolling=True))
 async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
-    """End one of the caller's sign-ins: its tokens are refused within a second."""
+    """End one of your own sign-ins.
+
+    Its tokens are refused within a second.
+    """
     found = path_id(auth_session_id)
     device = await people.device(runtime, actor, found)
     await login_tokens.revoke_device(runtime, actor, auth_session_id=found)

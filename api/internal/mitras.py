@@ -1,4 +1,4 @@
-"""Mitras, as operators see and change them (contract 8)."""
+"""Routes for mitras, as operators see and change them."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class MitraBody:
 
 @attrs.frozen(kw_only=True)
 class MitraPatch:
-    """What changes of a mitra; what is absent stays."""
+    """Changes of a mitra; absent fields stay unchanged."""
 
     phone: str | None = optional_text(3, 40)
     display_name: str | None = optional_text(1, 400)
@@ -42,7 +42,10 @@ async def mitras(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[people.MitraRow]:
-    """List mitras."""
+    """List mitras, newest first.
+
+    `q` is a part of the name or phone number.
+    """
     page = read_page(cursor, limit)
     return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
@@ -64,7 +67,7 @@ async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.M
 
 @get("/internal/mitras/{mitra_id:str}", **operators("mitras"))
 async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
-    """One mitra."""
+    """Return a mitra."""
     return await people.mitra_for_operator(runtime, path_id(mitra_id))
 
 
@@ -76,7 +79,10 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
     **operators("mitras", "write", PhoneTaken),
 )
 async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
-    """Change a mitra; a deactivated one goes offline."""
+    """Change a mitra.
+
+    A mitra who is deactivated goes offline.
+    """
     found = path_id(mitra_id)
     no_nulls(data)
     body = structure(data, MitraPatch)

@@ -1,4 +1,4 @@
-"""Operators and roles (contract 8)."""
+"""Routes for operators and roles."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ MAX_PERMISSIONS = len(AREAS) + 1  # each area, and "*"
 
 @attrs.frozen(kw_only=True)
 class OperatorBody:
-    """A new operator. Without a password she can't sign in yet."""
+    """A new operator. Without a password they can't sign in yet."""
 
     email: str = text(3, 255)
     display_name: str = text(1, 400)
@@ -33,7 +33,7 @@ class OperatorBody:
 
 @attrs.frozen(kw_only=True)
 class OperatorPatch:
-    """What changes of an operator; what is absent stays."""
+    """Changes of an operator; absent fields stay unchanged."""
 
     email: str | None = None
     display_name: str | None = None
@@ -44,7 +44,7 @@ class OperatorPatch:
 
 @attrs.frozen(kw_only=True)
 class RoleBody:
-    """A new role: area to read or write; `{"*": "write"}` is the administrator."""
+    """A new role. `permissions` is area to `read` or `write`; `{"*": "write"}` is the administrator."""
 
     name: str = text(1, 400)
     permissions: dict[str, str] = attrs.field(validator=max_len(MAX_PERMISSIONS))
@@ -53,7 +53,7 @@ class RoleBody:
 
 @attrs.frozen(kw_only=True)
 class RolePatch:
-    """Changes of a role, for every operator who has it; an absent field stays."""
+    """Changes of a role, for every operator who has it; absent fields stay unchanged."""
 
     name: str | None = None
     permissions: dict[str, str] | None = attrs.field(default=None, validator=optional(max_len(MAX_PERMISSIONS)))
@@ -64,7 +64,7 @@ class RolePatch:
 async def list_operators(
     runtime: Runtime, cursor: str | None = None, limit: int | None = None
 ) -> Items[reads.OperatorRow]:
-    """List operators."""
+    """List operators, newest first."""
     return await reads.operators(runtime, read_page(cursor, limit))
 
 
@@ -76,7 +76,10 @@ async def list_operators(
     **operators("operators", "write", EmailTaken, step_up=True),
 )
 async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorRow:
-    """Add an operator, with no more rights than the caller has."""
+    """Add an operator.
+
+    The role must not have more rights than you have.
+    """
     wanted = OperatorChange(
         email=data.email,
         display_name=data.display_name,
@@ -95,7 +98,10 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
     **operators("operators", "write", EmailTaken, LastAdministrator, step_up=True),
 )
 async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.OperatorRow:
-    """Change an operator; one who is disabled, or gets a new password, is signed out everywhere."""
+    """Change an operator.
+
+    An operator who is disabled or gets a new password is signed out everywhere.
+    """
     found = path_id(operator_id)
     no_nulls(data)
     body = structure(data, OperatorPatch)
@@ -106,7 +112,7 @@ async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runti
 
 @get("/internal/roles", **operators("operators"))
 async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[reads.RoleRow]:
-    """List roles."""
+    """List roles, newest first."""
     return await reads.roles(runtime, read_page(cursor, limit))
 
 
@@ -118,7 +124,10 @@ async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | N
     **operators("operators", "write", RoleNameTaken, step_up=True),
 )
 async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleRow:
-    """Add a role, with no more rights than the caller has."""
+    """Add a role.
+
+    It must not have more rights than you have.
+    """
     role_id = await operator_accounts.add_role(
         runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
     )
@@ -133,7 +142,10 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.Role
     **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
 async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleRow:
-    """Change a role, for everybody who has it, at once."""
+    """Change a role.
+
+    The change takes effect at once for all operators who have the role.
+    """
     found = path_id(role_id)
     no_nulls(data)
     body = structure(data, RolePatch)

@@ -1,4 +1,4 @@
-"""Payment requests, as support looks them up and confirms them (contract 8)."""
+"""Routes by which support looks up payment requests and confirms them."""
 
 from typing import Annotated
 
@@ -27,7 +27,10 @@ async def payment_requests(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[support.SupportPayment]:
-    """Payment requests, newest first; `q` is the customer's name, or an id of request, customer, mitra, session or invoice."""
+    """List payment requests, newest first.
+
+    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
+    """
     which = LookUp(
         q=q,
         since=query_time("from", since),
@@ -39,13 +42,13 @@ async def payment_requests(
 
 @get("/internal/payment-requests/{request_id:str}", **operators("payments"))
 async def payment_request(request_id: str, runtime: Runtime) -> support.SupportPayment:
-    """One payment request."""
+    """Return a payment request."""
     return await support.payment(runtime, path_id(request_id))
 
 
 @get("/internal/payment-requests/{request_id:str}/timeline", **operators("payments"))
 async def payment_timeline(request_id: str, runtime: Runtime) -> timeline.Timeline:
-    """Everything that happened to a payment, in order, and why there was no chat when there was none."""
+    """Return the timeline of a payment: everything that happened to it, and why it led to no chat, if so."""
     return await timeline.timeline(runtime, path_id(request_id))
 
 
@@ -55,7 +58,10 @@ async def payment_timeline(request_id: str, runtime: Runtime) -> timeline.Timeli
     **operators("payments", "write", PaymentNotPending, step_up=True),
 )
 async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.SupportPayment:
-    """Confirm a pending request directly: the money was seen elsewhere."""
+    """Confirm a pending request by hand.
+
+    Do this only if you have seen the money elsewhere.
+    """
     found = path_id(request_id)
     await payment_confirm.confirm(runtime, actor, payment_request_id=found)
     return await support.payment(runtime, found)

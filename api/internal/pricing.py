@@ -1,4 +1,4 @@
-"""Tiers and the first-session discount; every write carries the row's token (specification, Internal listener; contract 8)."""
+"""Routes for tiers and the first-session discount. Every change sends the version token of the row (`updated_at`)."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ from core.reads import prices
 from core.runtime import Runtime
 
 TOKEN = 64
-MAX_ORDER = 1_000_000  # so that the place behind the last one is still a number of the database's
+MAX_ORDER = 1_000_000  # so that the position after the last one still fits the database's integer
 
 
 @attrs.frozen(kw_only=True)
 class TierBody:
-    """A new tier; without a place it comes last of its mode."""
+    """A new tier. Without `sort_order` it becomes the last one of its mode."""
 
     mode: str = choice(*MODES)
     minutes: int = integer(1, MAX_MINUTES)
@@ -48,7 +48,8 @@ class TierBody:
 
 @attrs.frozen(kw_only=True)
 class TierPatch:
-    """What changes of a tier; what is absent stays, a null tag goes. Its mode and minutes are fixed."""
+    """Changes of a tier; absent fields stay unchanged, and a null `tag` removes the tag. Mode and minutes can't
+    change."""
 
     updated_at: str = text(1, TOKEN)
     price_idr: int = integer(0, default=0)
@@ -58,14 +59,14 @@ class TierPatch:
 
 @attrs.frozen(kw_only=True)
 class TokenBody:
-    """The row's token, as it was read."""
+    """The version token of the row, as it was read."""
 
     updated_at: str = text(1, TOKEN)
 
 
 @attrs.frozen(kw_only=True)
 class PlaceBody:
-    """A tier of the order, with its token."""
+    """A tier with its version token, as it was read."""
 
     id: Id
     updated_at: str
@@ -73,7 +74,7 @@ class PlaceBody:
 
 @attrs.frozen(kw_only=True)
 class OrderBody:
-    """All active tiers of a mode, in their order."""
+    """All active tiers of a mode, in their new order."""
 
     mode: str = choice(*MODES)
     items: list[PlaceBody] = attrs.field(validator=validators.max_len(500))
@@ -86,7 +87,7 @@ def _check_modes(_: object, __: object, value: list[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class PromotionPatch:
-    """What changes of the first-session discount; what is absent stays."""
+    """Changes of the first-session discount; absent fields stay unchanged."""
 
     updated_at: str = text(1, TOKEN)
     enabled: bool = False
@@ -101,14 +102,17 @@ class PromotionPatch:
 
 
 def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return what was sent, checked; absent fields are left out."""
+    """Return the fields that were sent, without the version token.
+
+    Raises ValidationFailed for nulls, except in the fields in `nullable`.
+    """
     no_nulls(data, but=nullable)
     return {name: getattr(body, name) for name in data if name != "updated_at"}
 
 
 @get("/internal/pricing/tiers", **operators("pricing"))
 async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierRow]:
-    """List all tiers, deleted ones too, by mode and in their order."""
+    """List all tiers, also deleted ones, by mode and in their order."""
     if mode is not None and mode not in MODES:
         raise ValidationFailed.of("mode", field_messages.one_of(MODES))
     return await prices.tiers(runtime, mode=mode)
@@ -143,7 +147,7 @@ async def add_tier(data: TierBody, runtime: Runtime, actor: Actor) -> TierRow:
     **operators("pricing", "write", StaleWrite),
 )
 async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> TierRow:
-    """Change price, tag or place of a tier."""
+    """Change the price, tag or position of a tier."""
     found = path_id(tier_id)
     body = structure(data, TierPatch)
     values = _changes(data, body, nullable=("tag",))
@@ -153,7 +157,10 @@ async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, acto
 
 @delete("/internal/pricing/tiers/{tier_id:str}", status_code=200, **operators("pricing", "write", StaleWrite))
 async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: str | None = None) -> TierRow:
-    """Take a tier from the price list; it can come back. `updated_at` is the one that was read."""
+    """Delete a tier.
+
+    It can be reactivated. `updated_at` is the version token of the tier, as it was read.
+    """
     found = path_id(tier_id)
     if updated_at is None:
         raise ValidationFailed.of("updated_at", field_messages.REQUIRED)
@@ -169,7 +176,7 @@ async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: 
     **operators("pricing", "write", StaleWrite),
 )
 async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor: Actor) -> TierRow:
-    """Put a tier back on the price list."""
+    """Reactivate a deleted tier."""
     found = path_id(tier_id)
     await pricing_edit.reactivate_tier(runtime, actor, tier_id=found, token=data.updated_at)
     return await prices.tier(runtime, found)
@@ -182,7 +189,10 @@ async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor
     **operators("pricing", "write", StaleWrite, NotFound),
 )
 async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[TierRow]:
-    """Set the order of a mode's tiers, all or none."""
+    """Set the order of all active tiers of a mode.
+
+    If one of the version tokens is old, nothing changes.
+    """
     items = [Place(id=item.id, updated_at=item.updated_at) for item in data.items]
     await pricing_edit.order_tiers(runtime, actor, mode=data.mode, items=items)
     return await prices.tiers(runtime, mode=data.mode)
@@ -192,13 +202,13 @@ async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[
 async def tier_history(
     tier_id: str, runtime: Runtime, cursor: str | None = None, limit: int | None = None
 ) -> Items[prices.PriceChange]:
-    """What was done to a tier, newest first."""
+    """List the changes of a tier, newest first."""
     return await prices.tier_history(runtime, path_id(tier_id), read_page(cursor, limit))
 
 
 @get("/internal/pricing/promotions/first-session", **operators("pricing", "read", NotFound))
 async def promotion(runtime: Runtime) -> PromotionRow:
-    """The first-session discount."""
+    """Return the first-session discount."""
     return await prices.promotion(runtime)
 
 
@@ -220,7 +230,7 @@ async def change_promotion(data: dict[str, Any], runtime: Runtime, actor: Actor)
 async def promotion_history(
     runtime: Runtime, cursor: str | None = None, limit: int | None = None
 ) -> Items[prices.PriceChange]:
-    """What was done to the first-session discount, newest first."""
+    """List the changes of the first-session discount, newest first."""
     return await prices.promotion_history(runtime, read_page(cursor, limit))
 
 

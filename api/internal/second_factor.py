@@ -1,4 +1,4 @@
-"""The second factor of operators: set up, confirm, remove, complete a sign-in, and a fresh code for what matters most."""
+"""Routes for the second factor of operators (docs/product.md#second-factor): set-up, removal, sign-in and step-up."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class BeginBody:
-    """The caller's password, and a code of the present second factor or the enrolment code, where one is needed."""
+    """The caller's password and, where needed, a code: of the present second factor, or the enrolment code."""
 
     password: str = text(1, 1024, repr=False)
     code: str | None = optional_text(1, 64, repr=False)
@@ -37,7 +37,7 @@ class BeginBody:
 
 @attrs.frozen(kw_only=True)
 class CodeBody:
-    """A code of the authenticator, six digits; where the second factor is set up already, a recovery code works too."""
+    """A six-digit code of the authenticator. If the second factor is set up already, a recovery code works too."""
 
     code: str = text(1, 64, repr=False)
 
@@ -61,7 +61,7 @@ class VerifyBody:
 
 @attrs.frozen(kw_only=True)
 class Enrolment:
-    """A secret that becomes the second factor with its first code; `otpauth_uri` is for a QR code."""
+    """A secret that becomes the second factor when its first code is confirmed. Show `otpauth_uri` as a QR code."""
 
     secret: str = attrs.field(repr=False)
     otpauth_uri: str = attrs.field(repr=False)
@@ -76,14 +76,15 @@ class RecoveryCodes:
 
 @attrs.frozen(kw_only=True)
 class StepUp:
-    """For how many real seconds this auth session may do what needs a fresh code."""
+    """How many seconds of real time this sign-in may do what needs a fresh code."""
 
     expires_in: int
 
 
 @attrs.frozen(kw_only=True)
 class Reset:
-    """The operator without a second factor; `enrolment_code` when the role requires one. It is not shown again."""
+    """The operator, now without a second factor. If their role requires one, `enrolment_code` is set; it is not shown
+    again."""
 
     operator: reads.OperatorRow
     enrolment_code: str | None = attrs.field(repr=False)
@@ -97,7 +98,10 @@ class Reset:
     **operators(None, "write", LoginInvalid, TotpInvalid, AccountLocked, enrolling=True),
 )
 async def begin(data: BeginBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> Enrolment:
-    """Make a secret for the caller's second factor, or for a new one in its place."""
+    """Begin to set up your second factor, or to replace it.
+
+    The answer has the secret for the authenticator. The second factor changes when you confirm a code of it.
+    """
     made = await operator_second_factor.begin(
         runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
     )
@@ -112,7 +116,10 @@ async def begin(data: BeginBody, request: Request[Any, Any, Any], runtime: Runti
     **operators(None, "write", TotpInvalid, TotpNotBegun, AccountLocked, enrolling=True),
 )
 async def confirm(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> RecoveryCodes:
-    """Make the secret that was begun the second factor; the other devices are signed out."""
+    """Confirm the new second factor with a code.
+
+    Your other devices are signed out.
+    """
     codes = await operator_second_factor.confirm(runtime, actor, code=data.code, ip_address=client_ip(request))
     return RecoveryCodes(recovery_codes=codes)
 
@@ -127,7 +134,10 @@ async def confirm(data: CodeBody, request: Request[Any, Any, Any], runtime: Runt
 async def remove(
     data: RemoveBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> people.OperatorView:
-    """Remove the caller's second factor; the other devices are signed out."""
+    """Remove your second factor.
+
+    Your other devices are signed out.
+    """
     await operator_second_factor.remove(
         runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
     )
@@ -142,7 +152,7 @@ async def remove(
     **anyone(LoginTokenInvalid, TotpInvalid, AccountLocked, listeners=INTERNAL),
 )
 async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
-    """Complete a sign-in."""
+    """Complete a sign-in with a code."""
     if (data.code is None) == (data.recovery_code is None):
         raise ValidationFailed.of(
             "code", Text(en="either code or recovery_code is required", id="code atau recovery_code wajib diisi")
@@ -166,7 +176,10 @@ async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Run
     **operators(None, "write", TotpInvalid, AccountLocked, TotpNotEnrolled),
 )
 async def step_up(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> StepUp:
-    """Let this auth session confirm payments, refund, and change operators and roles for 5 minutes."""
+    """Enter a fresh code of the second factor.
+
+    For 5 minutes this sign-in may then confirm payments, refund, and change operators and roles.
+    """
     await operator_second_factor.step_up(runtime, actor, code=data.code, ip_address=client_ip(request))
     return StepUp(expires_in=int(STEPPED_UP_FOR.total_seconds()))
 
@@ -177,7 +190,10 @@ async def step_up(data: CodeBody, request: Request[Any, Any, Any], runtime: Runt
     **operators("operators", "write", TotpRequired, step_up=True),
 )
 async def reset(operator_id: str, runtime: Runtime, actor: Actor) -> Reset:
-    """Remove another operator's second factor and sign them out; only a caller with a second factor may."""
+    """Remove another operator's second factor.
+
+    They are signed out. You need a second factor yourself.
+    """
     found = path_id(operator_id)
     code = await operator_second_factor.reset(runtime, actor, operator_id=found)
     return Reset(operator=await reads.operator(runtime, found), enrolment_code=code)

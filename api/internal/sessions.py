@@ -1,4 +1,4 @@
-"""Sessions, as support looks them up and ends them."""
+"""Routes by which support looks up sessions and ends them."""
 
 from typing import Annotated
 
@@ -27,7 +27,10 @@ async def sessions(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[support.SupportSession]:
-    """Sessions, newest first; `q` is a party's name, or an id of session, party or payment request."""
+    """List sessions, newest first.
+
+    `q` is a part of a party's name, or the id of a session, party or payment request.
+    """
     which = LookUp(
         q=q,
         since=query_time("from", since),
@@ -39,13 +42,13 @@ async def sessions(
 
 @get("/internal/sessions/{session_id:str}", **operators("sessions"))
 async def session(session_id: str, runtime: Runtime) -> support.SupportSession:
-    """One session."""
+    """Return a session."""
     return await support.session(runtime, path_id(session_id))
 
 
 @attrs.frozen(kw_only=True)
 class EndBody:
-    """Why an operator ends a session; it is kept in the audit log."""
+    """Why you end the session. The reason is stored in the audit log."""
 
     reason: str = text(1, session_end.MAX_REASON)
 
@@ -58,7 +61,10 @@ class EndBody:
     **operators("sessions", "write"),
 )
 async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) -> support.SupportSession:
-    """End a chat, or cancel a search; both parties get the event. A session that has ended already stays as it is."""
+    """End a chat, or cancel a search.
+
+    Both parties get the event. A session that has ended already stays unchanged.
+    """
     found = path_id(session_id)
     await session_end.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
     return await support.session(runtime, found)

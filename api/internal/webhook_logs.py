@@ -1,4 +1,4 @@
-"""The gateway's calls, and calling them back (contract 8)."""
+"""Routes for the log of the gateway's calls, and for their replay."""
 
 from typing import Annotated
 
@@ -28,9 +28,10 @@ async def webhook_logs(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[WebhookCall]:
-    """List the gateway's calls, newest first; personal fields in bodies are masked without `customers.pii`.
+    """List the gateway's calls, newest first.
 
-    `bodies=false` leaves the bodies out. Otherwise an audit row names the calls of the page.
+    Personal fields in bodies are masked without `customers.pii`. An audit row records which bodies were read; with
+    `bodies=false` they are left out, without an audit row.
     """
     which = WebhookFilter(
         q=q,
@@ -44,13 +45,19 @@ async def webhook_logs(
 
 @get("/internal/webhook-logs/{log_id:str}", **operators("webhooks"))
 async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
-    """One call of the gateway's; personal fields in its body are masked without `customers.pii`. An audit row names it."""
+    """Return a call of the gateway.
+
+    Personal fields in its body are masked without `customers.pii`. An audit row records that it was read.
+    """
     return await webhook_calls.webhook_call(runtime, actor, path_id(log_id))
 
 
 @post("/internal/webhook-logs/{log_id:str}/replay", status_code=200, **operators("webhooks", "write", NotReplayable))
 async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
-    """Run a stored call through the same handler again; the answer is its new row."""
+    """Replay a stored call.
+
+    It runs through the same handler again, as a new call; the answer is the new call's row.
+    """
     new_id = await webhook_receive.replay(runtime, actor, webhook_log_id=path_id(log_id))
     return await webhook_calls.replayed_call(runtime, actor, new_id)
 

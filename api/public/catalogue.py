@@ -1,4 +1,4 @@
-"""What the apps show before anybody pays: prices, availability, switches, contacts, onboarding (contract 3 and 4)."""
+"""Routes for the screens before a payment: prices, availability, client switches, support contacts, onboarding."""
 
 from typing import Any
 
@@ -13,44 +13,47 @@ from core.runtime import Runtime
 
 @get(["/api/client/chat/pricing", "/api/client/chat-pricing"], **customers())
 async def pricing(runtime: Runtime, actor: Actor) -> catalogue.Pricing:
-    """The price list, with the caller's eligibility for the discount."""
+    """Return the price list, with the caller's eligibility for the first-session discount."""
     return await catalogue.pricing(runtime, actor)
 
 
 @get("/api/client/mitras/availability", **customers())
 async def availability(request: Request[Any, Any, Any], runtime: Runtime) -> catalogue.Available:
-    """How many mitras could take a request; at most 2 s old."""
+    """Return how many mitras could take a chat request now.
+
+    The number is at most 2 s old.
+    """
     counter: catalogue.Availability = request.app.state.availability
     return catalogue.Available(available=await counter.count(runtime))
 
 
 @get("/api/client/onboarding-state", **customers())
 async def onboarding_state(runtime: Runtime, actor: Actor) -> catalogue.Onboarding:
-    """What the app asks itself before it shows its first screen."""
+    """Return the flags by which the app chooses its first screen."""
     return await catalogue.onboarding(runtime, actor)
 
 
 @post("/api/client/usp-seen", status_code=204, **customers())
 async def usp_seen(runtime: Runtime, actor: Actor) -> None:
-    """The caller has seen the intro."""
+    """Record that the caller has seen the introduction."""
     await customer_edit.mark_usp_seen(runtime, actor)
 
 
 @get("/api/client/support-handles", **customers())
 async def support_handles(runtime: Runtime) -> catalogue.SupportHandles:
-    """The contacts of the admin-help sheet."""
+    """Return the support contacts."""
     return catalogue.support_handles(runtime)
 
 
 @get("/api/shared/config/otp", **anyone())
 async def otp_config(runtime: Runtime) -> catalogue.OtpConfig:
-    """What clients need to know of the limits of codes."""
+    """Return the limits of phone codes."""
     return catalogue.otp_config(runtime)
 
 
 @get("/api/shared/config/app", **anyone())
 async def app_config(runtime: Runtime) -> catalogue.AppConfig:
-    """The client switches."""
+    """Return the switches that change how apps behave."""
     return catalogue.app_config(runtime)
 
 

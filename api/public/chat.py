@@ -1,4 +1,4 @@
-"""The chat over REST; every route is for the session's parties, for all others there is nothing here (contract 6)."""
+"""Routes of chats over REST, for the parties of a session. For other callers the session does not exist (NotFound)."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ MAX_SEQ = 2**31 - 1
 
 @attrs.frozen(kw_only=True)
 class ActiveSession:
-    """The running session, if there is one, and the running search, if there is one."""
+    """The caller's running session and running search; each is null without one."""
 
     session: SessionView | None
     unread_count: int
@@ -40,7 +40,7 @@ class ActiveSession:
 
 @attrs.frozen(kw_only=True)
 class MessageBody:
-    """A message. The same `client_message_id` is stored once."""
+    """A new message. A message with the same `client_message_id` is stored once, so it is safe to send it again."""
 
     client_message_id: Id
     type: str = choice("text", default="text")
@@ -50,42 +50,42 @@ class MessageBody:
 
 @attrs.frozen(kw_only=True)
 class ReadBody:
-    """How far the caller has read."""
+    """The caller has read all messages with a `seq` up to this one."""
 
     up_to: int = integer(0)
 
 
 @attrs.frozen(kw_only=True)
 class ClosureBody:
-    """A goodbye."""
+    """The caller's goodbye."""
 
     message: str = text(1, 1000)
 
 
 @attrs.frozen(kw_only=True)
 class AskBody:
-    """Names the confirmed extension payment."""
+    """The confirmed payment request of the extension."""
 
     payment_request_id: Id
 
 
 @attrs.frozen(kw_only=True)
 class AnswerBody:
-    """A mitra's yes or no."""
+    """Whether the mitra accepts the extension."""
 
     accept: bool
 
 
 @attrs.frozen(kw_only=True)
 class TopicBody:
-    """The topic flag's new value."""
+    """The session's new topic sensitivity."""
 
     topic_sensitivity: str = choice(*Sensitivity)
 
 
 @get("/api/shared/chat/sessions/{session_id:str}", **parties())
 async def session(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
-    """A session of the caller's."""
+    """Return a session of the caller."""
     return await chats.session(runtime, actor, path_id(session_id))
 
 
@@ -98,7 +98,10 @@ async def messages(
     before: int | None = None,
     limit: int | None = None,
 ) -> List[chats.MessageView]:
-    """A part of the session's messages, ascending; neither bound: the last ones."""
+    """List a part of the session's messages, by ascending `seq`.
+
+    `after` lists the messages after a `seq`, `before` the last ones before it. Without both it lists the last ones.
+    """
     for name, value in (("after", after), ("before", before)):
         if value is not None and not 0 <= value <= MAX_SEQ:
             raise ValidationFailed.of(name, field_messages.between(0, MAX_SEQ))
@@ -115,7 +118,10 @@ async def messages(
     **parties(SessionNotActive, TooFast),
 )
 async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Actor) -> chats.MessageView:
-    """Send a message: the same path as over the socket."""
+    """Send a message.
+
+    It is handled like a message sent over the socket.
+    """
     metadata = check_message(message_type=data.type, content=data.content, metadata=data.metadata)
     draft = Draft(
         id=ids.new_id(),
@@ -138,7 +144,7 @@ async def send(session_id: str, data: MessageBody, runtime: Runtime, actor: Acto
     **parties(),
 )
 async def read(session_id: str, data: ReadBody, runtime: Runtime, actor: Actor) -> None:
-    """Mark messages as read."""
+    """Mark the messages up to a `seq` as read."""
     await message_send.mark_read(runtime, actor, session_id=path_id(session_id), up_to=data.up_to)
 
 
@@ -171,7 +177,11 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
 async def ask_extension(
     session_id: str, data: AskBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> ExtensionView:
-    """Put a confirmed extension payment to the mitra; by itself that happens as it is paid. Again: as it stands."""
+    """Ask the mitra for a paid extension.
+
+    The service does this when the payment is confirmed, so apps need not call it. A further call returns the extension
+    as it is.
+    """
     return await extension_ask.ask_explicitly(
         runtime,
         actor,
@@ -191,7 +201,7 @@ async def ask_extension(
 async def answer_extension(
     session_id: str, extension_id: str, data: AnswerBody, runtime: Runtime, actor: Actor
 ) -> ExtensionView:
-    """Say yes or no to more minutes."""
+    """Accept or reject an extension."""
     return await extension_answer.answer(
         runtime, actor, session_id=path_id(session_id), extension_id=path_id(extension_id), accept=data.accept
     )
@@ -204,7 +214,7 @@ async def answer_extension(
     **mitras(SessionNotActive, SensitivityLatched),
 )
 async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: Actor) -> SessionView:
-    """Flip the topic flag."""
+    """Set the session's topic sensitivity."""
     return await session_sensitivity.set_sensitivity(
         runtime, actor, session_id=path_id(session_id), topic_sensitivity=Sensitivity(data.topic_sensitivity)
     )
@@ -214,7 +224,10 @@ async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: A
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[chats.HistoryRow]:
-    """The caller's past mitras, one row each, with the goodbyes of the last session."""
+    """List the mitras of the caller's past sessions, the most recent first.
+
+    There is one row per mitra, with the goodbyes of the last session.
+    """
     return await chats.customer_history(runtime, actor, read_page(cursor, limit))
 
 
@@ -227,7 +240,10 @@ async def sessions(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[SessionView]:
-    """The caller's sessions, newest first: with one mitra, in one state."""
+    """List the caller's sessions, newest first.
+
+    `mitra_id` and `status` filter the list.
+    """
     return await own.sessions(
         runtime,
         actor,
@@ -239,9 +255,10 @@ async def sessions(
 
 @get("/api/client/chat/session/active-with-unread", **customers())
 async def active_with_unread(runtime: Runtime, actor: Actor) -> ActiveSession:
-    """The caller's newest running session, one that goes on before one that is closing, and how many messages wait in it.
+    """Return the caller's running session with its unread count, and the running search.
 
-    `searching` is the caller's running search, with all that an app needs to show it again after a restart.
+    If there are several sessions, it is the newest one that is not closing. `searching` has all that an app needs to
+    show the search again after a restart.
     """
     found, searching = await chats.open_and_searching(runtime, actor)
     shown = min(found, key=lambda one: one.status == "closing", default=None)

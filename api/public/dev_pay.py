@@ -1,4 +1,4 @@
-"""The development payment page: stands in for the gateway's invoice and posts the same webhook.
+"""The development payment page, which replaces the gateway's invoice and makes the same webhook call.
 
 It does not exist in production or with the gateway enabled.
 """
@@ -37,13 +37,13 @@ def _page(view: payments.DevelopmentPage) -> Response[str]:
 
 @get("/dev/pay/{request_id:str}", include_in_schema=False, **anyone())
 async def show(request_id: str, runtime: Runtime) -> Response[str]:
-    """Show what is to be paid."""
+    """Show the amount to pay."""
     return _page(await payments.for_development_page(runtime, path_id(request_id)))
 
 
 @post("/dev/pay/{request_id:str}", status_code=200, include_in_schema=False, **anyone(foreign_body=True))
 async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
-    """Pay: the handler gets the very call that the gateway would make."""
+    """Pay: pass the call that the gateway would make to the webhook's handler."""
     view = await payments.for_development_page(runtime, path_id(request_id))
     settings = runtime.settings
     call = {

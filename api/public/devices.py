@@ -1,4 +1,4 @@
-"""The caller's devices and their push tokens (contract 3)."""
+"""Routes for the caller's devices and their push tokens."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class PushTokenBody:
-    """Where pushes for this device go; null: nowhere."""
+    """The push token of this device. Null ends its pushes."""
 
     push_token: str | None = attrs.field(
         repr=False, validator=validators.optional([validators.min_len(1), validators.max_len(255)])
@@ -28,13 +28,16 @@ class PushTokenBody:
 async def devices(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[people.Device]:
-    """The caller's living devices, newest first."""
+    """List the devices on which the caller is signed in, newest first."""
     return await people.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/api/shared/auth/sessions/{auth_session_id:str}", status_code=200, **parties())
 async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
-    """End one of the caller's devices: its tokens are refused and its sockets closed within a second."""
+    """Sign out one of the caller's devices.
+
+    Its tokens are refused and its sockets are closed within a second.
+    """
     found = path_id(auth_session_id)
     device = await people.device(runtime, actor, found)
     await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
@@ -50,9 +53,9 @@ async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) ->
     **parties(),
 )
 async def set_push_token(data: PushTokenBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> None:
-    """Register this device for pushes; no other device keeps the token.
+    """Register this device for pushes.
 
-    `X-Locale` is the language of the pushes from now on.
+    The push token is removed from any other device. `X-Locale` is the language of the pushes from now on.
     """
     await login_tokens.set_push_token(runtime, actor, push_token=data.push_token, locale=locale_of(request))
 

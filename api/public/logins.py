@@ -1,4 +1,5 @@
-"""Signing in and out: anonymous customers, codes, identity providers, refresh, logout (contract 3)."""
+"""Routes for signing in and out: anonymous customers, phone codes, identity providers, refresh, logout
+(docs/protocol.md#sign-in)."""
 
 from typing import Any
 
@@ -39,14 +40,14 @@ class RefreshBody:
 
 @attrs.frozen(kw_only=True)
 class PhoneBody:
-    """A phone number, in any usual spelling."""
+    """A phone number, in any common notation."""
 
     phone: str = text(3, 40)
 
 
 @attrs.frozen(kw_only=True)
 class CodeBody:
-    """A code for a request."""
+    """The code that was sent for `otp_request_id`."""
 
     otp_request_id: Id
     code: str = text(CODE_LENGTH, CODE_LENGTH, repr=False)
@@ -54,7 +55,7 @@ class CodeBody:
 
 @attrs.frozen(kw_only=True)
 class IdentityBody:
-    """A provider's signed identity token, and the nonce that the app asked for it with."""
+    """A provider's signed identity token, and the nonce with which the app requested it."""
 
     identity_token: str = text(1, 16_000, repr=False)
     nonce: str | None = optional_text(1, 500)
@@ -62,14 +63,14 @@ class IdentityBody:
 
 @attrs.frozen(kw_only=True)
 class Provider:
-    """Whether an identity provider may be used."""
+    """Whether an identity provider can be used."""
 
     enabled: bool
 
 
 @attrs.frozen(kw_only=True)
 class Providers:
-    """Which identity providers the environment has."""
+    """Which identity providers can be used."""
 
     identity_a: Provider
     identity_b: Provider
@@ -77,14 +78,17 @@ class Providers:
 
 @get("/api/shared/auth-providers", **anyone())
 async def auth_providers(runtime: Runtime) -> Providers:
-    """Which identity providers may be used; clients read it at cold start."""
+    """Return which identity providers can be used.
+
+    Apps read this at a cold start.
+    """
     configured = runtime.identity_providers
     return Providers(identity_a=Provider(enabled="a" in configured), identity_b=Provider(enabled="b" in configured))
 
 
 @post("/api/shared/auth/anonymous", status_code=201, headers=("X-Locale",), **anyone())
 async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
-    """A new anonymous customer."""
+    """Sign in as a new anonymous customer."""
     tokens, customer = await login_anonymous.sign_in_anonymously(
         runtime, device=device_of(request), ip_address=client_ip(request)
     )
@@ -100,7 +104,7 @@ async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime)
     **anyone(RefreshInvalid),
 )
 async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens | MitraTokens:
-    """New tokens for a refresh token."""
+    """Get new tokens for a refresh token."""
     fresh = await login_tokens.refresh_tokens(
         runtime,
         refresh_token=data.refresh_token,
@@ -115,7 +119,7 @@ async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: R
 
 @post("/api/shared/auth/logout", status_code=204, **parties())
 async def log_out(runtime: Runtime, actor: Actor) -> None:
-    """End this device's auth session."""
+    """Sign out on this device."""
     await login_tokens.log_out(runtime, actor)
 
 
@@ -127,13 +131,16 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
     **anyone(*ASKING, OtpBudgetExceeded, OtpDeliveryFailed),
 )
 async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
-    """Send a code to a customer."""
+    """Send a phone code to a customer."""
     return await login_otp_ask.ask_customer_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
 async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
-    """Send a code to a mitra. Numbers of active mitras and all others get the same answer."""
+    """Send a phone code to a mitra.
+
+    The answer is the same for all numbers, so it does not reveal who is a mitra.
+    """
     return await login_otp_ask.ask_mitra_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
@@ -146,7 +153,10 @@ async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runti
     **anyone(*VERIFYING, optional=True),
 )
 async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
-    """Sign a customer in by code. A living anonymous customer's Bearer is upgraded, or joined to the known account."""
+    """Sign in as a customer with a phone code.
+
+    With the token of an anonymous customer, that customer becomes verified, or joins the account that has this number.
+    """
     tokens, customer = await login_otp.verify_customer(
         runtime,
         otp_request_id=data.otp_request_id,
@@ -167,7 +177,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
     **anyone(*VERIFYING),
 )
 async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
-    """Sign a mitra in by code."""
+    """Sign in as a mitra with a phone code."""
     tokens, mitra = await login_otp.verify_mitra(
         runtime,
         otp_request_id=data.otp_request_id,
@@ -204,7 +214,11 @@ async def _by_identity(
 async def sign_in_by_identity_a(
     data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
-    """Sign a customer in by identity provider A; the Bearer counts as with a code."""
+    """Sign in as a customer with identity provider A.
+
+    With the token of an anonymous customer, that customer becomes verified, or joins the account that has this
+    identity.
+    """
     return await _by_identity("a", data, request, runtime)
 
 
@@ -219,7 +233,11 @@ async def sign_in_by_identity_a(
 async def sign_in_by_identity_b(
     data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
-    """Sign a customer in by identity provider B; the Bearer counts as with a code."""
+    """Sign in as a customer with identity provider B.
+
+    With the token of an anonymous customer, that customer becomes verified, or joins the account that has this
+    identity.
+    """
     return await _by_identity("b", data, request, runtime)
 
 

@@ -1,4 +1,4 @@
-"""The mitra's side: presence, requests, answers (contract 5)."""
+"""Routes for mitras: presence, chat requests and their answers."""
 
 from litestar import get, post
 
@@ -16,34 +16,34 @@ from core.sessions.views import SessionView
 
 @get("/api/mitra/status", **mitras(MitraOffline))
 async def status(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
-    """The caller's presence and load."""
+    """Return the caller's presence and number of sessions."""
     return await chats.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/online", status_code=200, **mitras(MitraOffline))
 async def go_online(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
-    """Take requests from now on."""
+    """Go online, to get chat requests."""
     await mitra_status.go_online(runtime, actor)
     return await chats.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/offline", status_code=200, **mitras(MitraOffline))
 async def go_offline(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
-    """Take no more requests."""
+    """Go offline, to get no more chat requests."""
     await mitra_status.go_offline(runtime, mitra_id=actor.user_id)
     return await chats.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline))
 async def heartbeat(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
-    """Still here."""
+    """Record a heartbeat of the caller's app."""
     await mitra_status.heartbeat(runtime, actor, Channel.REST)
     return await chats.mitra_status(runtime, actor)
 
 
 @get("/api/mitra/chat-requests", **mitras())
 async def chat_requests(runtime: Runtime, actor: Actor) -> Items[chats.ChatRequest]:
-    """The requests that are open to the caller."""
+    """List the chat requests that are open to the caller, newest first."""
     return Items(items=await chats.chat_requests(runtime, actor))
 
 
@@ -53,19 +53,22 @@ async def chat_requests(runtime: Runtime, actor: Actor) -> Items[chats.ChatReque
     **mitras(RequestTaken, RequestClosed, MitraOffline, MitraAtCapacity),
 )
 async def accept(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
-    """Take a request, if the caller is first."""
+    """Accept a chat request.
+
+    The first mitra who accepts gets the session.
+    """
     return await pairing_answer.accept(runtime, actor, session_id=path_id(session_id))
 
 
 @post("/api/mitra/chat-requests/{session_id:str}/reject", status_code=204, **mitras(RequestTaken, RequestClosed))
 async def reject(session_id: str, runtime: Runtime, actor: Actor) -> None:
-    """Say no to a request."""
+    """Reject a chat request."""
     await pairing_answer.reject(runtime, actor, session_id=path_id(session_id))
 
 
 @get("/api/mitra/chat-requests/sessions/active-with-unread", **mitras())
 async def active_with_unread(runtime: Runtime, actor: Actor) -> Items[SessionView]:
-    """The caller's running sessions with their unread counts."""
+    """List the caller's running sessions with their unread counts."""
     return Items(items=await chats.open_sessions(runtime, actor))
 
 
@@ -73,7 +76,7 @@ async def active_with_unread(runtime: Runtime, actor: Actor) -> Items[SessionVie
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[SessionView]:
-    """The caller's sessions, newest first."""
+    """List the caller's sessions, newest first."""
     return await chats.mitra_history(runtime, actor, read_page(cursor, limit))
 
 

@@ -1,4 +1,4 @@
-"""The customer's side of a search (contract 5)."""
+"""Routes for the customer's side of pairing (docs/protocol.md#pairing)."""
 
 from typing import Any
 
@@ -25,14 +25,14 @@ from core.sessions.views import SessionView
 
 @attrs.frozen(kw_only=True)
 class RequestBody:
-    """Names a payment request."""
+    """A payment request of the caller."""
 
     payment_request_id: Id
 
 
 @attrs.frozen(kw_only=True)
 class ReturningBody:
-    """A wish to chat with a mitra again."""
+    """A payment request for a chat with a mitra from an earlier session."""
 
     mitra_id: Id
     mode: str = choice("chat", "call")
@@ -51,7 +51,10 @@ class ReturningBody:
 async def returning(
     data: ReturningBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> PaymentView:
-    """Ask to pay for a chat with a mitra of before; she must be free now."""
+    """Create a payment request for a chat with a mitra from an earlier session.
+
+    The mitra must be available now.
+    """
     wish = Wish(
         mode=data.mode,
         duration_minutes=data.duration_minutes,
@@ -71,7 +74,10 @@ async def returning(
     **customers(NotFound, SessionNotSearching),
 )
 async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
-    """Leave, at whatever moment before a mitra has come."""
+    """Cancel a payment request or its search.
+
+    This is possible until a mitra has accepted.
+    """
     await pairing_leave.cancel(runtime, actor, payment_request_id=data.payment_request_id)
     return await payments.payment(runtime, actor, data.payment_request_id)
 
@@ -84,7 +90,10 @@ async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentVi
     **customers(NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible),
 )
 async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
-    """Put a targeted request to all mitras, while it is open or after it failed."""
+    """Turn a targeted request into a blast, which asks all eligible mitras.
+
+    This is possible while the request is open and after it has failed.
+    """
     await pairing_fallback.fall_back(runtime, actor, payment_request_id=data.payment_request_id)
     return await payments.payment(runtime, actor, data.payment_request_id)
 
@@ -97,7 +106,10 @@ async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> Paymen
     **customers(NotFound, PaymentNotConfirmed, SessionInProgress),
 )
 async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> SessionView:
-    """Deprecated: start the pairing of a confirmed request; one that has a session is answered with it."""
+    """Start the pairing of a confirmed request (deprecated).
+
+    The service does this when the payment is confirmed. If the request has a session already, that session is returned.
+    """
     return await pairing_fallback.start_by_hand(runtime, actor, payment_request_id=data.payment_request_id)
 
 

@@ -1,4 +1,4 @@
-"""The gateway's callback (contract 4)."""
+"""The gateway's webhook (docs/protocol.md#webhook)."""
 
 import datetime as dt
 from typing import Any
@@ -15,7 +15,7 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class GatewayCall:
-    """What invoice gateways send. Unknown fields are let through; whatever comes is recorded before it is judged."""
+    """The fields that the gateway sends. Unknown fields are allowed, and every body is stored before it is handled."""
 
     id: str
     external_id: str
@@ -31,7 +31,7 @@ class GatewayCall:
 
 @attrs.frozen(kw_only=True)
 class WebhookAnswer:
-    """What became of the call."""
+    """How the call was handled."""
 
     received: bool = True
     processing_result: str
@@ -46,7 +46,10 @@ class WebhookAnswer:
     **anyone(foreign_body=True),
 )
 async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> Response[WebhookAnswer]:
-    """Record, judge, act, stamp, answer once. Any content type, any body."""
+    """Receive a call of the payment gateway.
+
+    The call is stored, handled and answered once. Any content type and any body is accepted.
+    """
     headers = {name.lower(): value for name, value in request.headers.items()}
     incoming = Incoming(body=await request.body(), headers=headers, source_ip=client_ip(request))
     answer = await webhook_receive.receive(runtime, incoming)

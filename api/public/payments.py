@@ -1,4 +1,4 @@
-"""Payment requests (contract 4)."""
+"""Routes for the customer's payment requests and transactions (docs/protocol.md#payment)."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def _check_topics(_: object, __: object, value: list[str]) -> None:
 
 
 def topics_field() -> Any:
-    """What the customer wants to talk about: at most 12 topics of 1 to 64 characters."""
+    """Return an optional field for the customer's topics: at most 12, of 1 to 64 characters each."""
     bounds = attrs.validators.optional([attrs.validators.max_len(12), _check_topics])
     schema = {"items": {"type": "string", "minLength": 1, "maxLength": 64}}
     return attrs.field(default=None, validator=bounds, metadata={"schema": schema})
@@ -48,7 +48,8 @@ def topics_field() -> Any:
 
 @attrs.frozen(kw_only=True)
 class PaymentBody:
-    """A wish to pay. With the discount `duration_minutes` may be left out; an extension names its session, whose mode it has."""
+    """A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode.
+    With `first_session_discount` the `duration_minutes` may be left out."""
 
     mode: str | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.in_(("chat", "call")))
@@ -62,7 +63,10 @@ class PaymentBody:
 
 
 def _extension(data: PaymentBody) -> tuple[str, int]:
-    """Return the session and minutes of an extension. Raises ValidationFailed for what fits no extension."""
+    """Return (session id, minutes) of an extension.
+
+    Raises ValidationFailed if a field is missing or does not apply to an extension.
+    """
     if not data.is_extension:
         raise ValidationFailed.of(
             "session_id",
@@ -98,7 +102,10 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
 async def request_payment(
     data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> PaymentView:
-    """Create a payment request; with an Idempotency-Key, once."""
+    """Create a payment request.
+
+    With an `Idempotency-Key` a repeat gets the first answer again.
+    """
     extension = data.is_extension or data.session_id is not None
     if not extension and data.mode is None:
         data = attrs.evolve(data, mode="chat")
@@ -129,7 +136,7 @@ async def request_payment(
     **customers(),
 )
 async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
-    """One payment request of the caller's."""
+    """Return a payment request of the caller."""
     view = await payments.payment(runtime, actor, path_id(request_id))
     invoice_poll.after_reading(runtime, view)
     return view
@@ -144,7 +151,7 @@ async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentVie
     **customers(PaymentNotPending),
 )
 async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
-    """Give a pending request up."""
+    """Abandon a pending payment request."""
     found = path_id(request_id)
     await payment_request.abandon(runtime, actor, payment_request_id=found)
     return await payments.payment(runtime, actor, found)
@@ -154,7 +161,7 @@ async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentVie
 async def payments_made(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[PaymentView]:
-    """The caller's payment requests with their outcomes, newest first."""
+    """List the caller's payment requests with their outcomes, newest first."""
     return await own.payment_requests(runtime, actor, read_page(cursor, limit))
 
 
@@ -162,7 +169,7 @@ async def payments_made(
 async def transactions(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[own.TransactionView]:
-    """What the caller's sessions and extensions have cost, newest first."""
+    """List what the caller's sessions and extensions have cost, newest first."""
     return await own.transactions(runtime, actor, read_page(cursor, limit))
 
 

@@ -1,4 +1,4 @@
-"""The caller, as they see themselves (contract 3)."""
+"""Routes for the caller's own profile."""
 
 import attrs
 from litestar import get, patch
@@ -13,26 +13,26 @@ from core.runtime import Runtime
 
 @attrs.frozen(kw_only=True)
 class ProfileBody:
-    """The name that mitras see: 1 to 100 characters after trimming."""
+    """The name that mitras see: 1 to 100 characters after trimming white space."""
 
     display_name: str = text(1, 400)
 
 
 @get("/api/client/auth/me", **customers())
 async def customer_me(runtime: Runtime, actor: Actor) -> people.CustomerView:
-    """The calling customer."""
+    """Return the calling customer."""
     return await people.customer_me(runtime, actor.user_id)
 
 
 @get("/api/mitra/auth/me", **mitras())
 async def mitra_me(runtime: Runtime, actor: Actor) -> people.MitraView:
-    """The calling mitra."""
+    """Return the calling mitra."""
     return await people.mitra_me(runtime, actor.user_id)
 
 
 @patch("/api/client/auth/profile", dto=Body[ProfileBody], return_dto=None, **customers())
 async def edit_profile(data: ProfileBody, runtime: Runtime, actor: Actor) -> people.CustomerView:
-    """Set the caller's name."""
+    """Set the caller's display name."""
     customer = await customer_edit.set_display_name(runtime, actor, display_name=data.display_name)
     return people.customer_view(customer)
 

@@ -70,10 +70,8 @@ async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[Acti
 
 @attrs.frozen(kw_only=True)
 class ActivitySummary:
-    """One mitra's figures in a range of time.
-
-    `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0 to 1, and null if there are none of these.
-    """
+    """One mitra's figures in a range of time. `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0
+    to 1; null if all three are 0."""
 
     mitra: Person
     notified: int

@@ -1,4 +1,4 @@
-/** The control center's shell: sign-in, the bar, the menu, and the page of the address. */
+/** The control center's frame: sign-in, top bar, menu, and the page that the address names. */
 
 import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
 import { h } from "./kernel/dom.js";
@@ -52,7 +52,7 @@ route("/audit-log", "audit-log-page", "audit");
 route("/ledger", "ledger-page", "payments");
 route("/account", "account-page", null);
 
-// Groups of the menu: [path, English, area]; what the role may not see is not there.
+// Groups of the menu: [path, English label, area]. Entries that the role may not read are left out.
 const MENU = [
   [
     ["/", "Overview", null],
@@ -93,7 +93,7 @@ class App extends HTMLElement {
     await this.#begin();
   }
 
-  /** Find out who is signed in, and show the frame. */
+  /** Read who is signed in, and show the frame. */
   async #begin() {
     try {
       session.operator ??= await api.get("/internal/auth/me");
@@ -194,7 +194,7 @@ class App extends HTMLElement {
     this.button.setAttribute("aria-expanded", String(open));
   }
 
-  /** Show the page of the address. */
+  /** Show the page that the address names. */
   #open() {
     if (!this.main?.isConnected) return;
     const { path, query } = here();

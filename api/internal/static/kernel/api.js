@@ -1,9 +1,9 @@
-/** Calls to the internal listener: a client like any other (Bearer; renewed once when it has run out). */
+/** Requests to the internal listener, with the access token; an expired token is renewed once. */
 
 import { preferences } from "./preferences.js";
 import { session } from "./session.js";
 
-/** What the service refused, or that it could not be reached (`code` is then OFFLINE). */
+/** An error that the service has answered. `code` is OFFLINE if the service could not be reached. */
 export class ApiError extends Error {
   constructor(status, { code, message, details, retry_after_seconds }) {
     super(message);
@@ -13,27 +13,30 @@ export class ApiError extends Error {
     this.retryAfter = retry_after_seconds ?? null;
   }
 
-  /** What is wrong with a field of the body, if it is that. */
+  /** The messages about fields of the body, if there are any. */
   field(name) {
     return this.details.fields?.find((one) => one.field === name)?.message ?? null;
   }
 }
 
-const PATIENCE_MS = 30_000; // longer than the service takes for anything that it does not count row by row
+const PATIENCE_MS = 30_000; // longer than the service takes for any request except the ledger audit
 
 const signals = new EventTarget();
 let askForCode = null; // asks for a fresh code of the second factor
-let ahead = 0; // how far the service's clock is ahead of this machine's, in milliseconds
+let ahead = 0; // milliseconds by which the service's clock is ahead of this machine's
 
-/** Call `listener` when the sign-in has come to an end. */
+/** Call `listener` when the sign-in has ended. */
 export const onSignedOut = (listener) => signals.addEventListener("signed-out", listener);
 
-/** Let `ask` get a fresh code from the operator where the service wants one; it resolves with whether there was one. */
+/**
+ * Set the function that asks the operator for a fresh code when the service needs one. It resolves with whether they
+ * gave one.
+ */
 export const onCodeWanted = (ask) => {
   askForCode = ask;
 };
 
-/** The service's time, in milliseconds. */
+/** Return the service's time, in milliseconds. */
 export const serviceNow = () => Date.now() + ahead;
 
 async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS }) {
@@ -68,7 +71,10 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
   return content;
 }
 
-/** Renew the tokens, one tab at a time: who waited finds them renewed. Throws ApiError when they can't be. */
+/**
+ * Renew the tokens, one tab at a time; a tab that has waited uses the other's new tokens. Throws ApiError if that
+ * fails.
+ */
 async function renew(stale) {
   const work = async () => {
     const tokens = session.tokens;
@@ -84,7 +90,7 @@ export function signedOut() {
   signals.dispatchEvent(new Event("signed-out"));
 }
 
-/** Call, and once more when the service wanted a fresh code first and the operator entered one. */
+/** Send a request. If the service needs a fresh code and the operator enters one, send it again. */
 async function call(method, path, options = {}) {
   try {
     return await renewing(method, path, options);
@@ -94,13 +100,13 @@ async function call(method, path, options = {}) {
   return renewing(method, path, options);
 }
 
-/** Call, and once more with new tokens when the old ones have run out. */
+/** Send a request. If the token has expired, renew it and send the request again. */
 async function renewing(method, path, options) {
   const token = session.tokens?.access;
   try {
     return await send(method, path, { ...options, token });
   } catch (error) {
-    if (error.code !== "UNAUTHENTICATED" || !token) throw error; // a wrong password is a 401, too
+    if (error.code !== "UNAUTHENTICATED" || !token) throw error; // a wrong password is a 401 too
   }
   try {
     await renew(token);
@@ -122,7 +128,7 @@ export const api = {
   put: (path, body) => call("PUT", path, { body }),
   patch: (path, body) => call("PATCH", path, { body }),
   delete: (path, query, body) => call("DELETE", path, { query, body }),
-  /** Sign in: no token, no renewal. Returns a login token when a code must follow, else null. */
+  /** Sign in, without a token and its renewal. Returns a login token if a code must follow, else null. */
   async signIn(email, password) {
     const answer = await send("POST", "/internal/auth/login", { body: { email, password } });
     if (answer.totp_required) return answer.login_token;

@@ -1,6 +1,6 @@
 /**
- * Elements by hand. Text only ever becomes a text node, so nothing that the service answers is read as HTML; the page's
- * policy (trusted types) forbids the other way altogether.
+ * Functions that make elements. Text always becomes a text node, so answers of the service are never parsed as HTML.
+ * The page's policy (trusted types) forbids parsing text as HTML anyway.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -18,7 +18,9 @@ function fill(element, properties, children) {
   return element;
 }
 
-/** Make an HTML element: `h("a", { href: "#/", onclick: f }, "text", child)`. Absent values leave an attribute out. */
+/**
+ * Make an HTML element: `h("a", { href: "#/", onclick: f }, "text", child)`. Attributes without a value are left out.
+ */
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 
 /** Make an SVG element. */
@@ -26,5 +28,5 @@ export const svg = (tag, properties, ...children) => fill(document.createElement
 
 let made = 0;
 
-/** An id that no other element of this page has. */
+/** Return an id that is unique on this page. */
 export const freshId = () => `e${++made}`;

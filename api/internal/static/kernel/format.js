@@ -1,4 +1,4 @@
-/** Amounts, times and durations as people read them. Times are in the operator's zone. */
+/** Formats of amounts, times and durations. Times are in the operator's time zone. */
 
 import { preferences } from "./preferences.js";
 import { t } from "./words.js";
@@ -17,7 +17,7 @@ export const percent = (share) =>
 export const moment = (iso) =>
   new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
-/** To the millisecond, with the zone. */
+/** Date and time to the millisecond, with the time zone. */
 export const exactly = (iso) =>
   new Intl.DateTimeFormat(locale(), {
     year: "numeric",

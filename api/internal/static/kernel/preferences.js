@@ -1,4 +1,4 @@
-/** Looks and language of this browser. Nothing secret: it may outlive the tab. */
+/** Theme and language of this browser, kept in localStorage because they are not secret. */
 
 const KEY = "sesi.preferences";
 
@@ -11,7 +11,7 @@ function read() {
 }
 
 export const preferences = {
-  /** "en" or "id"; the browser's language until somebody chooses. */
+  /** "en" or "id"; the browser's language until the operator chooses one. */
   get language() {
     return read().language ?? (navigator.language.toLowerCase().startsWith("id") ? "id" : "en");
   },

@@ -1,22 +1,25 @@
 /**
- * Addresses of pages: `#/payments/<id>?status=pending`. They are behind the `#` because `/internal/payments` and its like
- * are the service's own routes. Filters are in the address, so that links, reloads and the back button keep them.
+ * Addresses of pages, such as `#/payments/<id>?status=pending`. They come after `#`, because paths such as
+ * `/internal/payments` are routes of the service. Filters are in the address, so that links, reloads and the back
+ * button keep them.
  */
 
 const routes = [];
 
-/** Say which page an address shows: `route("/payments/:id", "payment-page", "payments")`; `area`: what it takes to see it. */
+/**
+ * Register a page: `route("/payments/:id", "payment-page", "payments")`. `area` is the permission needed to read it.
+ */
 export function route(pattern, tag, area) {
   routes.push({ parts: pattern.split("/").slice(1), tag, area });
 }
 
-/** Where the operator is: the path and its query. */
+/** Return the present address: its path and its query. */
 export function here() {
   const [path, query] = (location.hash.replace(/^#/, "") || "/").split("?", 2);
   return { path, query: new URLSearchParams(query) };
 }
 
-/** Find the page of a path; null when there is none. */
+/** Return the page of a path, or null. */
 export function match(path) {
   const parts = path.split("/").slice(1);
   for (const { parts: wanted, tag, area } of routes) {
@@ -28,16 +31,16 @@ export function match(path) {
   return null;
 }
 
-/** The address of a page; empty parts of the query are left out. */
+/** Return the address of a page. Empty query values are left out. */
 export function address(path, query = {}) {
   const filled = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return `#${path}${filled.length ? `?${new URLSearchParams(filled)}` : ""}`;
 }
 
-/** Go to a page. `replace`: the back button does not come back to this one. */
+/** Go to a page. `replace`: replace the present history entry, so that the back button skips it. */
 export function go(path, query = {}, { replace = false } = {}) {
   if (replace) location.replace(address(path, query));
   else if (location.hash === address(path, query))
-    dispatchEvent(new Event("hashchange")); // the same again: look again
+    dispatchEvent(new Event("hashchange")); // the same address: read the page again
   else location.hash = address(path, query);
 }

@@ -1,6 +1,6 @@
 /**
- * Who is signed in, in this tab. Tokens live in sessionStorage: never in the address, gone with the tab. A tab that was
- * duplicated has the same tokens; whichever renews them tells the other.
+ * Who is signed in, in this tab. Tokens are in sessionStorage: they are never in the address, and end with the tab. A
+ * duplicated tab has the same tokens; the tab that renews them sends them to the other.
  */
 
 const KEY = "sesi.tokens";
@@ -15,7 +15,7 @@ export const session = {
     return JSON.parse(sessionStorage.getItem(KEY));
   },
 
-  /** Keep what a sign-in or a renewal answered. */
+  /** Store the answer of a sign-in or a renewal. */
   keep({ access_token, refresh_token, operator }) {
     const before = this.tokens;
     sessionStorage.setItem(KEY, JSON.stringify({ access: access_token, refresh: refresh_token }));
@@ -34,7 +34,7 @@ export const session = {
     return Boolean(this.operator?.password_change_due);
   },
 
-  /** Whether the operator's own account is all that they may see. */
+  /** Whether the operator may see nothing but their own account. */
   get confined() {
     return this.mustChangePassword || this.mustEnrol;
   },
@@ -44,7 +44,7 @@ export const session = {
     this.operator = null;
   },
 
-  /** Whether the operator may read or write an area. The service decides; this only hides what it would refuse. */
+  /** Whether the operator may read or write an area. The service enforces it; this only hides what it would refuse. */
   may(area, access = "read") {
     const permissions = this.operator?.permissions ?? {};
     const rank = Math.max(RANK[permissions[area]] ?? 0, RANK[permissions["*"]] ?? 0);

@@ -1,7 +1,7 @@
-/** Indonesian, by the English. A test keeps it complete and without unused entries. */
+/** English text -> Indonesian text. A test checks that it is complete and has no unused entries. */
 
 export const INDONESIAN = {
-  // The shell
+  // The frame
   "Loading…": "Memuat…",
   Menu: "Menu",
   "Skip to the page": "Lewati ke halaman",
@@ -38,7 +38,7 @@ export const INDONESIAN = {
   "This field is required.": "Ini harus diisi.",
   "This page has failed.": "Halaman ini gagal.",
 
-  // Signing in and one's account
+  // Sign-in and the operator's account
   "Sign in": "Masuk",
   "Sesi control center": "Pusat kendali Sesi",
   "E-mail": "E-mail",
@@ -394,7 +394,7 @@ export const INDONESIAN = {
   Other: "Lainnya",
 
   // Webhooks, ledger audit
-  Received: "Datang",
+  Came: "Datang",
   Status: "Status",
   Result: "Hasil",
   "of the payment, invoice or call": "dari pembayaran, faktur atau panggilan",
@@ -581,7 +581,7 @@ export const INDONESIAN = {
   "Session completed": "Sesi selesai",
   "Resolved by an operator": "Operator bertindak",
 
-  // What the service itself words
+  // Texts that the service sends
   "The customer paid, but no mitra accepted before the search ended.":
     "Pelanggan membayar, tetapi tidak ada mitra yang menerima sebelum pencarian berakhir.",
   "The customer paid, but every invited mitra rejected the request.":

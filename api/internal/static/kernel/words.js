@@ -1,7 +1,7 @@
 /**
- * Words in the operator's language. English stands where it is used; Indonesian is in words.id.js, by the English, and for
- * the configuration rows in words.rows.id.js.
- * What the service itself words (a setting's meaning, an error) is looked up in the same way, and stays English if unknown.
+ * Texts in the operator's language. The English text is in the code where it is used. words.id.js has the Indonesian
+ * for each English text, and words.rows.id.js that of the configuration rows. Texts that the service sends (such as the
+ * meaning of a setting) are looked up in the same way; unknown ones stay English.
  */
 
 import { preferences } from "./preferences.js";
@@ -10,7 +10,7 @@ import { ROWS } from "./words.rows.id.js";
 
 const DICTIONARY = { ...INDONESIAN, ...ROWS };
 
-/** Say something: `t("{n} min", { n: 3 })`. */
+/** Translate a text: `t("{n} min", { n: 3 })`. */
 export function t(english, values = {}) {
   const words = (preferences.language === "id" && DICTIONARY[english]) || english;
   return words.replaceAll(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));

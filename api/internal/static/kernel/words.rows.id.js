@@ -1,4 +1,4 @@
-/** Indonesian of the configuration rows: their units, choices and meanings. */
+/** English text -> Indonesian text, for the configuration rows: their units, choices and meanings. */
 
 export const ROWS = {
   sessions: "sesi",

@@ -84,7 +84,7 @@ class AccountPage extends Page {
     ];
   }
 
-  /** After a change of the second factor the menu may be another one. */
+  /** Read the operator again after a change of the second factor, because the menu may change. */
   async #changed(action) {
     const done = await action();
     if (!done) return;

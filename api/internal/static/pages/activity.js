@@ -1,4 +1,4 @@
-/** What mitras did with the requests they got: by mitra, and one by one. */
+/** The activity of mitras: figures of each mitra, and a list of their chat requests. */
 
 import { h } from "../kernel/dom.js";
 import { duration, number, percent } from "../kernel/format.js";

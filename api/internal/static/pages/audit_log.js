@@ -51,7 +51,7 @@ const OBJECTS = {
   operator: "Operator",
   role: "Role",
 };
-// Where an object has a page of its own: [area, path].
+// Type of object -> [area, path] of its page.
 const PLACES = {
   customer: ["customers", "/customers"],
   mitra: ["mitras", "/mitras"],
@@ -60,7 +60,7 @@ const PLACES = {
   pairing_failure: ["failed_pairings", "/failed-pairings"],
   webhook_log: ["webhooks", "/webhooks"],
 };
-const LIST = "list"; // the object of a row about several ones, whose ids are in its details
+const LIST = "list"; // the object id of a row about several objects, whose ids are in its details
 
 const options = (words) => Object.entries(words).map(([value, word]) => [value, t(word)]);
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
@@ -77,7 +77,7 @@ function object({ object_type, object_id }) {
   return h("span", {}, type, ": ", object_id === LIST ? t("several") : link(object_type, object_id));
 }
 
-/** What an entry says besides: its list of objects, and each field with its old and new value. */
+/** The details of an entry: its list of objects, and each field with its old and new value. */
 function details({ object_type, object_id, before, after }) {
   const [old, fresh] = [fields(before), fields(after)];
   const changed = Object.keys({ ...old, ...fresh }).filter((name) => said(old[name]) !== said(fresh[name]));

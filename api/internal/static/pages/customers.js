@@ -1,4 +1,4 @@
-/** Customers. Phone and e-mail come masked unless the role may see them; the service does that. */
+/** Customers. The service masks phone and e-mail unless the role may see them. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";

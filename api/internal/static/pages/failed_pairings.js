@@ -1,4 +1,4 @@
-/** Confirmed payments without a chat: the list to work off, and one of them with its story, the action, and the next. */
+/** Failed pairings: the list, and one of them with its timeline, the action, and a link to the next. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -40,7 +40,7 @@ class FailedPairingsPage extends ListPage {
     ];
   }
 
-  /** Without a choice, the list is what there is to do: open ones, oldest first. */
+  /** By default the list has the failures without an action, the oldest first. */
   load(signal) {
     const query = Object.fromEntries(this.query);
     const which = query.operator_action;
@@ -153,7 +153,7 @@ class FailedPairingPage extends Page {
     if (done) toast(t("Recorded: {what}.", { what: action.say(value) }));
   }
 
-  /** The way to the next one that waits; it has the focus when this one has just been acted on. */
+  /** The link to the next open failure. It gets the focus after an action on this one. */
   #next() {
     const box = h("section", { class: "card" }, h("p", { class: "loading" }, t("Loading…")));
     api.get(PATH, { ...WAITING, limit: 1 }, this.life.signal).then(

@@ -1,4 +1,4 @@
-/** The books: whether all money that came in is earned, failed with an action, or in flight. */
+/** The ledger audit: whether all paid money is earned, in a failed pairing, or in flight. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -7,7 +7,7 @@ import { t } from "../kernel/words.js";
 import { Page } from "../parts/page.js";
 import { table } from "../parts/table.js";
 
-const PATIENCE_MS = 20 * 60_000; // every row is looked at, and whoever comes second waits for another round
+const PATIENCE_MS = 20 * 60_000; // the audit reads every row, and a second caller waits for the next audit
 
 class LedgerPage extends Page {
   get heading() {

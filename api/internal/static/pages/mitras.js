@@ -1,4 +1,6 @@
-/** Mitras: who is there, who is busy; add one, switch one on or off, take one offline, see what became of her requests. */
+/**
+ * Mitras: who is online or busy; add, activate or deactivate a mitra, take one offline, and see their chat requests.
+ */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -32,7 +34,7 @@ function state(one) {
     : chip(t("online, available"), "good");
 }
 
-/** The fields of a mitra. */
+/** The form fields of a mitra. */
 const fields = (one) => [
   field(
     t("Phone"),

@@ -1,4 +1,4 @@
-/** Operators: who may sign in, with which role; add, change, switch off. */
+/** Operators and their roles: add, change, switch off. */
 
 import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -23,7 +23,7 @@ function state(one) {
   return one.has_password ? chip(t("can sign in"), "good") : chip(t("no password"), "warn");
 }
 
-/** Every role: one that is not offered would be taken from whoever has it. */
+/** Read all roles. If the select lacked an operator's role, saving would change it. */
 async function allRoles() {
   const found = [];
   let cursor = null;
@@ -108,7 +108,7 @@ class OperatorsPage extends ListPage {
     );
   }
 
-  /** Only an operator with a second factor may reset another one's. */
+  /** Only an operator with a second factor may reset that of another. */
   #reset(one) {
     if (one.id === session.operator.id || !session.operator.totp_enabled) return null;
     const name = one.display_name;
@@ -169,7 +169,7 @@ class OperatorsPage extends ListPage {
     ];
   }
 
-  /** What the form says; an empty password is none. */
+  /** Return the form's values; an empty password counts as null. */
   #read(data) {
     const values = {
       display_name: data.get("display_name").trim(),
@@ -191,7 +191,7 @@ class OperatorsPage extends ListPage {
     );
   }
 
-  /** Read the roles, then ask; once at a time. */
+  /** Read the roles, then open the dialog; one at a time. */
   async #ask(one, asked) {
     if (this.asking) return;
     this.asking = true;

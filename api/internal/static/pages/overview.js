@@ -1,4 +1,4 @@
-/** The overview: how things are now, and what needs a person. It looks again every few seconds. */
+/** The overview: the present state, and the work that waits for an operator. It is read again every few seconds. */
 
 import { api, serviceNow } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -14,7 +14,7 @@ import { age } from "../parts/time.js";
 
 const SHOWN = 8;
 const DAY_MS = 86_400_000;
-const WRONG = ["error", "conflict", "unknown_external_id"]; // what a person has to look at; what came without a token is nobody's money
+const WRONG = ["error", "conflict", "unknown_external_id"]; // results that an operator must look at; calls without a token carry no money
 
 class OverviewPage extends Page {
   everyMs = 5_000;
@@ -45,7 +45,7 @@ class OverviewPage extends Page {
     return { numbers, failures, errors: calls && { items: calls } };
   }
 
-  /** Only what has changed is put on the page anew: who has the focus on a link keeps it. */
+  /** Replace only the parts that have changed, so that a link keeps the focus. */
   show(data) {
     document.title = `${this.heading} · Sesi`;
     const made = {

@@ -1,4 +1,4 @@
-/** Payments: look one up, read what happened, confirm one whose money was seen elsewhere. */
+/** Payments: look one up, read its timeline, confirm one by hand. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";

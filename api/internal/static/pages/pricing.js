@@ -1,6 +1,6 @@
 /**
- * Prices: tiers by mode in their order, and the discount on a first session. A write that comes too late is decided by
- * the operator.
+ * Prices: the tiers of each mode in their order, and the first-session discount. If another operator has changed the
+ * same row first, this operator decides which version stays.
  */
 
 import { ApiError, api } from "../kernel/api.js";
@@ -22,8 +22,8 @@ const TIERS = "/internal/pricing/tiers";
 const PROMOTION = "/internal/pricing/promotions/first-session";
 const MODES = ["chat", "call"];
 /**
- * Send a change; if somebody else was faster, show both versions and let the operator decide. `values` are what is
- * changed, `write(token)` sends them. Returns the row as it then is; false when the other version stays.
+ * Send a change. If another operator was faster, show both versions and let this operator decide. `values` are the
+ * changed fields; `write(token)` sends them. Returns the row afterwards, or false if the other version stays.
  */
 async function settle(values, token, write) {
   try {
@@ -61,7 +61,7 @@ async function decide(values, current, write) {
 }
 
 class PricingPage extends Page {
-  /** What the operator wants next, by what it is about; one thing is done at a time. */
+  /** Subject -> the operator's next action on it. Actions run one at a time. */
   next = new Map();
 
   get heading() {
@@ -102,8 +102,9 @@ class PricingPage extends Page {
   }
 
   /**
-   * Save, say so, and show how it then is. One thing at a time: what is wanted meanwhile comes next, of several about the
-   * same the last. So `work` looks up what it is about when its turn comes; it returns nothing when there is nothing to do.
+   * Save, show a message, and read the page again. Actions run one at a time; of several waiting actions on one subject
+   * only the last one runs. So `work` must look up its subject when it runs. It returns a false value if it has nothing
+   * to do.
    */
   async #done(work, words, about = "dialog") {
     if (this.working) {
@@ -119,14 +120,14 @@ class PricingPage extends Page {
     } finally {
       await this.refresh({ quietly: true }).finally(() => (this.working = false));
     }
-    if (!this.isConnected) this.next.delete("dialog"); // it would open on another page
+    if (!this.isConnected) this.next.delete("dialog"); // the dialog would open on another page
     const [wanted] = this.next;
     if (!wanted) return;
     this.next.delete(wanted[0]);
     await wanted[1]();
   }
 
-  /** The tier as it was read last, if it still is on the list, or off it. */
+  /** Return a tier as it was last read, if it is still active or, for `active` false, still deleted. */
   #row(id, active) {
     return this.tiers.find((tier) => tier.id === id && tier.is_active === active);
   }
@@ -233,7 +234,7 @@ class PricingPage extends Page {
     const work = () => {
       const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
       const kept = moved.filter((id) => before.includes(id));
-      const ids = [...kept, ...before.filter((id) => !kept.includes(id))]; // what has come onto the list meanwhile is last
+      const ids = [...kept, ...before.filter((id) => !kept.includes(id))]; // tiers that were added in between come last
       if (before.join() === ids.join()) return false;
       const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
       return api.put(`${TIERS}/order`, { mode: which, items: ids.map((id) => ({ id, updated_at: tokens[id] })) });

@@ -1,4 +1,4 @@
-/** Sessions: look one up; its payment tells the story. */
+/** Sessions: look one up. The timeline is on the page of its payment. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";

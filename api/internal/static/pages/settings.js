@@ -1,4 +1,6 @@
-/** Settings: each with its meaning, default, bounds, unit, and who changed it last; what no code reads stands apart. */
+/**
+ * Settings: each with its meaning, default, bounds, unit and last change. Unused settings are in a group at the end.
+ */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -13,7 +15,7 @@ import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/config";
 
-// Groups by how a key begins; a key that none knows is still shown, in the last one.
+// Groups by the beginning of a key. Other keys are shown in the last group.
 const GROUPS = [
   ["Pairing", ["max_customers", "pairing_", "searching_", "returning_"]],
   ["Payment", ["payment_"]],
@@ -35,14 +37,14 @@ const grouped = (rows) => {
   return [...groups, ["Other", [...left]]].filter(([, mine]) => mine.length);
 };
 
-/** A value in words, with its unit. */
+/** A formatted value with its unit. */
 function told(row, value) {
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   if (typeof value === "number") return `${number(value)} ${t(row.unit ?? "")}`.trim();
   return typeof value === "string" ? t(value) : JSON.stringify(value);
 }
 
-/** The control of a row, and how its value is read from the form. */
+/** The input of a row, and the function that reads its value from the form. */
 function control(row) {
   const name = "value";
   if (row.key === "support_handles") return handles(row);

@@ -1,4 +1,4 @@
-/** Signing in: e-mail and password, then a code where there is a second factor; a lockout is shown with its countdown. */
+/** Sign-in: e-mail and password, then a code for a second factor. A lockout is shown with a countdown. */
 
 import { ApiError, api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -34,7 +34,7 @@ class SignInPage extends HTMLElement {
     this.#show(this.form, email);
   }
 
-  /** Show a form in the card, with the focus in `first`. */
+  /** Show a form in the card, with the focus on `first`. */
   #show(form, first) {
     this.replaceChildren(
       h(

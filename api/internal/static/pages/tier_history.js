@@ -1,4 +1,4 @@
-/** Who changed a price, what, and when. */
+/** The history of a price: who changed what, and when. */
 
 import { h } from "../kernel/dom.js";
 import { address } from "../kernel/router.js";
@@ -17,7 +17,7 @@ const KINDS = {
 };
 const QUIET = new Set(["updated_at", "created_at", "id"]);
 
-/** What differs between two versions, line by line. */
+/** Return the differences between two versions, one line each. */
 function differences({ before, after }) {
   const names = Object.keys(after ?? before ?? {}).filter((name) => !QUIET.has(name));
   const changed = names.filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));

@@ -1,4 +1,4 @@
-/** Calls of the payment gateway: what came, what became of it, and once more. */
+/** Calls of the payment gateway: their content, their results, and their replay. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -14,7 +14,7 @@ import { time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
 
 const PATH = "/internal/webhook-logs";
-const FLOOD = "flood"; // one row for many calls of an address in a minute, without their bodies
+const FLOOD = "flood"; // a row that counts many calls from one address in one minute, without their bodies
 const became = (one) => (one.processing_result ? result.chip(one.processing_result) : chip(t("not answered"), "warn"));
 const counted = (one) => (one.calls > 1 ? [became(one), ` × ${one.calls}`] : became(one));
 
@@ -36,7 +36,7 @@ class WebhooksPage extends ListPage {
     ];
   }
 
-  /** The list shows no bodies, so it leaves no trace of a reading. */
+  /** The list leaves the bodies out, so reading it writes no audit row. */
   fixed() {
     return { bodies: false };
   }
@@ -54,12 +54,12 @@ class WebhooksPage extends ListPage {
   }
 }
 
-/** A body as JSON with indents, if it is JSON; otherwise as it came. */
+/** Return a body as indented JSON, or unchanged if it is not JSON. */
 function readable(body) {
   try {
     const parsed = JSON.parse(body);
     const bare = (text) => text.replaceAll(/\s/g, "");
-    // A number too long, or a name that stands twice, would be shown as something else than what came.
+    // Very long numbers and duplicate names would be changed by parsing, so such a body is shown unchanged.
     return bare(JSON.stringify(parsed)) === bare(body) ? JSON.stringify(parsed, null, 2) : null;
   } catch {
     return null;

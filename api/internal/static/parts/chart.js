@@ -1,4 +1,4 @@
-/** `<sesi-chart>`: one bar for each value. What it shows is also told in words, for those who do not see it. */
+/** `<sesi-chart>`: one bar for each value, with a text of the same values for screen readers. */
 
 import { svg } from "../kernel/dom.js";
 
@@ -6,7 +6,7 @@ const HEIGHT = 40;
 const STEP = 10;
 
 class Chart extends HTMLElement {
-  /** `bars`: [{ label, value }]; `name` says what they are; `told` writes a value. */
+  /** `bars` are [{ label, value }], `name` is the chart's title, and `told` formats a value. */
   show(name, bars, told) {
     const top = Math.max(1, ...bars.map((bar) => bar.value));
     const drawn = bars.map((bar, n) => {

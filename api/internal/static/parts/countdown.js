@@ -1,4 +1,4 @@
-/** `<sesi-countdown>`: counts down from `seconds`, then tells by a `done` event. */
+/** `<sesi-countdown>`: counts down from `seconds`, then dispatches a `done` event. */
 
 import { countdown } from "../kernel/format.js";
 

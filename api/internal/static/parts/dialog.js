@@ -1,18 +1,19 @@
-/** Dialogs: a form in a window above the page. Escape closes it, and the focus goes back to where it was. */
+/** Dialogs with a form. Escape closes them, and the focus returns to where it was. */
 
 import { h, freshId } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 import { form } from "./form.js";
 
 /**
- * Ask for something; resolves with what `send` returned, or undefined when it was closed. `send` gets the form's data and
- * may throw an ApiError, which is shown in the dialog. `cancel` false leaves out the button that closes it unsent.
+ * Open a dialog. Resolves with the result of `send`, or undefined if the dialog was closed. `send` gets the form's
+ * data; an ApiError that it throws is shown in the dialog. With `cancel` false there is no button to close it without
+ * sending.
  */
 export function ask({ title, content = [], submit, send, danger = false, cancel = true }) {
   return new Promise((resolve) => {
     const id = freshId();
     let answer;
-    let sending = false; // what is on its way can't be taken back: the dialog stays until it is known what became of it
+    let sending = false; // a request in progress can't be undone, so the dialog stays open until the answer
     const close = h("button", { type: "button", onclick: () => dialog.close() }, t("Cancel"));
     const asked = form({
       fields: [h("h2", { id }, title), content],
@@ -32,7 +33,7 @@ export function ask({ title, content = [], submit, send, danger = false, cancel 
     const hold = (held) => {
       sending = close.disabled = held;
       dialog.ariaBusy = String(held);
-      dialog.closedBy = held ? "none" : "closerequest"; // a second Escape closes whatever `cancel` is told
+      dialog.closedBy = held ? "none" : "closerequest"; // a second Escape closes the dialog even if `cancel` is prevented
     };
     const before = document.activeElement;
     const dialog = h("dialog", { "aria-labelledby": id }, asked);
@@ -47,6 +48,6 @@ export function ask({ title, content = [], submit, send, danger = false, cancel 
   });
 }
 
-/** Ask whether something is to be done, then do it. */
+/** Ask for a confirmation, then act. */
 export const confirm = (title, explanation, submit, act, danger = true) =>
   ask({ title, content: [h("p", {}, explanation)], submit, send: act, danger });

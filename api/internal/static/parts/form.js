@@ -1,10 +1,10 @@
-/** Fields with labels, hints and what is wrong with them; and a form that sends itself once at a time. */
+/** Fields with labels, hints and error messages; and a form that sends one request at a time. */
 
 import { ApiError } from "../kernel/api.js";
 import { freshId, h } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 
-/** Make a field. `control` is an input, select or textarea with a name; a `hidden` label is only read out. */
+/** Make a field. `control` is an input, select or textarea with a name. A `hidden` label is only for screen readers. */
 export function field(label, control, hint, { hidden = false } = {}) {
   const id = control.id || freshId();
   control.id = id;
@@ -19,7 +19,7 @@ export function field(label, control, hint, { hidden = false } = {}) {
   );
 }
 
-/** A box to tick, with its label behind it. */
+/** A checkbox, followed by its label. */
 export function tick(label, properties) {
   const id = freshId();
   return h(
@@ -30,20 +30,20 @@ export function tick(label, properties) {
   );
 }
 
-/** A select; `options` are [value, words]. */
+/** A select. `options` are [value, label]. */
 export function select(properties, options, chosen) {
   const made = options.map(([value, words]) => h("option", { value, selected: value === chosen }, words));
   return h("select", properties, made);
 }
 
-/** An error in the operator's words. */
+/** Return the message of an error in the operator's language. */
 export function explain(error) {
   if (!(error instanceof ApiError)) throw error;
   const fields = error.details.fields?.map((one) => `${one.field}: ${t(one.message)}`) ?? [];
   return fields.length ? fields.join("; ") : t(error.message);
 }
 
-/** What must be filled in is asked for before the service is. */
+/** Show which required fields are empty, without a request. */
 function checkFilled(form) {
   const empty = [...form.elements].filter((control) => control.required && !control.value.trim());
   if (!empty.length) return;
@@ -51,7 +51,7 @@ function checkFilled(form) {
   throw new ApiError(422, { code: "VALIDATION_ERROR", message: fields[0].message, details: { fields } });
 }
 
-/** Show what is wrong at its field; what belongs to none is shown above the buttons. */
+/** Show each message at its field, and messages without a field above the buttons. */
 function complain(form, error) {
   let first = null;
   for (const one of error.details?.fields ?? []) {
@@ -68,8 +68,8 @@ function complain(form, error) {
 }
 
 /**
- * Make a form. `send(data, event)` is awaited with buttons disabled; an ApiError that it throws is shown.
- * `other` buttons stand before the one that sends.
+ * Make a form. While `send(data, event)` runs the buttons are disabled; an ApiError that it throws is shown.
+ * `other` buttons come before the one that sends.
  */
 export function form({ fields, submit, send, other = [], label, danger = false }) {
   const button = h("button", { class: danger ? "danger" : "primary", type: "submit" }, submit);
@@ -102,13 +102,13 @@ export function form({ fields, submit, send, other = [], label, danger = false }
   return made;
 }
 
-/** The whole number that somebody wrote; what is none goes to the service as it is, which says what it wants. */
+/** Parse a whole number. Other text is returned unchanged, because the service then answers what it expects. */
 export function integer(text) {
   const written = String(text).trim();
   return /^-?\d{1,15}$/.test(written) ? Number(written) : written;
 }
 
-/** The number that was written, with a decimal point or comma; other text goes to the service as it is. */
+/** Parse a number with a decimal point or comma. Other text is returned unchanged. */
 export function decimal(text) {
   const written = String(text).trim().replace(",", ".");
   return /^-?\d{1,9}(\.\d{1,6})?$/.test(written) ? Number(written) : written;

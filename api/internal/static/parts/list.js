@@ -1,4 +1,4 @@
-/** A page that lists things: filters that live in the address, a table, and the way to older ones. */
+/** A page with a list: filters that are kept in the address, a table, and a button for older rows. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -8,13 +8,13 @@ import { field, select } from "./form.js";
 import { Page } from "./page.js";
 import { table } from "./table.js";
 
-/** What is written in a filter: [name, label, hint]. */
+/** A text filter: [name, label, hint]. */
 export const search = (name, label, hint) => ({
   name,
   make: (value) => field(label, h("input", { type: "search", name, value: value ?? "", autocomplete: "off" }), hint),
 });
 
-/** One of a few; without a choice it is what `any` says. */
+/** A filter with a few options. `any` is the label of no choice. */
 export const pick = (name, label, options, any = t("any")) => ({
   name,
   make: (value) => field(label, select({ name }, [["", any], ...options], value ?? "")),
@@ -25,7 +25,7 @@ const local = (iso) => {
   return Number.isNaN(at.getTime()) ? "" : new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
 
-/** A moment, written in the operator's zone and kept in the address with its zone. */
+/** A time filter, shown in the operator's time zone; the address has the time with its zone. */
 export const instant = (name, label) => ({
   name,
   make: (value) => field(label, h("input", { type: "datetime-local", name, value: value ? local(value) : "" })),
@@ -33,7 +33,7 @@ export const instant = (name, label) => ({
 });
 
 export class ListPage extends Page {
-  /** The route that is asked. */
+  /** The route of the list. */
   get path() {
     return "";
   }
@@ -42,7 +42,7 @@ export class ListPage extends Page {
     return [];
   }
 
-  /** What is asked besides the filters. */
+  /** Query parameters in addition to the filters. */
   fixed() {
     return {};
   }
@@ -66,7 +66,7 @@ export class ListPage extends Page {
     return [this.#filterForm(), shown, this.#pager(data)];
   }
 
-  /** The filters stay: what was written in one of them may be what is wrong. */
+  /** Keep the filters after an error, because the value of one may be its cause. */
   failed(error) {
     return [this.#filterForm(), ...super.failed(error)].filter(Boolean);
   }

@@ -1,6 +1,6 @@
 /**
- * A page: an element that reads something and shows it. It says when it is loading, what went wrong and how to try again,
- * and stops asking when it is left.
+ * A page: an element that reads data and shows it. It shows while it is loading, shows errors with a way to retry, and
+ * stops its requests when the operator leaves it.
  */
 
 import { ApiError } from "../kernel/api.js";
@@ -8,7 +8,7 @@ import { h } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 import { explain } from "./form.js";
 
-/** A notice of an error, with a way to try again. */
+/** A notice of an error, with a button to retry. */
 export function trouble(error, again) {
   const lines = {
     OFFLINE: t("The service can't be reached. Is this device online, and is the service running?"),
@@ -26,7 +26,7 @@ export function trouble(error, again) {
 export class Page extends HTMLElement {
   params = {};
   query = new URLSearchParams();
-  /** Milliseconds after which it looks again by itself; none for never. */
+  /** Milliseconds after which the page reads its data again; unset for never. */
   everyMs = null;
 
   /** The heading, in the operator's language. */
@@ -34,17 +34,17 @@ export class Page extends HTMLElement {
     return "";
   }
 
-  /** Read what the page shows; gets the signal that ends when the page is left. */
+  /** Read the page's data. The signal aborts when the operator leaves the page. */
   async load(_signal) {
     return null;
   }
 
-  /** Return what the page shows below its heading. */
+  /** Return the content below the heading. */
   render(_data) {
     return [];
   }
 
-  /** Buttons beside the heading. */
+  /** Return the buttons next to the heading. */
   actions() {
     return [];
   }
@@ -74,7 +74,7 @@ export class Page extends HTMLElement {
     clearInterval(this.timer);
   }
 
-  /** Read again and show it; `quietly`: what is shown stays until the answer is there. */
+  /** Read the data again and show it. `quietly`: keep the present content until the answer is there. */
   async refresh({ quietly = false, polling = false } = {}) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
     this.reading = true;
@@ -107,7 +107,10 @@ export class Page extends HTMLElement {
     }
   }
 
-  /** What is pressed stays until it is let go and its click has been: one on what has been replaced would be lost. */
+  /**
+   * Delay updates while a pointer is pressed and until its click is handled: a click on a replaced element would be
+   * lost.
+   */
   #hold() {
     this.released = new Promise((release) => {
       const once = { once: true, signal: this.life.signal };
@@ -115,12 +118,12 @@ export class Page extends HTMLElement {
     });
   }
 
-  /** What is shown when reading has failed. */
+  /** Return the content after a failed read. */
   failed(error) {
     return [trouble(error, () => this.refresh())];
   }
 
-  /** Put what was read on the page. */
+  /** Show the data on the page. */
   show(data) {
     this.headline.textContent = this.heading;
     document.title = `${this.heading} · Sesi`;
@@ -129,7 +132,7 @@ export class Page extends HTMLElement {
     if (held) this.twin(held).focus();
   }
 
-  /** What has taken the place of an element that had the focus; the heading if nothing has. */
+  /** Return the element that replaces one that had the focus; the heading without such an element. */
   twin(held) {
     const NAMES = ["aria-label", "href", "name"];
     const name = (element) => NAMES.map((one) => element.getAttribute(one)).find(Boolean) ?? element.textContent;

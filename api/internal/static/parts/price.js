@@ -1,4 +1,4 @@
-/** The words of tiers and of the discount: what their fields are called, and what stands in them. */
+/** Texts about tiers and the discount: labels of their fields, and formatted values. */
 
 import { rupiah } from "../kernel/format.js";
 import { t } from "../kernel/words.js";
@@ -17,13 +17,13 @@ const WORDS = {
   sort_order: "Position",
 };
 
-/** What a field is called. */
+/** The label of a field. */
 export const words = (name) => t(WORDS[name] ?? name);
 
-/** What a tier is called; minutes alone are not enough, for there are chats and calls. */
+/** The name of a tier, with its mode, because chats and calls can have the same minutes. */
 export const called = (tier) => t("{n} min, {mode}", { n: tier.minutes, mode: mode(tier.mode) });
 
-/** A field's value. */
+/** A field's formatted value. */
 export function told(name, value) {
   if (value === null || value === undefined || value === "") return "–";
   if (name.endsWith("price_idr")) return rupiah(value);

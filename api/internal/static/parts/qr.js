@@ -1,9 +1,12 @@
-/** QR codes, drawn here: what they say leaves the page for the camera alone. */
+/** QR codes, drawn in the browser, so that no other server gets their content. */
 
 import { svg } from "../kernel/dom.js";
 import { encode } from "../vendor/uqr.js";
 
-/** Draw a QR code of a text; `label` is what screen readers say. It is dark on light in every theme, as scanners want it. */
+/**
+ * Draw a QR code of a text. `label` is for screen readers. It is dark on light in every theme, because scanners need
+ * that.
+ */
 export function qr(text, label) {
   const { data, size } = encode(text, { ecc: "M", border: 4 });
   const dark = data.flatMap((row, y) => row.flatMap((on, x) => (on ? [`M${x} ${y}h1v1h-1z`] : [])));

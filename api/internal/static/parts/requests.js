@@ -1,4 +1,4 @@
-/** Columns of requests to mitras: when she was asked, and what became of it. */
+/** Table columns of chat requests: when the mitra was asked, and the answer. */
 
 import { number } from "../kernel/format.js";
 import { t } from "../kernel/words.js";

@@ -1,4 +1,4 @@
-/** Dialogs of the second factor: set it up, remove it, and enter a code where the service wants a fresh one. */
+/** Dialogs of the second factor: set it up, remove it, and enter a code when the service needs a fresh one. */
 
 import { api } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -10,7 +10,7 @@ import { qr } from "./qr.js";
 
 const TOTP = "/internal/auth/totp";
 
-/** An input for a code: digits of an authenticator, or the letters of a recovery code. */
+/** An input for a code: the digits of an authenticator, or the letters of a recovery code. */
 export const codeInput = (name = "code") =>
   h("input", { name, autocomplete: "one-time-code", autocapitalize: "none", spellcheck: "false", required: true });
 
@@ -22,7 +22,7 @@ const password = () => [
   ),
 ];
 
-/** Set up the caller's second factor, or a new one in its place; resolves with whether that was done. */
+/** Set up or replace the caller's second factor. Resolves with whether that was done. */
 export async function setUp({ totp_enabled, totp_required }) {
   const title = t("Set up the second factor");
   const code = totp_enabled
@@ -68,7 +68,7 @@ export async function setUp({ totp_enabled, totp_required }) {
   return true;
 }
 
-/** Remove the caller's second factor; resolves with whether that was done. */
+/** Remove the caller's second factor. Resolves with whether that was done. */
 export const remove = () =>
   ask({
     title: t("Remove the second factor"),
@@ -79,7 +79,7 @@ export const remove = () =>
       api.delete(TOTP, undefined, { password: data.get("password"), code: data.get("code").trim() }),
   });
 
-/** Ask for a fresh code; resolves with whether the service took one. */
+/** Ask for a fresh code. Resolves with whether the service has accepted one. */
 export const stepUp = () =>
   ask({
     title: t("Enter a code"),

@@ -1,12 +1,12 @@
 /**
- * A list whose items can be put in another order: dragged by the grip, or moved with the arrow keys while the grip has the
- * focus. `moved(ids)` is called with the new order.
+ * A list whose items can be reordered: by dragging the grip, or with the arrow keys while the grip has the focus.
+ * `moved(ids)` is called with the new order.
  */
 
 import { h } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 
-/** The grip of an item; `name` is what it moves. */
+/** The grip of an item. `name` is the name of the item. */
 export const grip = (name) =>
   h(
     "button",
@@ -19,7 +19,7 @@ export const grip = (name) =>
     "⠿",
   );
 
-/** Let the items (`li` with `data-id`) of a list be moved. */
+/** Make the items (`li` with `data-id`) of a list movable. */
 export function sortable(list, moved) {
   let carried = null;
   const order = () => [...list.children].map((item) => item.dataset.id);
@@ -37,13 +37,13 @@ export function sortable(list, moved) {
     put(item, event.key === "ArrowUp" ? other : other.nextElementSibling);
     held.focus();
   });
-  // Pointer events, not the browser's own dragging: they work on touch screens too.
+  // Pointer events work on touch screens too, unlike the browser's own drag and drop.
   list.addEventListener("pointerdown", (event) => {
     const held = event.target.closest(".grip");
     if (!held || event.button !== 0) return;
     carried = held.closest("li");
     carried.classList.add("carried");
-    list.setPointerCapture(event.pointerId); // not the grip: it is moved about in the list, and would lose it
+    list.setPointerCapture(event.pointerId); // the grip would lose the capture when it moves in the list
   });
   list.addEventListener("pointermove", (event) => {
     if (!carried) return;

@@ -1,9 +1,9 @@
-/** The words of states, causes and results, and their chips. */
+/** Labels of states, causes and results, as text and as chips. */
 
 import { h } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 
-// Each: [English, how it looks].
+// Each entry is [English label, style].
 const PAYMENT = {
   pending: ["waiting for payment", "busy"],
   confirmed: ["paid", "busy"],
@@ -62,11 +62,11 @@ const RESULT = {
 };
 
 const maker = (words) => ({
-  /** The word alone. */
+  /** The label as text. */
   say: (value) => t(words[value]?.[0] ?? value),
-  /** The word as a chip. */
+  /** The label as a chip. */
   chip: (value) => h("span", { class: `chip ${words[value]?.[1] ?? ""}` }, t(words[value]?.[0] ?? value)),
-  /** Every value with its word, for a select. */
+  /** Every value with its label, for a select. */
   options: () => Object.entries(words).map(([value, [word]]) => [value, t(word)]),
 });
 

@@ -1,4 +1,4 @@
-/** Tables that become cards on a phone: each cell knows its column's name. */
+/** Tables that become cards on a phone. Each cell has its column's name for that. */
 
 import { h } from "../kernel/dom.js";
 
@@ -16,7 +16,7 @@ export function table(caption, columns, rows) {
       ),
     ),
   );
-  // The roles are said because a display other than a table's takes them away.
+  // The roles are set because a CSS display other than a table's removes them.
   return h(
     "table",
     { class: "table", role: "table", "aria-label": caption },
@@ -25,7 +25,7 @@ export function table(caption, columns, rows) {
   );
 }
 
-/** Facts about one thing: [[name, value]]; what is false in their place is left out. */
+/** A list of facts: [[name, value]]. False entries are left out. */
 export const facts = (pairs) =>
   h(
     "dl",

@@ -1,4 +1,7 @@
-/** `<sesi-time at="…">`: a moment in the operator's zone; with `age`, how long ago. The exact time is its title. */
+/**
+ * `<sesi-time at="…">`: a time in the operator's time zone; with `age`, how long ago it was. Its title is the exact
+ * time.
+ */
 
 import { serviceNow } from "../kernel/api.js";
 import { h } from "../kernel/dom.js";
@@ -25,8 +28,8 @@ class Time extends HTMLElement {
 
 customElements.define("sesi-time", Time);
 
-/** A moment; "–" for none. */
+/** A time; "–" without one. */
 export const time = (at) => (at ? h("sesi-time", { at }) : "–");
 
-/** How long ago something was; "–" for never. */
+/** How long ago a time was; "–" without one. */
 export const age = (at) => (at ? h("sesi-time", { at, age: true }) : "–");

@@ -1,4 +1,4 @@
-/** The story of a payment, in order, and why there was no chat when there was none (contract 8). */
+/** The timeline of a payment, and why it led to no chat, if so. */
 
 import { h } from "../kernel/dom.js";
 import { address } from "../kernel/router.js";
@@ -6,7 +6,7 @@ import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { time } from "./time.js";
 
-// Each kind of entry: [what it is, how it looks]. The service's own sentence, in English, follows with its names.
+// Kind of entry -> [label, style]. The service's own English sentence, with names, follows the label.
 const KINDS = {
   created: ["Payment requested", ""],
   deadline: ["Payment expired", ""],
@@ -46,7 +46,7 @@ function entry({ at, kind, text, webhook_log_id }) {
   );
 }
 
-/** Show a timeline as the service answers it. */
+/** Show a timeline, given as the service answers it. */
 export function timeline({ entries, why_no_chat }) {
   return h(
     "section",

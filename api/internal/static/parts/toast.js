@@ -4,7 +4,7 @@ import { h } from "../kernel/dom.js";
 
 const SHOWN_MS = 6_000;
 
-/** Tell something that was done. */
+/** Show that something was done. */
 export function toast(text) {
   const shown = h("div", { class: "toast" }, text);
   document.querySelector(".toasts")?.append(shown);
