@@ -1,4 +1,4 @@
-"""Persisted chat messages: stored, acknowledged after the commit, delivered to the other party, in order (hot path)."""
+"""Benchmarks of chat messages: stored, acknowledged after the commit, and delivered to the other party in order."""
 
 import asyncio
 
@@ -20,7 +20,8 @@ QUIET_RATE = 200
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """Who talks how much. `paced` is the rate at which latency is measured, in messages a second."""
+    """A chat load. `in_flight`: unacknowledged messages of each sender. `both`: both parties send, and mark messages as
+    delivered and read. `paced`: the rate for measuring latency, in messages a second."""
 
     name: str
     words: str
@@ -88,7 +89,7 @@ ALWAYS = (Goal(figure="out of order", at_most=0), Goal(figure="acknowledged and 
 
 @attrs.define(kw_only=True)
 class Used:
-    """Processor seconds so far."""
+    """Processor seconds used so far."""
 
     hub: float
     postgres: float
@@ -96,7 +97,7 @@ class Used:
 
     @classmethod
     def now(cls, service: Service) -> "Used":
-        """Read what the service's processes have used."""
+        """Read the processor time of the service's processes."""
         hubs = [process.pid for key, process in service.processes.items() if key.startswith("realtime")]
         return cls(
             hub=sum(cpu_seconds(pid) for pid in hubs),
@@ -106,7 +107,7 @@ class Used:
 
 
 async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
-    """Put the load on the service once, as fast as it goes and then paced. Raises BenchFailed."""
+    """Run the load once, at full speed and then paced; return its figures. Raises BenchFailed."""
     connection = await asyncpg.connect(service.database_url)
     try:
         pairs = await people.pairs(connection, service, load.pairs)
@@ -136,7 +137,7 @@ async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
 
 
 async def quiet(service: Service, seconds: float) -> dict[str, float]:
-    """Send a few messages a second, as on an ordinary evening: what one message costs and how soon it is there."""
+    """Measure the cost and latency of a message at a low rate."""
     load = Load(name="quiet", words="", pairs=50, in_flight=1, both=True, paced=QUIET_RATE, goals=())
     connection = await asyncpg.connect(service.database_url)
     try:
@@ -159,7 +160,7 @@ async def quiet(service: Service, seconds: float) -> dict[str, float]:
 
 
 async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], tally: Tally) -> list[ChatWire]:
-    """Open both sockets of each pair; returns those that send."""
+    """Open both sockets of each pair; return those that send."""
     loop = asyncio.get_running_loop()
     customer_port = service.ports["REALTIME"]
     mitra_port = service.ports.get("REALTIME2", customer_port) if load.hubs > 1 else customer_port
@@ -182,7 +183,7 @@ async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], 
 async def _closed(
     load: Load, service: Service, wires: list[ChatWire], tally: Tally, seconds: float
 ) -> dict[str, float]:
-    """As fast as it goes: each ack is followed by the next message."""
+    """Send at full speed: each acknowledgement is followed by the next message."""
     for wire in wires:
         wire.begin()
     await asyncio.sleep(WARM_S)
@@ -218,7 +219,10 @@ async def _settle(wires: list[ChatWire], tally: Tally) -> None:
 
 
 async def paced(load: Load, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
-    """At a rate that leaves room: what people feel. What was in flight before is over; the first second is not judged."""
+    """Send at the paced rate, to measure the latency that users get.
+
+    Earlier messages are acknowledged and delivered first, and the first WARM_S seconds are not measured.
+    """
     await _settle(wires, tally)
     began, sent, size, warm = clock(), 0, len(wires), True
     while (passed := clock() - began) < WARM_S + seconds:

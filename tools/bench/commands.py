@@ -1,4 +1,4 @@
-"""`sesi bench` and `sesi grow` on the command line; what they run is loaded when it is asked for."""
+"""`sesi bench` and `sesi grow` on the command line. Their modules are imported only when a command runs."""
 
 import argparse
 import asyncio
@@ -20,21 +20,21 @@ console = Console(highlight=False)
 def _bench(args: argparse.Namespace) -> int:
     from tools.bench import main
 
-    # Before an hour of runs, and not after it.
+    # Checked before the runs, which may take an hour.
     if args.baseline is not None and not args.baseline.is_file():
-        raise RuntimeError(f"{args.baseline}: there is no such file to compare with")
+        raise RuntimeError(f"{args.baseline}: file not found")
     for path in (args.json, args.page):
         if path is not None and not path.absolute().parent.is_dir():
-            raise RuntimeError(f"{path}: there is no such directory to write to")
+            raise RuntimeError(f"{path}: its directory does not exist")
     end_as_by_hand()
     if "abuse" in args.names:
         return _abuse(args)
     if args.attack:
-        raise RuntimeError("--attack: expected `sesi bench abuse` with it")
+        raise RuntimeError("--attack: expected `sesi bench abuse`")
     if args.compare is not None:
         return _compare(args)
     if args.pairs is not None:
-        raise RuntimeError("--pairs: expected --compare REV with it")
+        raise RuntimeError("--pairs: expected --compare REV")
     wish = main.Wish(
         names=tuple(args.names),
         runs=args.runs,
@@ -55,7 +55,7 @@ def _abuse(args: argparse.Namespace) -> int:
     from tools.bench.running import BenchFailed
 
     if len(args.names) > 1:
-        raise RuntimeError("abuse: expected alone, because it shows another table than the others")
+        raise RuntimeError("abuse: expected alone, because its table differs from those of other benchmarks")
     others = ("runs", "template", "baseline", "profile", "compare", "pairs")
     if given := [name for name in others if getattr(args, name) is not None]:
         raise RuntimeError(f"--{given[0]}: expected without `abuse`")
@@ -96,11 +96,13 @@ def _grow(args: argparse.Namespace) -> int:
 
     settings = environment.read()
     if settings.environment == "production":
-        raise RuntimeError("a past is made up only where there is none: not in production")
+        raise RuntimeError(
+            "ENVIRONMENT: expected development or test: this command fills the database with made-up data"
+        )
     if args.plans:
         return _plans(plans, settings)
     if missing := asyncio.run(migrate.pending(settings.database_url)):
-        raise RuntimeError(f"{len(missing)} migrations to run first: `sesi migrate`")
+        raise RuntimeError(f"{len(missing)} migrations to run first: use `sesi migrate`")
     wish = grow.Wish(
         sessions=args.sessions, messages=args.messages, notifications=args.notifications, seed=args.seed, more=args.more
     )
@@ -112,7 +114,7 @@ def _grow(args: argparse.Namespace) -> int:
     for size in sizes:
         table.add_row(size.name, f"{size.rows:,}", f"{size.heap / 1e6:,.0f}", f"{size.indexes / 1e6:,.0f}")
     console.print(table)
-    console.print("The past is there. `sesi audit` checks it, `sesi grow --plans` what statements cost on it.")
+    console.print("Done. `sesi audit` checks the data; `sesi grow --plans` shows what statements cost on it.")
     return 0
 
 
@@ -125,61 +127,79 @@ def _plans(plans: Any, settings: Any) -> int:
     bad = [one for one in found if one.fault is not None and one.reason is None]
     for one in bad:
         console.print(f"[red]{one.seen.case}[/]: {one.seen.home} {one.fault}: {one.seen.sql}")
-    console.print(f"{len(found)} statements, {len(bad)} that read too much")
+    console.print(f"{len(found)} statements, {len(bad)} of them read too much")
     return 1 if bad else 0
 
 
 def add_commands(add: Callable[..., Any]) -> None:
     """Add `bench` and `grow` to the command line."""
-    made = add("bench", _bench, "measure the hot paths on this machine, several runs each, peers beside us")
+    made = add("bench", _bench, "measure the hot paths on this machine, several runs each, in turn with peers")
     made.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help=", ".join(NAMES))
-    made.add_argument("--runs", type=between(int, 1, 100), metavar="N", help="runs of each (3 to 5)")
+    made.add_argument("--runs", type=between(int, 1, 100), metavar="N", help="runs of each benchmark (default 3 to 5)")
     made.add_argument(
         "--seconds",
         type=between(float, 0.5, 3600.0),
         metavar="S",
-        help="how long each load is measured (6; --compare: 4)",
+        help="seconds to measure each load (default 6; with --compare 4)",
     )
     made.add_argument(
         "--template",
         type=pathlib.Path,
         metavar="DIR",
-        help="a stopped PostgreSQL cluster to begin with, in turn with an empty one",
+        help="start with a copy of this stopped PostgreSQL cluster, in turn with an empty one",
     )
-    made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every run's figures")
+    made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures of every run")
     made.add_argument(
         "--compare",
         metavar="REV",
-        help="measure in turn with a revision of git, of which a temporary worktree is made; without NAME: chat-a, quiet, "
+        help="measure in turn with a git revision, in a temporary worktree; default benchmarks: chat-a, quiet, "
         "session, availability, connects",
     )
-    made.add_argument("--pairs", type=between(int, 1, 100), metavar="N", help="pairs of runs of --compare (5)")
     made.add_argument(
-        "--baseline", type=pathlib.Path, metavar="FILE", help="show the medians with those of an older --json FILE"
+        "--pairs", type=between(int, 1, 100), metavar="N", help="pairs of runs with --compare (default 5)"
+    )
+    made.add_argument(
+        "--baseline", type=pathlib.Path, metavar="FILE", help="compare the medians with those of an earlier --json FILE"
     )
     made.add_argument(
         "--page",
         type=pathlib.Path,
         metavar="FILE",
-        help="write the tables in Markdown; `abuse` replaces its section of the page only",
+        help="write the tables as Markdown; `abuse` only replaces its section of the page",
     )
     made.add_argument(
         "--attack",
         action="append",
         choices=ATTACKS,
         metavar="KIND",
-        help=f"only these of `abuse`: {', '.join(ATTACKS)}",
+        help=f"only this attack of `abuse`; may be repeated: {', '.join(ATTACKS)}",
     )
-    made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="sample the hottest process in the last run")
-    made.add_argument("--no-peers", action="store_true", help="leave the peers out")
-    grown = add("grow", _grow, "fill the database with a year of made-up sessions, or show what statements cost on it")
-    grown.add_argument("--sessions", type=int, default=1_000_000, metavar="N", help="1,000,000")
-    grown.add_argument("--messages", type=int, default=20_000_000, metavar="N", help="about so many; 20,000,000")
-    grown.add_argument("--notifications", type=int, default=5_000_000, metavar="N", help="about so many; 5,000,000")
-    grown.add_argument("--seed", type=int, default=1, metavar="N", help="another one makes another past (1)")
-    grown.add_argument("--more", action="store_true", help="add to the sessions that are there")
+    made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="profile the busiest process in the last run")
+    made.add_argument("--no-peers", action="store_true", help="don't measure the peers")
+    grown = add(
+        "grow", _grow, "fill the database with a year of made-up sessions, or show the plans of all statements on it"
+    )
+    grown.add_argument(
+        "--sessions", type=int, default=1_000_000, metavar="N", help="number of sessions (default 1,000,000)"
+    )
+    grown.add_argument(
+        "--messages",
+        type=int,
+        default=20_000_000,
+        metavar="N",
+        help="approximate number of messages (default 20,000,000)",
+    )
+    grown.add_argument(
+        "--notifications",
+        type=int,
+        default=5_000_000,
+        metavar="N",
+        help="approximate number of invitations (default 5,000,000)",
+    )
+    grown.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the made-up data (default 1)")
+    grown.add_argument("--more", action="store_true", help="add to existing sessions")
     grown.add_argument(
         "--plans",
         action="store_true",
-        help="change nothing: show the plan of every statement; exit 1 if one reads too much",
+        help="change nothing, and show the plan of every statement; exit with 1 if one reads too much",
     )

@@ -1,4 +1,4 @@
-"""`sesi bench --compare REV`: the present tree and a revision, measured in turn with one load generator."""
+"""`sesi bench --compare REV`: measures the present tree and a revision in turn, with the same load generator."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, Verdict, ratios
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
-# Quick, and each of another path: stored messages, latency with room to spare, REST, a polled count, sign-in of sockets.
+# Quick ones, each for a different path: stored messages, latency at a low rate, REST, a polled count, socket sign-in.
 LOADS = ("chat-a", "quiet", "session", "availability", "connects")
 PAIRS = 5
 SECONDS = 4.0
@@ -33,7 +33,7 @@ Figures = dict[str, float]
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """What the command line asks for. `seconds`: how long each run is measured."""
+    """The options of the command line. `seconds`: how long each run is measured."""
 
     rev: str
     names: tuple[str, ...] = LOADS
@@ -44,7 +44,7 @@ class Asked:
 
 @attrs.define(kw_only=True)
 class Compared:
-    """The runs of one load. `generator`: whose load generator drove the revision."""
+    """The runs of one load. `generator`: the tree whose load generator was used on the revision."""
 
     name: str
     load: str
@@ -64,7 +64,10 @@ class Compared:
 
 
 def compare(asked: Asked, console: Console) -> int:
-    """Measure, show and keep; return 1 when a figure is worse or a load did not run. Raises BenchFailed for the revision."""
+    """Measure both trees, and print and save the results. Return 1 if a figure is worse or a load failed.
+
+    Raises BenchFailed if the revision can't be prepared.
+    """
     with contextlib.ExitStack() as begun:
         rev = revision.check_out(asked.rev, lambda line: console.print(line, style="dim", markup=False))
         begun.callback(rev.close)
@@ -80,7 +83,7 @@ def compare(asked: Asked, console: Console) -> int:
                 continue
             done.append(one)
             console.print(table(one, rev.name))
-            if asked.json is not None:  # a load that fails later must not lose it
+            if asked.json is not None:  # after each load, in case a later one fails
                 asked.json.write_text(json.dumps(as_json(done, rev), indent=1) + "\n")
     worse = [f"{one.name}: {figure}" for one in done for figure in one.worse()]
     for line in worse:
@@ -107,9 +110,9 @@ def _measure(bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, 
 def _run_theirs(
     bench: Bench, theirs: Service, rev: revision.Revision, asked: Asked, one: Compared, console: Console
 ) -> Figures:
-    """Put the load on the revision with our generator, or with its own when ours does not fit it.
+    """Run the load on the revision with our generator, or with the revision's own if ours fails on it.
 
-    Which one it is, is decided in the first pair. Raises BenchFailed.
+    The first pair decides which one is used. Raises BenchFailed.
     """
     if one.generator == OURS:
         try:
@@ -117,13 +120,13 @@ def _run_theirs(
         except Exception as error:
             if one.before:
                 raise BenchFailed(f"{rev.name}: {error}") from error
-            console.print(f"our load generator does not fit {rev.name} ({error}): its own is used", markup=False)
+            console.print(f"our load generator fails on {rev.name} ({error}); using its own", markup=False)
             one.generator = rev.name
     return _their_own(bench.name, rev, asked.seconds)
 
 
 def _their_own(name: str, rev: revision.Revision, seconds: float) -> Figures:
-    """Run the revision's own `sesi bench` once. Raises BenchFailed when it knows no such load."""
+    """Run the revision's own `sesi bench` once; return its figures. Raises BenchFailed if it doesn't have the load."""
     assert rev.code.folder is not None
     found = rev.code.folder.parent / "figures.json"
     found.unlink(missing_ok=True)
@@ -142,14 +145,14 @@ def _their_own(name: str, rev: revision.Revision, seconds: float) -> Figures:
 
 
 def _timed(run: Callable[[], Figures]) -> Figures:
-    """Run a load between two looks at the machine's speed."""
+    """Run a load, and add the machine's speed before and after it to the figures."""
     before = yardstick()
     figures = run()
     return {**figures, "yardstick ms": (before + yardstick()) / 2}
 
 
 def table(one: Compared, rev: str) -> Table:
-    """Return the table of one load: medians, the ratios' smallest, median and largest, and the verdict."""
+    """Return the table of one load: medians; the smallest, median and largest ratio; and the verdict."""
     made = Table(title=f"{one.name}: {one.load}", title_justify="left", title_style="bold")
     made.add_column("figure")
     for column in (rev, "now", "ratio", "min", "max", "verdict"):
@@ -166,7 +169,7 @@ def table(one: Compared, rev: str) -> Table:
 
 
 def as_json(done: list[Compared], rev: revision.Revision) -> dict[str, Any]:
-    """Return everything that was measured, for programs."""
+    """Return all results as JSON data."""
     return {
         "machine": describe(),
         "revision": {"name": rev.name, "commit": rev.commit},

@@ -1,7 +1,7 @@
-"""Deadlines: how late chats end, when very many of them end in one minute.
+"""Benchmark of deadlines: how late chats end when 10,000 of them end within one minute.
 
-Nobody is heard of here after the beginning. So halfway, `mitra_stale_after_seconds` later, all mitras at once are to be
-taken offline, as after a failure of a network: work for the rest of the minute, for which no chat may end later.
+No mitra sends heartbeats. So halfway, after `mitra_stale_after_seconds`, all mitras are due to be taken offline at the same
+time, as after a network failure. That work takes the rest of the minute and must not delay the end of any chat.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from tools.service import Service
 
 COUNT = 10_000
 WITHIN_S = 60.0
-LEAD_S = 15.0  # until the first one: the rows have to be there before
+LEAD_S = 15.0  # before the first end, because the rows must be inserted first
 SPARE_S = 3.0
-# How late each session's parties could hear of its end, in milliseconds; service time runs at real speed here.
+# Milliseconds from each session's end to the event that reports it. Service time runs at real speed here.
 LATE = """SELECT extract(epoch FROM d.created_at - s.expires_at)::float8 * 1000 AS ms FROM deliveries d
   JOIN chat_sessions s ON s.id = d.session_id
   WHERE d.event = 'session_expired' AND d.recipient_type = 'customer' AND s.id = ANY($1::uuid[])"""
 
 
 async def expiries(service: Service, _: float) -> dict[str, float]:
-    """Let chats end, evenly over a minute. Raises BenchFailed when one does not."""
+    """Let chats end evenly over a minute; return figures of their lateness. Raises BenchFailed if a chat does not end."""
     connection = await asyncpg.connect(service.database_url)
     try:
         pairs = await people.pairs(

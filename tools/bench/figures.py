@@ -1,4 +1,4 @@
-"""What a bench measured: figures of several runs, what they must reach, and how people and programs read them."""
+"""Results of benchmarks: figures of several runs, their goals, and their tables and JSON."""
 
 import json
 import pathlib
@@ -11,21 +11,21 @@ from rich.table import Table
 
 @attrs.frozen(kw_only=True)
 class Goal:
-    """What the median of a figure must reach."""
+    """The bound that the median of a figure must meet."""
 
     figure: str
     at_least: float | None = None
     at_most: float | None = None
 
     def met(self, value: float) -> bool:
-        """Whether a value reaches it."""
+        """Return whether a value meets the goal."""
         if self.at_least is not None and value < self.at_least:
             return False
         return self.at_most is None or value <= self.at_most
 
     @property
     def text(self) -> str:
-        """The goal in words."""
+        """Return the goal as text, such as "≤ 10"."""
         if self.at_least is not None:
             return f"≥ {number(self.at_least)}"
         assert self.at_most is not None
@@ -34,7 +34,7 @@ class Goal:
 
 @attrs.frozen(kw_only=True)
 class Spread:
-    """A figure over the runs."""
+    """Minimum, median and maximum of a figure over the runs."""
 
     least: float
     median: float
@@ -42,13 +42,13 @@ class Spread:
 
 
 def spread(values: list[float]) -> Spread:
-    """Return minimum, median and maximum; an even number of runs has the lower of the two middles."""
+    """Return minimum, median and maximum. The median of an even number of values is the lower of the middle two."""
     ordered = sorted(values)
     return Spread(least=ordered[0], median=ordered[(len(ordered) - 1) // 2], most=ordered[-1])
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value below which this share of the values lies; 0 of none."""
+    """Return the value below which this share (0 to 1) of the values lies; 0 if there are no values."""
     if not values:
         return 0.0
     ordered = sorted(values)
@@ -56,7 +56,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def number(value: float) -> str:
-    """Write a figure with the digits that mean something."""
+    """Return a figure as text, with its significant digits."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3f}" if value < 1 else f"{value:.1f}"
@@ -64,7 +64,7 @@ def number(value: float) -> str:
 
 @attrs.define(kw_only=True)
 class Outcome:
-    """The runs of one bench."""
+    """The runs of one benchmark."""
 
     name: str
     load: str
@@ -72,15 +72,15 @@ class Outcome:
     runs: list[dict[str, float]] = attrs.field(factory=list)
 
     def figures(self) -> dict[str, Spread]:
-        """Each figure over the runs, in the order of the first run."""
+        """Return the spread of each figure over the runs, in the order of the first run."""
         return {figure: spread([run[figure] for run in self.runs if figure in run]) for figure in self.runs[0]}
 
     def goal_of(self, figure: str) -> Goal | None:
-        """What a figure must reach, if anything."""
+        """Return the goal of a figure, or None."""
         return next((goal for goal in self.goals if goal.figure == figure), None)
 
     def missed(self) -> list[str]:
-        """The goals that the medians do not reach, in words."""
+        """Return the goals that the medians miss, one line of text each."""
         found = self.figures()
         return [
             f"{self.name}: {goal.figure} {number(found[goal.figure].median)}, must be {goal.text}"
@@ -90,7 +90,7 @@ class Outcome:
 
 
 def table(outcome: Outcome) -> Table:
-    """The table for people."""
+    """Return the table to print."""
     made = Table(title=f"{outcome.name}: {outcome.load}", title_justify="left", title_style="bold")
     made.add_column("figure")
     for column in ("min", "median", "max", "goal", ""):
@@ -108,7 +108,7 @@ def table(outcome: Outcome) -> Table:
 
 
 def as_json(outcomes: list[Outcome], machine: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that was measured, for comparing runs."""
+    """Return all results as JSON data."""
     return {
         "machine": dict(machine),
         "benches": {
@@ -133,7 +133,7 @@ def load_json(path: pathlib.Path) -> tuple[list[Outcome], dict[str, str]]:
 
 
 def compared(now: list[Outcome], before: list[Outcome]) -> Table:
-    """Medians beside those of another run, as ratios."""
+    """Return a table of the medians of two sets of results and their ratios."""
     made = Table(title="compared", title_justify="left")
     for column in ("bench", "figure", "before", "now", "ratio"):
         made.add_column(column, justify="left" if column in ("bench", "figure") else "right")

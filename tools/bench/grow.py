@@ -1,9 +1,9 @@
-"""`sesi grow`: fills a database with a plausible past, so that what is measured is measured on a service of some age.
+"""`sesi grow`: fills a database with a plausible year of use, to measure the service on a large database.
 
-Everything happens inside PostgreSQL and in one transaction: indexes, foreign keys and triggers of the tables that get
-many rows are put aside, the rows are made by the statements of grow_sql, and all of it is put back and compared with how
-it was. Foreign keys and unique indexes are thereby checked over all rows; what the triggers would have refused is what
-`sesi audit` looks for, but for messages of no session, which the statement that makes them cannot make.
+Everything happens inside PostgreSQL in one transaction. Indexes, foreign keys and triggers of the large tables are
+removed, the statements of grow_sql insert the rows, and then the schema is restored and compared with the original. This
+checks foreign keys and unique indexes over all rows. `sesi audit` looks for rows that the triggers would have refused,
+except for messages without a session, which the statement for messages can't produce.
 """
 
 import datetime as dt
@@ -17,20 +17,21 @@ import attrs
 
 from tools.bench import grow_sql
 
-HANDFUL = 20  # sessions that somebody may have tried things out with
-# What is live has its deadlines so far ahead: a large past takes long, and can be audited before any timer runs.
+HANDFUL = 20  # existing sessions that are still accepted, as traces of trying things out
+# How far in the future the deadlines of live sessions are. Growing takes long, and the data should be auditable before a
+# timer changes it.
 AHEAD = dt.timedelta(minutes=50)
-# Tables that get many rows. Their indexes and foreign keys are made anew, which is quicker than keeping them.
+# Tables that get many rows. Creating their indexes and foreign keys again is faster than maintaining them.
 LARGE = (
     "customers", "auth_sessions", "otp_requests", "mitra_online_logs", "payment_requests", "chat_sessions", "session_extensions",
     "customer_transactions", "pairing_failures", "operator_audit_log", "chat_request_notifications", "chat_messages", "session_closures",
     "session_sensitivity_log", "webhook_logs",
 )  # fmt: skip
-# For this one transaction only. One worker beside us: more would only take turns on a small machine.
+# For this transaction only. One parallel worker: on a small machine, more would only compete for the processors.
 TUNING = """SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL work_mem = '128MB';
   SET LOCAL maintenance_work_mem = '512MB'; SET LOCAL max_parallel_maintenance_workers = 1; SET LOCAL timezone = 'UTC'"""
-# What is put aside, as (statement that drops it, statement that makes it); the order of making is the order of rows. An
-# index over `varchar IN (…)` stays: PostgreSQL writes such a condition down in a way that reads back as another one.
+# Constraints and indexes to remove, as (statement that drops it, statement that creates it), in the order of creation. Indexes
+# with a condition `varchar IN (…)` stay: PostgreSQL prints such a condition in a form that it reads back as a different one.
 ASIDE = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS away,
     format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS back,
     CASE contype WHEN 'f' THEN 3 ELSE 1 END AS place FROM pg_constraint
@@ -41,12 +42,12 @@ ASIDE = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass
   WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = indexrelid AND c.contype IN ('p', 'u'))
     AND coalesce(pg_get_expr(indpred, indrelid), '') NOT LIKE '%::text[])%'
   ORDER BY place, back"""
-# The whole schema as text: what is put back must be what was put aside.
+# The whole schema as text, to check that it is restored exactly.
 SHAPE = """SELECT array_agg(line ORDER BY line) FROM (
     SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS line FROM pg_constraint WHERE connamespace = 'public'::regnamespace
     UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
     UNION ALL SELECT format('%s %s', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger WHERE NOT tgisinternal) x"""
-# At the very end: whoever is online has just been heard of.
+# At the very end: give all online mitras a fresh heartbeat.
 HEARD = """UPDATE mitra_online_status SET last_heartbeat_at = clock_timestamp(), updated_at = clock_timestamp()
   WHERE is_online AND mitra_id IN (SELECT id FROM mitras WHERE phone LIKE '+6290%')"""
 SIZES = """SELECT c.relname AS name, c.reltuples::bigint AS rows, pg_table_size(c.oid) AS heap, pg_indexes_size(c.oid) AS indexes
@@ -54,12 +55,12 @@ SIZES = """SELECT c.relname AS name, c.reltuples::bigint AS rows, pg_table_size(
 
 
 class NotGrown(Exception):
-    """This database can't be filled; the message says why."""
+    """The database can't be filled; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """How much of a past."""
+    """The amount of data to create. `more` adds to existing sessions."""
 
     sessions: int = 1_000_000
     messages: int = 20_000_000
@@ -70,7 +71,7 @@ class Wish:
 
 @attrs.frozen(kw_only=True)
 class Size:
-    """How large a table is: rows, and bytes of itself and of its indexes."""
+    """The size of a table: its rows, its bytes (`heap`) and the bytes of its indexes."""
 
     name: str
     rows: int
@@ -79,7 +80,7 @@ class Size:
 
 
 def mitras_for(sessions: int) -> int:
-    """A mitra for each 400 sessions of the year, a prime number: steps through them then meet each one once."""
+    """Return the number of mitras: one for each 400 sessions, rounded up to a prime, so that any step through them visits all."""
     number = max(23, sessions // 400)
     while any(number % part == 0 for part in range(2, int(number**0.5) + 1)):
         number += 1
@@ -87,7 +88,7 @@ def mitras_for(sessions: int) -> int:
 
 
 def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions: int) -> dict[str, str]:
-    """Return what stands for the words in braces; the last three are the rows that are there already."""
+    """Return the values of the words in braces in grow_sql. The last three arguments are counts of existing rows."""
     crew = mitras_for(wish.sessions)
     live = min(max(HANDFUL, wish.sessions // 500), crew)
     past = wish.sessions - live
@@ -111,16 +112,16 @@ def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions
 
 
 async def grow(url: str, wish: Wish, say: Callable[[str], None]) -> list[Size]:
-    """Fill the database, telling each step; return its tables, the largest first. Raises NotGrown."""
+    """Fill the database, reporting each step to `say`; return its tables, largest first. Raises NotGrown."""
     connection = await asyncpg.connect(url, timeout=5)
     try:
         there = await connection.fetchrow(
             "SELECT (SELECT count(*) FROM customers) AS customers, (SELECT count(*) FROM mitras) AS mitras, (SELECT count(*) FROM chat_sessions) AS sessions"
         )
         if there["sessions"] > HANDFUL and not wish.more:
-            raise NotGrown(f"there are {there['sessions']} sessions in this database: add to them with --more")
+            raise NotGrown(f"the database already has {there['sessions']} sessions: use --more to add to them")
         if wish.sessions < 10 * HANDFUL:
-            raise NotGrown(f"a past has at least {10 * HANDFUL} sessions")
+            raise NotGrown(f"--sessions: expected at least {10 * HANDFUL}")
         now = await connection.fetchval("SELECT clock_timestamp()")
         await connection.execute("SET temp_buffers = '256MB'")
         async with connection.transaction():
@@ -155,7 +156,7 @@ async def _fill(connection: Any, known: dict[str, str], say: Callable[[str], Non
         await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
     lost, odd = _difference(before, await connection.fetchval(SHAPE))
     if lost or odd:
-        raise NotGrown(f"the schema would not be what it was, so nothing was changed; missing: {lost}; new: {odd}")
+        raise NotGrown(f"the schema could not be restored exactly, so nothing was changed; missing: {lost}; new: {odd}")
 
 
 def _difference(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
@@ -163,7 +164,7 @@ def _difference(before: list[str], after: list[str]) -> tuple[list[str], list[st
 
 
 async def _timed(connection: Any, sql: str, what: str, say: Callable[[str], None], *, from_s: float = 0) -> None:
-    """Run a statement and tell how long it took, if it took `from_s` seconds or more."""
+    """Run a statement, and report to `say` how long it took if that was at least `from_s` seconds."""
     started = time.monotonic()
     done = str(await connection.execute(sql)).rpartition(" ")[2]
     rows = f"{int(done):,} rows" if done.isdigit() else ""

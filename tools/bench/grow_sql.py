@@ -1,14 +1,14 @@
-"""The statements that make a plausible year: plans of people and sessions first, then the rows that follow from them.
+"""The statements of `sesi grow`: first plans of users and sessions, then the rows that follow from them.
 
-How this works. Everything is a function of a row's number and the seed: `u(n, salt)` is a number in [0, 1) that looks
-random, `id(at, salt, n)` a UUIDv7 of that moment. The temporary tables (`g_…`) hold what later statements look up; no
-statement goes row by row. What must stay true is what `sesi audit` checks: a paid request is in one place, `seq` has no
-holes, no message is outside the paid time, one mitra has accepted.
+Everything is a function of a row's number and the seed: `u(n, salt)` is a pseudo-random number in [0, 1), `id(at, salt, n)`
+a UUIDv7 of that time. The temporary tables (`g_…`) hold values that later statements look up; no statement works row by row.
+The data must satisfy `sesi audit`: a paid request is in one place, `seq` has no gaps, no message is outside the paid time,
+one mitra has accepted.
 
-Words in braces are filled in by tools.bench.grow: how many rows, the seed, the moment that counts as now.
+tools.bench.grow replaces the words in braces: numbers of rows, the seed, the time that counts as now.
 """
 
-# A number in [0, 1), whether a message is the customer's, a duration, and a UUIDv7 of a row's number. The planner inlines them.
+# From a row's number: a number in [0, 1), whether a message is the customer's, a duration, a UUIDv7. The planner inlines them.
 FUNCTIONS = """
 CREATE FUNCTION pg_temp.u(n bigint, salt int) RETURNS float8 LANGUAGE sql IMMUTABLE AS
   $$ SELECT (hashint8extended(n, salt + {seed} * 1000::bigint) & 4294967295)::float8 / 4294967296 $$;
@@ -20,9 +20,9 @@ CREATE FUNCTION pg_temp.id(at timestamptz, salt int, n bigint) RETURNS uuid LANG
     || substr(to_hex(hashint8extended(n, salt + {seed} * 1000::bigint) & 1152921504606846975 | 1152921504606846976), 2))::uuid $$;
 """
 
-# Two of five customers of the past are new, the others came a while before; what is live belongs to the oldest customers. `base`
-# is the session whose payment a session belongs to: one in fifty asked a mitra of the past in vain (`fell_back`), and the
-# next session is the second try with the same payment. The year is denser by day than by night.
+# Of five past sessions, two are of new customers and three of returning ones; live sessions belong to the oldest customers. `base`
+# is the session whose payment a session uses: one in fifty was a targeted request without success (`fell_back`), and the
+# next session is the fallback with the same payment. There are more sessions by day than by night.
 MOMENTS = """CREATE TEMP TABLE g_moments ON COMMIT DROP AS
   SELECT a.n, b.base, a.live, b.base <> a.n AS fell_back, a.n % 50 = 10 AND NOT a.live AS second_try,
     NOT a.live AND b.base = a.n AND (a.n - 1) % 5 IN (0, 2) AS is_new,
@@ -36,8 +36,8 @@ MOMENTS = """CREATE TEMP TABLE g_moments ON COMMIT DROP AS
   CROSS JOIN LATERAL (SELECT 2 * ((b.base - 1) / 5) + CASE WHEN (b.base - 1) % 5 < 2 THEN 1 ELSE 2 END AS so_far,
     '{begin}'::timestamptz + (b.base - 1 + pg_temp.u(b.base, 14)) / {past} * ('{now}'::timestamptz - '{begin}' - interval '6 hours') AS wave) c"""
 
-# What became of each session; `first_at`: when its payment came in. The discount is for a customer's first session, so it
-# begins when there are enough customers that nobody comes again within minutes.
+# The outcome of each session; `first_at`: the time of its payment. The discount is for a customer's first session, so it
+# starts when there are enough customers that none returns within minutes.
 SESSIONS = """CREATE TEMP TABLE g_sessions ON COMMIT DROP AS
   SELECT m.n, m.base, m.live, m.fell_back, m.second_try, m.is_new, m.mitra_no, c.id AS customer_id, t.id AS mitra_id, e.at, e.id,
     a.status, a.targeted, a.mode, a.minutes, a.extension, a.topics, d.cause, d.ended_by, d.price, b.discount, d.extra,
@@ -83,7 +83,7 @@ SESSIONS = """CREATE TEMP TABLE g_sessions ON COMMIT DROP AS
     WHEN d.ended_by IN ('customer', 'mitra') THEN f.paired_at + (g.expires_at - f.paired_at) * (0.4 + pg_temp.u(m.n, 33) * 0.55)
     ELSE least(g.expires_at, '{now}'::timestamptz) END AS chat_until) h"""
 
-# Every payment request: of a session, of more minutes, and those that nobody paid or that were paid too late.
+# Every payment request: of sessions, of extensions, unpaid ones and those paid too late.
 PAYMENTS = """CREATE TEMP TABLE g_payments ON COMMIT DROP AS
   SELECT base AS no, pg_temp.id(asked_at, 4, {sessions_base} + base) AS id, customer_id, price AS amount, minutes, discount,
     NULL::uuid AS extends_id, mode, CASE WHEN status = 'searching' THEN 'confirmed' WHEN cause IS NULL THEN 'consumed'

@@ -1,4 +1,4 @@
-"""An HTTP load: connections that ask again as soon as they have their answer, as cheap as Python allows."""
+"""An HTTP load generator: each connection sends its next request when it has its answer. It uses little processor time."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ WARM_S = 1.0
 
 
 class _Asker(asyncio.Protocol):
-    """One connection: its requests, one after the other, again and again."""
+    """One connection, which sends its requests in turn, repeatedly."""
 
     def __init__(self, requests: list[bytes], load: "_Load") -> None:
         self._requests = itertools.cycle(requests)
@@ -23,7 +23,7 @@ class _Asker(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class differs
         self._ask()
 
     def _ask(self) -> None:
@@ -65,11 +65,11 @@ class _Load:
 
 
 class Refused(Exception):
-    """The service did not answer 200; the message is what it said."""
+    """The service did not answer 200; the message is its answer."""
 
 
 async def ask(ports: list[int], asked: list[tuple[str, str]], seconds: float) -> dict[str, float]:
-    """Ask for (path, token) pairs, dealt out to connections to these ports; return rate and latencies. Raises Refused."""
+    """Send GET requests for (path, token) pairs over connections to these ports; return rate and latencies. Raises Refused."""
     load = _Load()
     loop = asyncio.get_running_loop()
     requests = [

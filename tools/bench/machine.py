@@ -1,4 +1,4 @@
-"""What the bench ran on, and what processes used of it."""
+"""The machine of a benchmark, and the processor time and memory of processes."""
 
 import importlib.metadata
 import os
@@ -12,7 +12,7 @@ PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
 
 
 def describe() -> dict[str, str]:
-    """Say what this machine is: processor, memory, system, versions of what matters."""
+    """Return a description of the machine: processor, memory, system, and versions of relevant software."""
     processor = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor() or platform.machine(),
@@ -30,9 +30,9 @@ def describe() -> dict[str, str]:
 
 
 def yardstick() -> float:
-    """Return what a fixed piece of work takes here and now, in milliseconds of processor time.
+    """Return the processor time of a fixed piece of work, in milliseconds.
 
-    A rented processor is not equally fast all day: figures of two runs compare only as far as this one does.
+    The speed of a rented processor varies over the day: two runs are comparable only if their yardsticks are.
     """
     began, total = time.process_time(), 0
     for number in range(2_000_000):
@@ -63,7 +63,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def cpu_seconds(pid: int, *, children: bool = False) -> float:
-    """Return the processor time of a process, in seconds; with `children` that of all below it, the ended ones too."""
+    """Return the processor time of a process, in seconds; with `children` including its children, also ended ones."""
     own = _stat(pid)
     if own is None:
         return 0.0
@@ -79,5 +79,5 @@ def cpu_seconds(pid: int, *, children: bool = False) -> float:
 
 
 def resident_kib(pid: int) -> float:
-    """Return the memory of a process that is in RAM, in KiB."""
+    """Return the resident memory of a process, in KiB."""
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KIB

@@ -1,4 +1,4 @@
-"""`sesi bench`: runs the benches in turn, shows and keeps what they found."""
+"""`sesi bench`: runs the benchmarks, and prints and saves their results."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ Run = Callable[[Service, float], Coroutine[Any, Any, dict[str, float]]]
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """One thing that is measured: its load in words, what it needs to run, what it must reach."""
+    """One benchmark: its load in words, the processes it needs, and its goals."""
 
     name: str
     load: str
@@ -34,8 +34,8 @@ class Bench:
     hubs: int = 1
     seconds: float = 6.0
     runs: int = 5
-    hot: str = "realtime"  # whose profile is taken
-    peer: str | None = None  # measured in turn, in the same run
+    hot: str = "realtime"  # the process that --profile samples
+    peer: str | None = None  # measured in turn in the same run
     in_all: bool = True
 
 
@@ -131,7 +131,7 @@ BENCHES = (
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     names: tuple[str, ...] = ()
     runs: int | None = None
@@ -145,7 +145,7 @@ class Wish:
 
 
 def bench(wish: Wish, console: Console) -> int:
-    """Run what was asked for; 1 when a goal was missed or a load did not run."""
+    """Run the chosen benchmarks; return 1 if a goal was missed or a load failed."""
     sockets.allow_files(65_536)
     chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
     outcomes: list[Outcome] = []
@@ -170,7 +170,7 @@ def bench(wish: Wish, console: Console) -> int:
 
 
 def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None:
-    """Run one bench so often as asked, in turn with its peer; on a template in turn with an empty database, too.
+    """Run one benchmark as often as asked, in turn with its peer, and with a template also in turn with an empty database.
 
     Raises BenchFailed.
     """
@@ -204,7 +204,7 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
 
 
 def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes]:
-    """Sample the hottest process in the last run, for https://www.speedscope.app."""
+    """Start a profile of the busiest process, for https://www.speedscope.app."""
     assert wish.profile is not None
     wish.profile.mkdir(parents=True, exist_ok=True)
     target = wish.profile / f"{one.name}.speedscope.json"
@@ -216,7 +216,7 @@ def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes
 
 
 def _keep(outcomes: list[Outcome], wish: Wish) -> None:
-    """Write what there is so far: a bench that fails later must not lose it."""
+    """Save the results so far, in case a later benchmark fails."""
     machine = describe()
     if wish.json is not None:
         wish.json.write_text(json.dumps(as_json(outcomes, machine), indent=1) + "\n")
@@ -225,7 +225,7 @@ def _keep(outcomes: list[Outcome], wish: Wish) -> None:
 
 
 def page(outcomes: list[Outcome], machine: dict[str, str]) -> str:
-    """Write the page of the docs."""
+    """Return the page of the docs."""
     lines = [
         "# What was measured",
         "",

@@ -1,4 +1,4 @@
-"""What can be measured, by name: the command line knows it without loading the rest."""
+"""The names of the benchmarks and attacks, in a module that the command line can load quickly."""
 
 NAMES = (
     "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "deadlines", "idle", "soak",

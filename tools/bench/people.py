@@ -1,7 +1,7 @@
-"""People by the thousand, put into the database as their requests would have: signed in, some in a running chat.
+"""Users of a load, inserted into the database by the thousand: signed in, some of them in running chats.
 
-A service of another revision has another schema and signs other tokens, so that revision's own copy of this module makes its
-people, in a process of that tree.
+A service of another revision may have another schema and other tokens, so that revision's own copy of this module creates its
+users, in a process of that tree.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from core.logins.access import AccessTokens
 from tools.service import Service
 
 TOKEN_SECONDS = 7200
-# Runs in the tree of another revision: people are asked for on standard input, and written to standard output.
+# Runs in the tree of another revision: reads what to create from standard input, writes the users to standard output.
 ELSEWHERE = """
 import asyncio, json, sys, types
 import asyncpg, attrs
@@ -42,7 +42,7 @@ print(json.dumps([attrs.asdict(one) for one in made]))
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """Somebody who is signed in."""
+    """A signed-in user and their access token."""
 
     id: str
     token: str
@@ -58,7 +58,7 @@ class Pair:
 
 
 async def _made_elsewhere(service: Service, kind: str, count: int, **options: Any) -> list[dict[str, Any]]:
-    """Let the service's own tree make its people. Raises RuntimeError with what that tree wrote when it cannot."""
+    """Let the service's own tree create users. Raises RuntimeError with that process's errors if it fails."""
     asked = {"kind": kind, "count": count, "options": options, "env": service.env, "database_url": service.database_url}
     process = await asyncio.create_subprocess_exec(
         service.code.python, "-c", ELSEWHERE,
@@ -67,7 +67,7 @@ async def _made_elsewhere(service: Service, kind: str, count: int, **options: An
     )  # fmt: skip
     out, errors = await process.communicate(json.dumps(asked).encode())
     if process.returncode != 0:
-        raise RuntimeError(f"{kind} cannot be made: {errors.decode(errors='replace')[-1000:]}")
+        raise RuntimeError(f"creating {kind} failed: {errors.decode(errors='replace')[-1000:]}")
     return json.loads(out)
 
 
@@ -97,7 +97,7 @@ async def _sign_in(
 
 
 async def customers(connection: asyncpg.Connection, service: Service, count: int) -> list[Person]:
-    """Add customers with a name, signed in."""
+    """Insert signed-in customers with a name."""
     if service.code.folder is not None:
         return [Person(**one) for one in await _made_elsewhere(service, "customers", count)]
     user_ids = [ids.new_id() for _ in range(count)]
@@ -106,7 +106,7 @@ async def customers(connection: asyncpg.Connection, service: Service, count: int
 
 
 async def mitras(connection: asyncpg.Connection, service: Service, count: int, *, online: bool) -> list[Person]:
-    """Add active mitras, signed in."""
+    """Insert signed-in, active mitras."""
     if service.code.folder is not None:
         return [Person(**one) for one in await _made_elsewhere(service, "mitras", count, online=online)]
     user_ids = [ids.new_id() for _ in range(count)]
@@ -133,9 +133,9 @@ async def pairs(
     apart_s: float = 0,
     online: bool = False,
 ) -> list[Pair]:
-    """Add running chats that end in `minutes`, each `apart_s` seconds behind the one before.
+    """Insert running chats that end in `minutes`, each `apart_s` seconds after the one before.
 
-    Mitras who are not `online` take no further requests: all searches that run in a grown database would ask every one.
+    Mitras are offline by default, because every search that runs in a grown database would invite them.
     """
     if service.code.folder is not None:
         made = await _made_elsewhere(service, "pairs", count, minutes=minutes, apart_s=apart_s, online=online)
@@ -147,7 +147,9 @@ async def pairs(
     some_mitras = await mitras(connection, service, count, online=online)
     session_ids = [ids.new_id() for _ in range(count)]
     async with connection.transaction():
-        await connection.execute("SET LOCAL session_replication_role = replica")  # without the guard of unpaid sessions
+        await connection.execute(
+            "SET LOCAL session_replication_role = replica"
+        )  # skips the trigger against unpaid sessions
         await connection.execute(
             """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, paired_at, expires_at, duration_minutes)
                SELECT s, c, m, 'active', clock_timestamp(),

@@ -1,8 +1,8 @@
-"""Calls every read and every store function of core, with arguments such as the product gives them.
+"""Calls of every read and store function of core with typical arguments, to watch their statements.
 
-A function is called by its signature: each argument's value comes from its name (`TYPICAL`, read from the database) or,
-where the name says nothing, from its type. So a new function is watched without a word here, unless its arguments need
-one: then the call fails and says which. What one call does not show, another form of it does: see FORMS.
+Arguments are chosen by the function's signature: by the argument's name (`TYPICAL`, values from the database), or else by its
+type. So a new function is watched automatically, unless it has an unknown argument; then the call fails and names it. One
+function may be called in several forms, such as with a filter or for the next page: see `forms`.
 """
 
 import datetime as dt
@@ -42,7 +42,7 @@ from core.storage.reads import Reader
 from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
-# Modules whose functions ask the database; flows and steps ask through them, but for what EXTRA names.
+# Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
 ASKING = ("store", "desk", "views", "codes")
 EXTRA = (
     payment_request._check_target,
@@ -50,7 +50,7 @@ EXTRA = (
     logins.refresh_push_token,
     Runtime.look,
 )
-# Not called, each for a reason.
+# Functions that are not called, with the reason.
 LEFT_OUT = {
     "core.reads.ledger.audit": "reads everything, once, on purpose: it is the audit",
     "core.reads.ledger.audit_for_operator": "the audit, shared",
@@ -58,10 +58,10 @@ LEFT_OUT = {
     "core.reads.people.shown_to": "asks nothing; it leaves an audit row, as `customers` does through it",
     "core.reads.people.authenticate": "needs a signed token; what it asks is operators.get and customers.ids_of",
 }
-# Who asks, where it is not the customer.
+# Functions whose caller is a mitra; the default is a customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
 OPERATOR = {"customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call"}
-# What is typical, from the database itself: a customer with many sessions and her latest one, the busiest mitra, and so on.
+# Typical values from the database: a customer with many sessions and their latest one, the busiest mitra, and so on.
 TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
       SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) ORDER BY created_at DESC LIMIT 1),
     live AS ((SELECT * FROM chat_sessions WHERE status = 'active' ORDER BY created_at DESC LIMIT 1)
@@ -86,12 +86,12 @@ TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' A
 
 
 class NoArgument(Exception):
-    """Nobody has said what this argument typically is; the message names it."""
+    """An argument has no typical value; the message names it."""
 
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """One form of one function; `with_` replaces the usual arguments."""
+    """One form of a call; `with_` replaces the typical arguments."""
 
     function: Callable[..., Any]
     form: str = ""
@@ -99,13 +99,13 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The function with its module, and the form."""
+        """Return the function with its module, and the form."""
         plain = f"{self.function.__module__}.{self.function.__name__}"
         return f"{plain} ({self.form})" if self.form else plain
 
 
 class Caller:
-    """Knows what is typical in a database."""
+    """Call functions with values that are typical in a database."""
 
     def __init__(self, runtime: Runtime, database: WatchedDatabase, tx: Tx, found: dict[str, Any]) -> None:
         now = runtime.now()
@@ -178,7 +178,7 @@ class Caller:
         )  # fmt: skip
 
     def forms(self) -> dict[str, list[Call]]:
-        """Return what more than the usual form is worth watching: filters, searches, the next page, another side."""
+        """Return additional forms to watch, by function: filters, searches, the next page, the other party."""
         from core.reads import activity, chats, payments, people, support, webhook_calls
         from core.sessions import views
 
@@ -247,7 +247,7 @@ class Caller:
         return self._more([*made, *self._own(deep), *self._audit_log(since, until), *self._together()])
 
     def _own(self, deep: Page) -> Iterator[Call]:
-        """Return what a customer's own lists ask besides their first page."""
+        """Yield the further forms of a customer's own lists, after the first page."""
         from core.reads import own
 
         for read in (own.payment_requests, own.sessions, own.transactions):
@@ -256,7 +256,7 @@ class Caller:
         yield Call(function=own.sessions, form="none of a state", with_={"status": "searching"})
 
     def _audit_log(self, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
-        """Return each filter of the operators' audit log."""
+        """Yield a call for each filter of the operators' audit log."""
         from core.reads.audit_log import audit_log
 
         filters = {
@@ -270,7 +270,7 @@ class Caller:
             yield Call(function=audit_log, form=form, with_={"which": which})
 
     def _together(self) -> Iterator[Call]:
-        """Return what a hub asks at once for everybody who comes back after an outage."""
+        """Yield the reads of a hub for all users who reconnect after an outage."""
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.reads import chats
@@ -285,7 +285,7 @@ class Caller:
         yield Call(function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together})
 
     def _more(self, made: list[Call]) -> dict[str, list[Call]]:
-        """Add the forms of writes that the usual one does not reach."""
+        """Add the forms of writes that the usual form does not cover."""
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.events.notices import Notice
@@ -308,7 +308,7 @@ class Caller:
             event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
-        # The mitras of a past that was made a while ago are silent.
+        # The mitras of a database that was grown a while ago have no fresh heartbeat.
         of_silent = attrs.evolve(self.by_name["freedom"], require_ping=False)
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
         planned = pushes.Planned(
@@ -353,11 +353,11 @@ class Caller:
         return forms
 
     def session_fields(self) -> dict[str, Any]:
-        """Return a session's attributes as they typically are."""
+        """Return typical attributes of a session."""
         return {field.name: self.value(field.name, hint) for field, hint in _fields(Session)}
 
     def calls(self) -> Iterator[Call]:
-        """Go through every function, each in its usual form and in those worth watching beside it."""
+        """Yield every function's calls: the usual form and the additional ones."""
         forms = self.forms()
         for function in (*functions(), *EXTRA):
             name = f"{function.__module__}.{function.__name__}"
@@ -393,13 +393,13 @@ class Caller:
         await call.function(*positional, **named)
 
     def who(self, function: Callable[..., Any]) -> Actor:
-        """Return who asks this."""
+        """Return the caller of a function."""
         if function.__name__ in MITRA:
             return self.mitra
         return self.operator if function.__name__ in OPERATOR else self.customer
 
     def value(self, name: str, hint: Any) -> Any:
-        """Return what an argument typically is. Raises NoArgument."""
+        """Return a typical value of an argument. Raises NoArgument."""
         if name in self.by_name:
             return self.by_name[name]
         if isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint):
@@ -436,7 +436,7 @@ def _fields(cls: type) -> Iterator[tuple[Any, Any]]:
 
 
 def functions() -> Iterator[Callable[..., Any]]:
-    """Find every public function that asks the database: of the reads, and of what tables' concepts own."""
+    """Yield every public function that runs statements: of the reads, and of the modules that own tables."""
     for path in sorted(CORE.rglob("*.py")):
         if path.parent.name != "reads" and path.stem not in ASKING:
             continue

@@ -1,10 +1,9 @@
-"""Watches what the product asks of the database: each statement is planned, tried eight times, and then really run.
+"""Observation of the product's statements: each one is planned, tried eight times, and then run.
 
-How this works. One connection, one transaction, rolled back at the end: nothing that is watched stays. Everything that
-core runs on it, as `Tx` or as `Database`, comes through `Watch`. asyncpg keeps statements prepared, and from the sixth
-run on PostgreSQL may use a plan that no longer looks at the parameters; so a statement is tried eight times, and what is
-told is the quickest of the last three. Scans are counted by PostgreSQL itself, so those inside functions and triggers count;
-an index that is gone through from end to end, for all its rows, is a scan too, and is found in the plan.
+There is one connection with one transaction that is rolled back at the end. All statements that core runs on it, as `Tx` or as
+`Database`, pass through `Watch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL may use a generic plan.
+So a statement is tried eight times, and the fastest of the last three runs is reported. PostgreSQL itself counts scans, so those
+inside functions and triggers are included. Reading an index from end to end counts as a scan, too; that is found in the plan.
 """
 
 import contextlib
@@ -21,26 +20,32 @@ import attrs
 
 from core.storage.database import Database, Tx
 
-BIG = 100_000  # rows; a table that is smaller may be read as a whole
+BIG = 100_000  # rows; a smaller table may be read as a whole
 TRIES = 8
-TOLD = 3  # of them; the first five are planned anew each time
+TOLD = 3  # the last of them, which are reported; the first five are planned again each time
 # Rows read so far in this transaction, by scans and by index.
 READ = """SELECT relname, seq_scan, seq_tup_read, coalesce(idx_tup_fetch, 0) AS fetched FROM pg_stat_xact_user_tables
   WHERE seq_scan > 0 OR idx_tup_fetch > 0"""
 LARGE_TABLES = (
     "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND reltuples > $1"
 )
-# Indexes over all rows of a big table.
+# Indexes over all rows of big tables.
 WHOLE = """SELECT indexrelid::regclass::text AS name, t.relname AS of FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
   WHERE i.indpred IS NULL AND t.relkind = 'r' AND t.relnamespace = 'public'::regnamespace AND t.reltuples > $1"""
-GATHERS = ("Sort", "Aggregate", "Hash", "WindowAgg", "ModifyTable")  # take all rows below them, whatever is above
+GATHERS = (
+    "Sort",
+    "Aggregate",
+    "Hash",
+    "WindowAgg",
+    "ModifyTable",
+)  # nodes that read all rows below them, whatever is above
 
 
 @attrs.define(kw_only=True)
 class Seen:
-    """A statement of the product. `scans`: the big tables that it reads as a whole; `read`: rows that one run reads.
+    """A statement of the product. `scans`: big tables that it reads as a whole. `read`: rows that one run reads.
 
-    `ms` is the time of a run, with its round trip; None when the database refused what was tried (a second row of a kind).
+    `ms`: time of a run, including the round trip; None if the database refused it, such as a duplicate row.
     """
 
     home: str
@@ -56,7 +61,7 @@ class Seen:
 
 
 class Watch:
-    """A connection that plans before it runs."""
+    """A connection that plans and tries each statement before it runs it."""
 
     def __init__(self, connection: Any, large: frozenset[str], whole: dict[str, str]) -> None:
         self.connection = connection
@@ -67,7 +72,7 @@ class Watch:
 
     @classmethod
     async def open(cls, connection: Any, *, big: int = BIG) -> "Watch":
-        """Watch a connection that is in a transaction; tables of more rows than `big` are not to be read as a whole."""
+        """Watch a connection that is in a transaction. Tables with more than `big` rows must not be read as a whole."""
         large = frozenset(row["relname"] for row in await connection.fetch(LARGE_TABLES, big))
         return cls(connection, large, {row["name"]: row["of"] for row in await connection.fetch(WHOLE, big)})
 
@@ -111,7 +116,7 @@ class Watch:
         return json.loads(answer)[0]["Plan"]
 
     async def _generic(self, sql: str, count: int) -> dict[str, Any]:
-        """Return the plan that does not look at the parameters."""
+        """Return the generic plan, which does not depend on the parameters."""
         connection = self.connection
         await connection.execute(f"PREPARE watched AS {sql}")
         await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
@@ -151,7 +156,7 @@ class Watch:
 
 @contextlib.asynccontextmanager
 async def kept_out(connection: Any) -> AsyncIterator[None]:
-    """Undo what the block does, however it ends."""
+    """Roll back what the block does, however it ends."""
     transaction = connection.transaction()
     await transaction.start()
     try:
@@ -161,29 +166,29 @@ async def kept_out(connection: Any) -> AsyncIterator[None]:
 
 
 class WatchedDatabase(Database):
-    """The product's database, all on one watched connection; what is written in a transaction is undone with its call."""
+    """The product's database on one watched connection. Writes are rolled back after each call."""
 
     def __init__(self, url: str, watch: Watch) -> None:
-        super().__init__(url)  # without its pool
+        super().__init__(url)  # does not open its pool
         self.watch = watch
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Read rows."""
+        """Run a query and return its rows."""
         return await self.watch.fetch(sql, *args)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        """Lend the one connection."""
+        """Yield the watched connection."""
         yield self.watch
 
     @contextlib.asynccontextmanager
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
-        """Open a transaction inside the one that is undone."""
+        """Yield a transaction inside the one that is rolled back."""
         yield Tx(self.watch, clock)
 
 
 def _home() -> str:
-    """Name the function of core that runs the statement, below what only passes it on."""
+    """Return the name of the function of core that runs the statement, outside core.storage."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -194,7 +199,7 @@ def _home() -> str:
 
 
 def _nodes(plan: dict[str, Any], depth: int = 0) -> Iterator[str]:
-    """Name the nodes that say how a plan finds its rows, from the top."""
+    """Yield the nodes of a plan that show how it finds its rows, from the top."""
     where = plan.get("Index Name") or plan.get("Relation Name") or plan.get("Function Name")
     if where or depth == 0:
         kind = re.sub(r"(\w+ )?(Scan|Only Scan)$", r"\1\2", plan["Node Type"])
@@ -204,7 +209,7 @@ def _nodes(plan: dict[str, Any], depth: int = 0) -> Iterator[str]:
 
 
 def _walked(plan: dict[str, Any], *, limited: bool = False) -> Iterator[str]:
-    """Name the indexes of a plan that are gone through without a bound, where nothing above stops after the first rows."""
+    """Yield the indexes that a plan reads without a condition, unless a LIMIT above stops after the first rows."""
     kind = plan["Node Type"]
     if kind in ("Index Scan", "Index Only Scan") and "Index Cond" not in plan and not limited:
         yield plan["Index Name"]

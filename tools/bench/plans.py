@@ -1,7 +1,7 @@
-"""`sesi grow --plans`: how the database answers each statement of the product, and which of them read too much.
+"""`sesi grow --plans`: shows the plan of each statement of the product, and finds statements that read too much.
 
-The list is the product's own: tools.bench.plan_calls calls every store function and every read. What may read a big table
-as a whole, or much of it, is named here with its reason; everything else fails.
+tools.bench.plan_calls finds the statements: it calls every store function and every read. EXCEPTIONS names the statements that
+may read a big table, or much of it, with the reason; all others fail.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
 from tools.bench.plan_watch import BIG, Seen, Watch, WatchedDatabase, kept_out
 
 SLOW_MS = 250.0
-SMALL = 500  # rows: what counts as a big table in a small database
+SMALL = 500  # rows from which a table counts as big in a small database
 ONLY_WHERE_NEEDED = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
-MUCH = 20_000  # rows that one run reads
-# (home, form) -> why it may read much or take long.
+MUCH = 20_000  # rows that one run may read
+# (function, form) -> why it may read much or take long.
 EXCEPTIONS = {
     (
         "core.reads.activity.summary",
@@ -31,12 +31,12 @@ EXCEPTIONS = {
 
 
 class NotWatched(Exception):
-    """The plans can't be looked at; the message says why."""
+    """The statements can't be watched; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """A statement, and what is wrong with it; `reason` is why that is allowed."""
+    """A statement and its fault, or None; `reason` says why the fault is allowed, or is None."""
 
     seen: Seen
     fault: str | None
@@ -44,7 +44,7 @@ class Judged:
 
 
 def judge(seen: Seen) -> Judged:
-    """Say whether a statement reads too much."""
+    """Return a statement with its fault, if it reads too much or takes too long."""
     fault = None
     if seen.scans:
         fault = f"reads all of {', '.join(seen.scans)}"
@@ -57,7 +57,7 @@ def judge(seen: Seen) -> Judged:
 
 
 def table(found: list[Judged]) -> Table:
-    """Show statements, the costliest first."""
+    """Return a table of statements, slowest first."""
     made = Table("statement", "plan", "cost", "rows", "read", "ms", "")
     for one in sorted(found, key=lambda judged: -(judged.seen.ms or 0)):
         seen = one.seen
@@ -71,10 +71,10 @@ def table(found: list[Judged]) -> Table:
 
 
 async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
-    """Make every call of the product on this database, undo it, and judge its statements.
+    """Make every call on this database, roll it back, and judge its statements.
 
-    On a `small` database a scan is often the quickest way; there it is only used, and told, where no index helps.
-    Raises NotWatched.
+    On a `small` database a scan is often the fastest plan. There, scans are disabled unless no index helps, and then they are
+    reported. Raises NotWatched.
     """
     runtime = await open_runtime(settings, pool_size=2)
     connection = await asyncpg.connect(
@@ -86,7 +86,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
         async with kept_out(connection):
             found = await connection.fetchrow(TYPICAL)
             if found is None:
-                raise NotWatched("there is nobody in this database: fill it with `sesi grow`")
+                raise NotWatched("the database is empty: fill it with `sesi grow`")
             if small:
                 await connection.execute(ONLY_WHERE_NEEDED)
             watch = await Watch.open(connection, big=SMALL if small else BIG)
@@ -103,7 +103,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
 
 
 async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
-    """Make a call and undo it; return what is wrong with the call itself. The product's own refusals are none of ours."""
+    """Make a call and roll it back; return what is wrong with the call, or None. The product's own refusals are ignored."""
     watch.case = call.name
     before = len(watch.seen)
     try:
@@ -121,4 +121,4 @@ async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
         AssertionError,
     ) as error:
         return f"{call.name}: {type(error).__name__}: {error}"
-    return f"{call.name}: it asks nothing" if len(watch.seen) == before else None
+    return f"{call.name}: it runs no statement" if len(watch.seen) == before else None

@@ -1,4 +1,4 @@
-"""What two trees' figures, measured in turn, say about each other. Pure."""
+"""Comparison of the figures of two trees that were measured in turn. Pure functions."""
 
 import enum
 import math
@@ -7,11 +7,11 @@ import statistics
 import attrs
 
 WITHIN = 0.05
-ABOUT_THE_MACHINE = frozenset({"yardstick ms"})  # the same work for both: it shows how even the machine was
+ABOUT_THE_MACHINE = frozenset({"yardstick ms"})  # the same work for both trees; shows how steady the machine was
 
 
 class Verdict(enum.StrEnum):
-    """What the pairs of a figure show. BETTER and WORSE are about the present tree."""
+    """The result for a figure. BETTER and WORSE are about the present tree."""
 
     WITHIN = "within 5 %"
     BETTER = "better"
@@ -20,32 +20,32 @@ class Verdict(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Ratios:
-    """The ratios, present tree to revision, of one figure: one for each pair of runs."""
+    """The ratios of one figure, present tree to revision, one for each pair of runs."""
 
     figure: str
     values: tuple[float, ...]
 
     @property
     def least(self) -> float:
-        """The smallest ratio."""
+        """Return the smallest ratio."""
         return min(self.values)
 
     @property
     def median(self) -> float:
-        """The middle ratio; of an even number the mean of the two in the middle."""
+        """Return the median ratio; of an even number, the mean of the middle two."""
         return statistics.median(self.values)
 
     @property
     def most(self) -> float:
-        """The largest ratio."""
+        """Return the largest ratio."""
         return max(self.values)
 
     @property
     def verdict(self) -> Verdict:
         """Return whether the figure changed.
 
-        It did not when the median is within 5 % of 1, or 1 lies between the smallest and the largest ratio: of five
-        ratios of equal trees, all are on one side of 1 only once in 16 times.
+        It did not if the median is within 5 % of 1, or if 1 is between the smallest and the largest ratio: with equal trees,
+        all of five ratios are on one side of 1 only once in 16 times.
         """
         if abs(self.median - 1) <= WITHIN or self.least <= 1 <= self.most:
             return Verdict.WITHIN
@@ -53,12 +53,12 @@ class Ratios:
 
 
 def higher_is_better(figure: str) -> bool:
-    """Return whether a larger figure is the better one: a rate, but not a time at a rate."""
+    """Return whether a larger figure is better: true for rates, but not for times measured at a rate."""
     return figure.endswith("/s") and " ms" not in figure
 
 
 def ratio(now: float, before: float) -> float:
-    """Return `now` to `before`; 1 when neither is above 0, infinite when only `now` is."""
+    """Return the ratio of `now` to `before`: 1 if neither is above 0, infinity if only `now` is."""
     now, before = max(0.0, now), max(0.0, before)
     if now == before:
         return 1.0

@@ -1,4 +1,4 @@
-"""REST: the two calls that apps make most, and how soon a paid request reaches the mitras."""
+"""Benchmarks of REST: the two requests that apps send most, and how fast a paid request reaches the mitras."""
 
 import asyncio
 from typing import Any
@@ -15,12 +15,12 @@ from tools.client import Addresses
 from tools.service import Service
 
 PARTIES = 64
-WATCHERS = 2_000  # whoever polls the availability may do so 60 times a minute
+WATCHERS = 2_000  # many, because each may poll the availability only 60 times a minute
 TRIALS = 25
 
 
 async def session_view(service: Service, seconds: float) -> dict[str, float]:
-    """`GET` of a session by its parties."""
+    """Measure `GET` of a session by its parties."""
     connection = await asyncpg.connect(service.database_url)
     try:
         pairs = await people.pairs(connection, service, PARTIES)
@@ -35,7 +35,7 @@ async def session_view(service: Service, seconds: float) -> dict[str, float]:
 
 
 async def availability(service: Service, seconds: float) -> dict[str, float]:
-    """How many mitras are free, as every app polls it."""
+    """Measure `GET` of the availability, which every app polls."""
     connection = await asyncpg.connect(service.database_url)
     try:
         watchers = await people.customers(connection, service, WATCHERS)
@@ -56,14 +56,14 @@ async def _with_cost(service: Service, asked: list[tuple[str, str]], seconds: fl
 
 
 class Desk(Wire):
-    """A mitra's pairing socket, which knows when a request reached it."""
+    """A mitra's pairing socket, which records when a chat request arrives."""
 
     def __init__(self, token: str, tally: Tally, heard: list[float]) -> None:
         super().__init__("/ws/pairing", token, tally)
         self._heard = heard
 
     def take(self, buffer: bytes, start: int, end: int) -> None:
-        """Note the time of a `chat_request`."""
+        """Record the time of a `chat_request`."""
         if buffer.startswith(b'chat_request"', start + 9):
             self._heard.append(clock())
         else:
@@ -71,12 +71,12 @@ class Desk(Wire):
 
 
 async def pairing(service: Service, count: int) -> dict[str, float]:
-    """From the gateway's call to the first and to the last mitra's `chat_request`, with so many mitras online."""
+    """Measure the time from the gateway's call to the first and the last `chat_request`, with `count` mitras online."""
     connection = await asyncpg.connect(service.database_url)
     try:
         mitras = await people.mitras(connection, service, count, online=True)
         customers = await people.customers(connection, service, TRIALS + 1)
-        # Every mitra is there for the whole bench: nobody plays their heartbeats.
+        # Keep mitras online without heartbeats, which this load does not send.
         await connection.execute(
             "UPDATE app_config SET value = '{\"value\": false}', updated_at = now() WHERE key = 'require_mitra_ping'"
         )
@@ -127,7 +127,7 @@ async def _trials(
                 if answer.status != 200:
                     raise BenchFailed(f"the webhook: {answer.status} {await answer.text()}")
             await until(lambda: len(heard) >= count, f"{count} mitras are asked")
-            if number:  # the first one warms
+            if number:  # the first one is a warm-up
                 first.append(min(heard) - began)
                 last.append(max(heard) - began)
             cancelled = {"payment_request_id": payment["payment_request_id"]}

@@ -1,4 +1,4 @@
-"""Another revision of this repository, checked out beside the present tree and ready to run."""
+"""Another revision of this repository, checked out in a temporary worktree and ready to run."""
 
 import pathlib
 import shutil
@@ -33,18 +33,18 @@ class Revision:
 
 
 def find(name: str) -> str:
-    """Return the full hash of a revision. Raises BenchFailed when git does not know it."""
+    """Return the full hash of a revision. Raises BenchFailed if git doesn't know it."""
     done = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if done.returncode != 0:
-        raise BenchFailed(f"{name}: git knows no such revision here")
+        raise BenchFailed(f"{name}: unknown git revision")
     return done.stdout.strip()
 
 
 def check_out(name: str, say: Callable[[str], None]) -> Revision:
-    """Check a revision out into a temporary worktree and prepare its environment.
+    """Check out a revision into a temporary worktree and prepare its environment.
 
-    An equal requirements.lock means equal packages, so this interpreter runs it; otherwise a new environment is
-    installed from its lock, which takes a minute. Raises BenchFailed.
+    If its requirements.lock equals ours, this interpreter can run it. Otherwise its packages are installed into a new
+    environment, which takes a minute. Raises BenchFailed.
     """
     commit = find(name)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sesi-bench-rev-")) / "tree"
@@ -53,7 +53,7 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
     done = _git("worktree", "add", "--quiet", "--detach", str(folder), commit)
     if done.returncode != 0:
         shutil.rmtree(folder.parent, ignore_errors=True)
-        raise BenchFailed(f"{name} cannot be checked out: {done.stderr.strip()}")
+        raise BenchFailed(f"{name} can't be checked out: {done.stderr.strip()}")
     try:
         if (folder / LOCK).read_bytes() == (ROOT / LOCK).read_bytes():
             say(f"{name} is {commit[:10]}; its {LOCK} equals ours, so it runs in this environment")
@@ -66,7 +66,7 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
 
 
 def _install(folder: pathlib.Path) -> str:
-    """Install a tree's locked packages into an environment of its own; return its interpreter. Raises BenchFailed."""
+    """Install the locked packages of a tree into a new environment in it; return its interpreter. Raises BenchFailed."""
     python = folder / ".venv" / "bin" / "python"
     pip = [
         str(python),

@@ -1,4 +1,4 @@
-"""A service for a bench: whole, durable, with the limits raised that a load from one address would meet."""
+"""A durable service for benchmarks, with raised limits, because the whole load comes from one address."""
 
 import asyncio
 import os
@@ -12,19 +12,20 @@ from tools.throwaway import free_port
 
 CALLBACK_TOKEN = "the-callback-token-of-the-bench"
 SETTLE_S = 30.0
-WAL_FILES = 128  # of 16 MB
+WAL_FILES = 128  # of 16 MB each
 
 
 class BenchFailed(Exception):
-    """The load did not run as it should; the message says what was seen."""
+    """The load did not run as expected; the message says what happened."""
 
 
 def start_service(
     *, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None, code: Code = OURS, **env: str
 ) -> Service:
-    """Start a service with `apis` api and `hubs` realtime processes.
+    """Start a service with `apis` API processes and `hubs` realtime processes.
 
-    `template`: a stopped database to begin with (`sesi grow`). `code`: the tree that runs. `env`: more settings.
+    `template`: a stopped database to start with, such as one filled by `sesi grow`. `code`: the source tree to run.
+    `env`: additional settings.
     """
     settings = {
         "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
@@ -39,7 +40,7 @@ def start_service(
         durable=True, template=template, prefix="sesi-bench-", code=code, **settings  # type: ignore[arg-type]  # none of these is a setting
     )  # fmt: skip
     if template is not None:
-        os.sync()  # the copy is written out now, not beside the load
+        os.sync()  # write the copy to disk now, not during the load
     try:
         service.command("migrate")
         service.command("seed", "tiers")
@@ -56,9 +57,9 @@ def start_service(
 
 
 async def _have_wal(service: Service) -> None:
-    """Make the log's files that a database has once it has run for a while: it uses old ones again.
+    """Create the WAL files that a database has after running for a while, because it reuses old ones.
 
-    A fresh one must first fill each new file with zeros, which holds every commit up for tens of milliseconds.
+    A new database must first fill each new file with zeros, which delays every commit by tens of milliseconds.
     """
     connection = await asyncpg.connect(service.database_url)
     try:
@@ -83,7 +84,7 @@ def _another(service: Service, name: str, number: int, ports: tuple[str, ...]) -
 
 
 async def until(good: Callable[[], bool], what: str, *, seconds: float = SETTLE_S) -> None:
-    """Wait for something. Raises BenchFailed when it does not come."""
+    """Wait until `good` returns True. Raises BenchFailed, naming `what`, after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             while not good():

@@ -1,4 +1,4 @@
-"""Sockets that say nothing: how fast they come, what each of them holds, and whether the hub's memory stays where it is."""
+"""Benchmarks of sockets: how fast they connect, how much memory each takes, and whether processes' memory stays constant."""
 
 import asyncio
 import resource
@@ -16,11 +16,11 @@ SOCKETS, FEW_SOCKETS = 10_000, 2_000
 AT_ONCE = 256
 SAMPLE_S = 5.0
 SOAK_RATE = 2_000
-WARM_SHARE = 0.3  # of a soak, during which caches and pools fill
+WARM_SHARE = 0.3  # share of a soak during which caches and pools fill
 
 
 def allow_files(count: int) -> None:
-    """Let this process, and those it starts from now on, have so many open files."""
+    """Raise the limit of open files to `count`, or the hard limit, for this process and those that it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -28,7 +28,7 @@ def allow_files(count: int) -> None:
 
 
 async def _arrive(service: Service, count: int) -> tuple[list[Wire], float]:
-    """Connect, authenticate and subscribe `count` sockets; return them and how many seconds that took."""
+    """Connect and authenticate `count` sockets; return them and the seconds that took."""
     connection = await asyncpg.connect(service.database_url)
     try:
         guests = await people.customers(connection, service, count)
@@ -53,7 +53,7 @@ async def _arrive(service: Service, count: int) -> tuple[list[Wire], float]:
 
 
 async def connects(service: Service, _: float) -> dict[str, float]:
-    """Let sockets connect, as fast as they are taken; then they go."""
+    """Measure how fast sockets connect and authenticate."""
     hub = service.processes["realtime"].pid
     used = cpu_seconds(hub)
     wires, took = await _arrive(service, FEW_SOCKETS)
@@ -64,7 +64,7 @@ async def connects(service: Service, _: float) -> dict[str, float]:
 
 
 async def idle(service: Service, _: float) -> dict[str, float]:
-    """Connect, authenticate and subscribe; then hold still."""
+    """Measure connected sockets that send nothing."""
     hub = service.processes["realtime"].pid
     before, used = resident_kib(hub), cpu_seconds(hub)
     wires, took = await _arrive(service, SOCKETS)
@@ -85,7 +85,7 @@ async def idle(service: Service, _: float) -> dict[str, float]:
 
 
 async def soak(service: Service, seconds: float) -> dict[str, float]:
-    """Talk at a steady rate; the memory of each process must not grow once it is warm."""
+    """Send at a steady rate and measure how much the memory of each process grows after the warm-up."""
     load = Load(name="soak", words="", pairs=200, in_flight=1, both=True, paced=SOAK_RATE, goals=())
     connection = await asyncpg.connect(service.database_url)
     try:

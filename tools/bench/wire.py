@@ -1,7 +1,7 @@
-"""Sockets of the load generator: as cheap as Python allows, because it shares the processors with what it measures.
+"""Sockets of the load generator. They use little processor time, because the generator shares the machine with the service.
 
-A frame of ours is a constant head, a counter in the last digits of its client message id, and a constant tail. So what
-comes back tells which message it is, and whether it came in its turn.
+A message frame is a constant head, a counter in the last digits of its client message id, and a constant tail. So a
+delivered message shows its number, and whether it arrived in order.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import cast
 
 clock = time.perf_counter
-IP_BIND_ADDRESS_NO_PORT = 24  # of Linux; Python 3.11 has no name for it
+IP_BIND_ADDRESS_NO_PORT = 24  # Linux; Python 3.11 has no constant for it
 UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -25,9 +25,9 @@ COUNTER_AT = len(CLIENT_ID) + 24  # the last 12 of a UUID's 36 characters
 
 
 async def connected(source: str, port: int) -> socket.socket:
-    """Return a connection to a port of this machine that comes from a given loopback address. Raises OSError.
+    """Return a connection from a given loopback address to a port of this machine. Raises OSError.
 
-    The kernel chooses the port only when it connects. Choosing it at `bind` takes ever longer with thousands of connections.
+    The kernel chooses the local port at `connect`, because choosing it at `bind` gets slow with thousands of connections.
     """
     made = socket.socket()
     try:
@@ -43,7 +43,7 @@ async def connected(source: str, port: int) -> socket.socket:
 
 
 def client_frame(payload: bytes) -> bytes:
-    """Return a text frame as clients send it: masked, by zeros."""
+    """Return a text frame as clients send it, masked with zeros."""
     size = len(payload)
     if size < 126:
         return bytes((0x81, 0x80 | size)) + b"\0\0\0\0" + payload
@@ -51,7 +51,7 @@ def client_frame(payload: bytes) -> bytes:
 
 
 class Tally:
-    """What all sockets of a load have seen."""
+    """Counts and latencies of all sockets of a load."""
 
     def __init__(self) -> None:
         self.ready = 0
@@ -66,7 +66,7 @@ class Tally:
 
 
 class Wire(asyncio.Protocol):
-    """A WebSocket: sends its token, then hands each frame's place in the buffer to `take`."""
+    """A WebSocket that authenticates, then calls `take` with the position of each frame in the buffer."""
 
     def __init__(self, path: str, token: str, tally: Tally) -> None:
         self.tally = tally
@@ -78,7 +78,7 @@ class Wire(asyncio.Protocol):
         self.on_ready: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's class differs
         self.transport.write(self._head)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -90,7 +90,7 @@ class Wire(asyncio.Protocol):
         self.transport.write(data)
 
     def close(self) -> None:
-        """Hang up."""
+        """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -124,7 +124,7 @@ class Wire(asyncio.Protocol):
         self.read()
 
     def take(self, buffer: bytes, start: int, end: int) -> None:
-        """Take one frame."""
+        """Handle the frame in `buffer[start:end]`."""
         kind = buffer[start + 9 : start + 16]
         if kind == b"auth_ok":
             self.tally.ready += 1
@@ -134,11 +134,11 @@ class Wire(asyncio.Protocol):
             self.tally.errors.append(buffer[start:end])
 
     def read(self) -> None:
-        """Whatever came in one read has been taken."""
+        """Called after all frames of one read have been handled."""
 
 
 class ChatWire(Wire):
-    """One side of a chat. `window` messages are in flight at a time when it is fired; what it gets it may mark."""
+    """One party of a chat. `window`: messages in flight at a time. `marks`: mark received messages as delivered and read."""
 
     def __init__(self, token: str, session_id: str, tally: Tally, *, window: int, marks: bool) -> None:
         super().__init__("/ws/chat", token, tally)
@@ -163,11 +163,11 @@ class ChatWire(Wire):
 
     @property
     def in_flight(self) -> int:
-        """How many messages have no ack yet."""
+        """Return the number of unacknowledged messages."""
         return len(self._acked_from)
 
     def fire(self, count: int) -> None:
-        """Send so many messages in one write."""
+        """Send `count` messages in one write."""
         now = clock()
         self._acked_from.extend([now] * count)
         self.other._delivered_from.extend([now] * count)
@@ -177,7 +177,7 @@ class ChatWire(Wire):
         self.write(b"".join([b"%b%012x%b" % (before, number, after) for number in range(first, first + count)]))
 
     def begin(self) -> None:
-        """Keep the window full from now on."""
+        """Send until the window is full, and then a message for each acknowledgement."""
         self.running = True
         self.fire(self._window)
 
@@ -201,7 +201,7 @@ class ChatWire(Wire):
             tally.delivered += 1
             if self._delivered_from:
                 tally.delivered_s.append(clock() - self._delivered_from.popleft())
-            else:  # more than was sent
+            else:  # a message was delivered twice
                 tally.disordered += 1
         elif kind == 95:
             if buffer[start + 17] == 97:  # "message_ack"

@@ -1,7 +1,7 @@
-"""The attackers' process: it reads its plan as JSON from standard input and writes what it did to standard output.
+"""The attackers' process: reads its plan as JSON from standard input and writes what it did to standard output.
 
-They run at a lower priority than the service and the people who are measured, and each kind has an upper rate, because all
-of them share the machine: an attack that won by taking the processors would say nothing about the service.
+It runs at a lower priority than the service and the measuring process, and each attack has a rate limit, because all of them
+share the machine: an attack that only took the processors would show nothing about the service.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tools.bench.wire import UPGRADE, client_frame, connected
 
 NICENESS = 5
 ANSWER_S = 20.0  # how long an attacker waits for an answer
-DEVICE_S = 60.0  # how long a device does, also after the attack is over
+DEVICE_S = 60.0  # how long a refreshing device waits, also after the attack
 CHAT, PAIRING = "/ws/chat", "/ws/pairing"
 SOCKETS_EACH = 8  # on each of the two paths, all of one account
 FRAMES_PER_SECOND, PINGS_PER_SECOND = 4_000, 20_000  # over all sockets of a flood
@@ -35,13 +35,13 @@ SIGN_UPS, SIGN_UPS_PER_SECOND = 1_000, 200
 CONNECTIONS, CONNECTIONS_PER_SECOND = 1_000, 200
 HEADER_BYTES, CHUNK = 16 * 2**20, 65_536
 REOPEN_S = 0.05
-DEEP, LONG, WIDE = 20_000, 30_000, 3_500  # nested arrays, numbers, unknown fields: each body has up to 60 KB
+DEEP, LONG, WIDE = 20_000, 30_000, 3_500  # nested arrays, numbers, unknown fields; each body has up to 60 KB
 PING = b"\x89\x80\0\0\0\0"
 
 
 @attrs.define(kw_only=True)
 class Plan:
-    """What the attackers know: where the service is, whose tokens they have, how long they go on."""
+    """The plan of the attackers: the service's ports, their tokens, and the duration."""
 
     kinds: list[str]
     seconds: float
@@ -49,12 +49,12 @@ class Plan:
     realtime: int
     tokens: list[str]  # access tokens of anonymous accounts
     refresh: list[str]  # refresh tokens, each of another device
-    share: float = 1.0  # of every count and rate
+    share: float = 1.0  # factor for every count and rate
 
 
 @attrs.define(kw_only=True)
 class Done:
-    """What one kind of attack did: what it sent, which statuses and close codes came back, how often it was cut off."""
+    """The results of one attack: what it sent, which statuses and close codes it got, how often it was disconnected."""
 
     sent: int = 0
     answers: collections.Counter[str] = attrs.field(factory=collections.Counter)
@@ -66,7 +66,7 @@ Attack = Callable[[Plan, Done], Awaitable[None]]
 
 
 async def _connect(kind: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect from the loopback address of a kind of attacker: limits by address must reach no other kind."""
+    """Connect from the loopback address of an attack. Each has its own, so that limits by address affect no other."""
     sock = await connected(f"127.0.2.{1 + list(ATTACKS).index(kind)}", port)
     return await asyncio.open_connection(sock=sock)
 
@@ -83,12 +83,12 @@ def _request(path: str, body: bytes, token: str | None = None) -> bytes:
 
 
 async def _answer(reader: asyncio.StreamReader) -> str:
-    """Read one answer; return its status. Raises ConnectionError or IncompleteReadError when the service hangs up."""
+    """Read one answer; return its status. Raises ConnectionError or IncompleteReadError if the service disconnects."""
     return (await _answer_and_wait(reader))[0]
 
 
 async def _answer_and_wait(reader: asyncio.StreamReader) -> tuple[str, int]:
-    """Read one answer; return its status and the seconds of its Retry-After, else 1. Raises as `_answer` does."""
+    """Read one answer; return (status, seconds of its Retry-After or 1). Raises as `_answer` does."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if size := _number(head, b"content-length:"):
         await reader.readexactly(size)
@@ -96,13 +96,13 @@ async def _answer_and_wait(reader: asyncio.StreamReader) -> tuple[str, int]:
 
 
 def _number(head: bytes, name: bytes) -> int:
-    """Return the number in a header; 0 when it is not there."""
+    """Return the number in a header, or 0 if it is missing."""
     at = head.find(name)
     return 0 if at < 0 else int(head[at + len(name) : head.find(b"\r\n", at)])
 
 
 async def _asks(kind: str, port: int, requests: "asyncio.Queue[bytes]", done: Done) -> None:
-    """Send requests over one connection, a new one whenever the service hangs up."""
+    """Send requests over one connection; open a new one whenever the service disconnects."""
     while True:
         writer = None
         try:
@@ -131,7 +131,7 @@ async def _paced(
     lines: int,
     count: int | None = None,
 ) -> None:
-    """Hand requests to connections at a rate; those that no connection is free for are dropped, not saved up."""
+    """Hand requests to connections at a rate; drop a request if no connection is free."""
     requests: asyncio.Queue[bytes] = asyncio.Queue(maxsize=lines)
     async with asyncio.TaskGroup() as group:
         for _ in range(lines):
@@ -166,7 +166,7 @@ async def _webhooks(plan: Plan, done: Done) -> None:
 
 
 async def _sign_ups(plan: Plan, done: Done) -> None:
-    """Make anonymous accounts."""
+    """Create anonymous accounts."""
     requests = itertools.cycle([_request("/api/shared/auth/anonymous", b"{}")])
     await _paced(
         "sign-ups", plan.public, requests, done,
@@ -175,7 +175,7 @@ async def _sign_ups(plan: Plan, done: Done) -> None:
 
 
 async def _refreshes(plan: Plan, done: Done) -> None:
-    """Let all devices behind one address refresh at once, each over a new connection. They are genuine, not attackers."""
+    """Let all devices behind one address refresh at once, each over a new connection. They are legitimate, not attackers."""
     began = time.monotonic()
 
     async def device(token: str) -> None:
@@ -183,7 +183,7 @@ async def _refreshes(plan: Plan, done: Done) -> None:
         try:
             async with asyncio.timeout(DEVICE_S):
                 status, wait_s = await ask(request)
-                while status in ("503", "429"):  # an app comes back when it was asked to
+                while status in ("503", "429"):  # an app retries after the time in Retry-After
                     done.answers[status] += 1
                     await asyncio.sleep(wait_s + random.random())
                     status, wait_s = await ask(request)
@@ -207,12 +207,12 @@ async def _refreshes(plan: Plan, done: Done) -> None:
 
 
 async def _silent(plan: Plan, done: Done) -> None:
-    """Hold connections open that say nothing, and as many that stop in the middle of a header."""
+    """Keep connections open that send nothing, and as many that stop in the middle of a header."""
     await _held("silent", plan, done, (b"", b"GET /healthz HTTP/1.1\r\nHost: bench\r\nX-Half: a"))
 
 
 async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> None:
-    """Keep connections open, each after it has said its part; one that is closed is opened again."""
+    """Keep connections open after they have sent their bytes; replace those that the service closes."""
     free = asyncio.Semaphore(round(CONNECTIONS * plan.share))
 
     async def hold(said: bytes) -> None:
@@ -240,7 +240,7 @@ async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> N
 
 
 async def _header(plan: Plan, done: Done) -> None:
-    """Send a request with one header of 16 MiB, again each second."""
+    """Send a request with one header of 16 MiB, each second."""
     size = round(HEADER_BYTES * plan.share)
     while True:
         writer = None
@@ -266,7 +266,7 @@ async def _header(plan: Plan, done: Done) -> None:
 
 
 def _flood(kind: str, frame: Callable[[str], bytes], rate: int, batch: int) -> Attack:
-    """Return an attack from 16 sockets of one account that send a frame at `rate` a second, all together."""
+    """Return an attack by 16 sockets of one account, which together send `rate` frames a second."""
 
     async def attack(plan: Plan, done: Done) -> None:
         pause = batch * 2 * SOCKETS_EACH / (rate * plan.share)
@@ -281,7 +281,7 @@ def _flood(kind: str, frame: Callable[[str], bytes], rate: int, batch: int) -> A
 async def _socket(
     kind: str, path: str, plan: Plan, done: Done, frame: Callable[[str], bytes], batch: int, pause: float
 ) -> None:
-    """Flood from one socket, and from the next one when it is closed. Each kind has an account."""
+    """Flood over one socket, and over a new one when it is closed. Each attack has its own account."""
     token = plan.tokens[list(ATTACKS).index(kind) % len(plan.tokens)]
     auth = _auth(token)
     while True:
@@ -312,7 +312,7 @@ async def _socket(
 
 
 async def _listen(reader: asyncio.StreamReader, done: Done) -> None:
-    """Read what comes, until the service closes; note the close code."""
+    """Read frames until the service closes the socket; record the close code."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         while True:
             first, size = await reader.readexactly(2)
@@ -339,7 +339,7 @@ def _auth(token: str) -> bytes:
 
 
 async def _neighbour(_plan: Plan, _done: Done) -> None:
-    """Keep a processor busy and send nothing, which shows what the generator's share of the machine costs."""
+    """Keep a processor busy and send nothing, to show the effect of the generator's share of the machine."""
     while True:
         for _ in range(20_000):
             pass
@@ -368,7 +368,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 async def attack(plan: Plan) -> dict[str, Done]:
-    """Run the kinds of a plan side by side until its time is over, and every device is answered; return what each did."""
+    """Run the attacks of a plan at the same time, until it is over and every device is answered; return their results."""
     done = {kind: Done() for kind in plan.kinds}
 
     async def until_over(kind: str) -> None:
@@ -383,7 +383,7 @@ async def attack(plan: Plan) -> dict[str, Done]:
 
 
 def main() -> None:
-    """Read the plan, say that it begins, attack, and write what was done."""
+    """Read the plan, report the start, attack, and write the results."""
     os.nice(NICENESS)
     plan = Plan(**json.loads(sys.stdin.readline()))
     print("begun", flush=True)

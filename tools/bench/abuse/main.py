@@ -1,4 +1,4 @@
-"""`sesi bench abuse`: phases of quiet and attack over one service with production defaults."""
+"""`sesi bench abuse`: measures one service with production defaults, in phases with and without attacks."""
 
 import asyncio
 import contextlib
@@ -27,10 +27,10 @@ from tools.service import Service
 
 SECONDS = 8.0
 LONGEST_S = 120.0
-REST_S = 1.0  # between phases, so that what an attack left is not the next one's
+REST_S = 1.0  # between phases, so that the effects of one attack don't count for the next
 ACCOUNTS, DEVICES = 30, 5_000
 END_S = 60.0
-# What attackers could write, each with the rows that are theirs: people are made before a phase begins.
+# Tables that attackers could write to, with the condition for their rows. Other users are created before a phase starts.
 ATTACKER = "Mallory"
 WRITABLE = {
     "customers": "true",
@@ -44,7 +44,7 @@ WRITABLE = {
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """What the command line asks for. `share`: of every count and rate, for a quick look."""
+    """The options of the command line. `share`: factor for every count and rate, for a quick run."""
 
     kinds: tuple[str, ...] = ()
     seconds: float = SECONDS
@@ -54,7 +54,7 @@ class Asked:
 
 
 def bench(asked: Asked, console: Console) -> int:
-    """Measure, show and keep; return 1 when a goal is missed. Raises BenchFailed."""
+    """Measure all phases, and print and save the results; return 1 if a goal is missed. Raises BenchFailed."""
     service = start_service(**default_limits())  # type: ignore[arg-type]  # no setting is called like another argument
     try:
         phases = uvloop.run(_phases(asked, service, console))
@@ -76,12 +76,12 @@ def bench(asked: Asked, console: Console) -> int:
 
 
 def default_limits() -> dict[str, str]:
-    """Return settings that undo the raised limits of other benches: a blank one counts as unset."""
+    """Return settings that restore the default limits: an empty value counts as unset."""
     return {name: "" for name in settings.names() if name.startswith(("RATE_LIMIT", "WS_", "OPERATOR_"))}
 
 
 async def _phases(asked: Asked, service: Service, console: Console) -> list[Phase]:
-    """Run quiet, each kind alone, all together, quiet again."""
+    """Run the phases: quiet, each attack alone, all attacks together, quiet again."""
     kinds = [kind for kind in ATTACKS if not asked.kinds or kind in asked.kinds]
     attacks = [kind for kind in kinds if kind != CONTROL]
     plan: list[tuple[str, list[str]]] = [(QUIET, []), *((kind, [kind]) for kind in kinds)]
@@ -107,7 +107,7 @@ async def _phases(asked: Asked, service: Service, console: Console) -> list[Phas
 async def _phase(
     name: str, kinds: list[str], asked: Asked, service: Service, connection: asyncpg.Connection, payers: Payers
 ) -> Phase:
-    """Run one phase: people are made, rows are counted, the attack begins, people are watched, rows are counted again."""
+    """Run one phase: create users, count rows, start the attack, measure the paying users, count rows again."""
     payments = await payers.payments(asked.seconds)
     attackers = await people.customers(connection, service, ACCOUNTS) if kinds else []
     await connection.execute(
@@ -116,7 +116,7 @@ async def _phase(
     devices = max(10, round(DEVICES * asked.share)) if "refresh" in kinds else 0
     plan = {
         "kinds": kinds,
-        "seconds": asked.seconds + 1,  # the attack outlasts what is measured
+        "seconds": asked.seconds + 1,  # longer than the measurement
         "public": service.ports["PUBLIC"],
         "realtime": service.ports["REALTIME"],
         "tokens": [one.token for one in attackers],
@@ -135,7 +135,7 @@ async def _phase(
 
 @contextlib.asynccontextmanager
 async def _attackers(plan: dict[str, object], phase: Phase) -> AsyncIterator[None]:
-    """Run the attackers' process around what is measured. Raises BenchFailed when it breaks."""
+    """Run the attackers' process during the block. Raises BenchFailed if it fails."""
     if not plan["kinds"]:
         yield
         return
@@ -148,7 +148,7 @@ async def _attackers(plan: dict[str, object], phase: Phase) -> AsyncIterator[Non
     try:
         process.stdin.write(json.dumps(plan).encode() + b"\n")
         if await process.stdout.readline() != b"begun\n":
-            raise BenchFailed("the attackers do not start")
+            raise BenchFailed("the attackers' process did not start")
         yield
         async with asyncio.timeout(END_S):
             done = await process.stdout.readline()
@@ -163,7 +163,7 @@ async def _attackers(plan: dict[str, object], phase: Phase) -> AsyncIterator[Non
 
 
 async def _devices(connection: asyncpg.Connection, service: Service, count: int) -> list[str]:
-    """Sign `count` devices of as many customers in; return their refresh tokens."""
+    """Sign in `count` devices, each of another customer; return their refresh tokens."""
     if not count:
         return []
     _, _, secret = service.env["JWT_SECRETS"].partition(":")
@@ -184,7 +184,7 @@ async def _devices(connection: asyncpg.Connection, service: Service, count: int)
 
 
 async def _written(connection: asyncpg.Connection) -> tuple[int, int]:
-    """Return how many rows there are that attackers could have written, and their bytes."""
+    """Return (rows, bytes) of what attackers could have written."""
     rows = written = 0
     for name, theirs in WRITABLE.items():
         found = await connection.fetchrow(

@@ -1,4 +1,4 @@
-"""The people and programs that must not notice an attack: pairs that chat, a gateway that calls, a load balancer that probes."""
+"""Legitimate traffic that attacks must not affect: pairs that chat, the gateway's calls, a load balancer's probes."""
 
 import asyncio
 import contextlib
@@ -16,29 +16,29 @@ from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
 from tools.bench.wire import ChatWire, Tally, connected
 from tools.service import Service
 
-PAIRS, MESSAGES_PER_SECOND = 50, 100  # one message a second and person
+PAIRS, MESSAGES_PER_SECOND = 50, 100  # one message a second for each user
 WEBHOOKS_PER_SECOND, PROBES_PER_SECOND = 10, 10
-ANSWER_S = 10.0  # a call without an answer within this time has failed, and counts with this time
+ANSWER_S = 10.0  # a call without an answer within this time has failed, and counts as this long
 SETTLE_S = 20.0
 TICK_S, LAG_TICK_S = 0.002, 0.01
 PAIRS_FROM, GATEWAY_FROM, BALANCER_FROM = "127.0.1.1", "127.0.1.2", "127.0.1.3"
-PAYERS_FROM = "127.0.4."  # many: anonymous accounts behind one address share a limit
+PAYERS_FROM = "127.0.4."  # several, because anonymous accounts behind one address share a limit
 clock = time.perf_counter
 
 
 @attrs.define(kw_only=True)
 class Seen:
-    """Latencies in seconds, one for each sample, and what failed."""
+    """Latencies in seconds, one for each sample, and the number of failures."""
 
     acks: list[float] = attrs.field(factory=list)
     webhooks: list[float] = attrs.field(factory=list)
     probes: list[float] = attrs.field(factory=list)
     hub_probes: list[float] = attrs.field(factory=list)
-    lags: list[float] = attrs.field(factory=list)  # how late our own process wakes up
+    lags: list[float] = attrs.field(factory=list)  # how late the measuring process wakes up
     failed: int = 0  # calls and probes without the right answer, messages without an acknowledgement
 
     def add(self, other: "Seen") -> None:
-        """Take in the samples of another phase."""
+        """Add the samples of another phase."""
         for name in ("acks", "webhooks", "probes", "hub_probes", "lags"):
             getattr(self, name).extend(getattr(other, name))
         self.failed += other.failed
@@ -46,7 +46,7 @@ class Seen:
 
 @attrs.frozen(kw_only=True)
 class Payment:
-    """A request that waits for its money."""
+    """An unpaid payment request."""
 
     customer: people.Person
     address: str
@@ -55,7 +55,7 @@ class Payment:
 
 
 class Payers:
-    """All of them, over one service. `share` of every rate, for a quick look."""
+    """All legitimate traffic of one service. `share`: factor for every rate, for a quick run."""
 
     def __init__(self, service: Service, connection: asyncpg.Connection, *, share: float = 1.0) -> None:
         self._service = service
@@ -80,12 +80,12 @@ class Payers:
         await until(lambda: self._tally.ready == len(self._wires), "every pair is connected")
 
     def end(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for wire in self._wires:
             wire.close()
 
     async def payments(self, seconds: float) -> list[Payment]:
-        """Let as many customers ask for a session as the gateway will call about in `seconds`."""
+        """Create payment requests: as many as the gateway will report in `seconds`."""
         count = max(1, round(seconds * WEBHOOKS_PER_SECOND * self._share)) + 1
         customers = await people.customers(self._connection, self._service, count)
         slots = asyncio.Semaphore(4)
@@ -111,13 +111,13 @@ class Payers:
         return [task.result() for task in tasks]
 
     async def forget(self, payments: list[Payment]) -> None:
-        """Cancel the searches that paid requests have begun, so that they do not run through the next phase."""
+        """Cancel the searches that the paid requests started, so that they don't run during the next phase."""
         for payment in payments:
             with contextlib.suppress(BenchFailed, OSError, TimeoutError):
                 await self._post(payment.address, payment.customer, "chat/cancel", {"payment_request_id": payment.id})
 
     async def _post(self, address: str, customer: people.Person, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Call a customer's route. Raises BenchFailed for a refusal."""
+        """Send a customer's request and return its answer. Raises BenchFailed if it is refused."""
         connector = aiohttp.TCPConnector(local_addr=(address, 0))
         headers = {"Authorization": f"Bearer {customer.token}"}
         url = f"{self._service.addresses.public}/api/client/{path}"
@@ -131,7 +131,7 @@ class Payers:
             return found
 
     async def watch(self, seconds: float, payments: list[Payment]) -> Seen:
-        """Chat, call and probe for `seconds`; return what was seen."""
+        """Chat, call and probe for `seconds`; return the measurements."""
         seen, over = Seen(), clock() + seconds
         async with asyncio.TaskGroup() as group:
             group.create_task(self._chat(over, seen))
@@ -143,7 +143,7 @@ class Payers:
         return seen
 
     async def _chat(self, over: float, seen: Seen) -> None:
-        """Send at a steady rate; the last messages may take their time, and count with it."""
+        """Send at a steady rate, then wait for the last messages, whose latencies count too."""
         tally, wires = self._tally, self._wires
         tally.ack_s.clear()
         began, sent, closed = clock(), 0, tally.closed
@@ -187,7 +187,7 @@ class Payers:
 
 
 async def _timed(port: int, address: str, request: bytes, latencies: list[float], seen: Seen) -> None:
-    """Send a request over a new connection, as gateways and balancers do; note how long the answer took."""
+    """Send a request over a new connection, as gateways and load balancers do; record its latency."""
     began, writer, status = clock(), None, b""
     try:
         async with asyncio.timeout(ANSWER_S):

@@ -1,4 +1,4 @@
-"""What people saw with and without an attack: figures, goals, the table, and its section of the page. Pure."""
+"""The report of `sesi bench abuse`: figures, goals, the table, and the section of docs/bench.md."""
 
 import pathlib
 from typing import Any
@@ -12,12 +12,12 @@ from tools.bench.figures import number, percentile
 QUIET, ALL = "quiet", "all together"
 HEADING = "## Under abuse"
 ACK_TIMES, ACK_MS, WEBHOOK_MS, PROBE_MS = 3.0, 100.0, 500.0, 250.0
-CONTROL = "neighbour"  # not an attack: no goal is held by it
+CONTROL = "neighbour"  # not an attack, so it has no goals
 
 
 @attrs.define(kw_only=True)
 class Phase:
-    """One kind of attack: what people saw, and what the attackers did and wrote."""
+    """One phase: what the paying users measured, and what the attackers did and wrote."""
 
     name: str
     seen: Seen
@@ -25,16 +25,16 @@ class Phase:
     written: int = 0  # bytes of these rows
     attacker_cpu_s: float = 0.0
     seconds: float = 0.0
-    devices: int = 0  # that refresh, behind one address
+    devices: int = 0  # devices that refresh, behind one address
     attackers: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
     def refused_refreshes(self) -> int | None:
-        """Return how many devices got no new token; None when none asked."""
+        """Return how many devices got no new token, or None if the phase has no refreshes."""
         done = self.attackers.get("refresh")
         return None if done is None else self.devices - done["answers"].get("200", 0)
 
     def figures(self) -> dict[str, float]:
-        """Return the phase's figures; latencies in milliseconds."""
+        """Return the figures of the phase; latencies are in milliseconds."""
         seen = self.seen
         made = {
             "ack p50 ms": percentile(seen.acks, 0.5) * 1000,
@@ -52,7 +52,7 @@ class Phase:
         return made if refused is None else {**made, "refreshes refused": float(refused)}
 
     def missed(self, quiet: "Phase") -> list[str]:
-        """Return the goals that this phase misses, in words."""
+        """Return the goals that this phase misses, one line of text each."""
         if self.name in (QUIET, CONTROL):
             return []
         found, ack = self.figures(), quiet.figures()["ack p99 ms"]
@@ -71,7 +71,7 @@ class Phase:
         ]
 
     def attempts(self) -> str:
-        """Return what the attackers sent and what became of it, in words."""
+        """Return what the attackers sent and which answers they got, as text."""
         parts = []
         for kind, done in self.attackers.items():
             answers = ", ".join(f"{count:,} got {code}" for code, count in sorted(done["answers"].items()))
@@ -83,14 +83,14 @@ class Phase:
         return "; ".join(parts)
 
 
-COLUMNS = {  # with what a narrow window has room for
+COLUMNS = {  # figure -> a short heading, for narrow windows
     "ack p50 ms": "ack p50", "ack p99 ms": "p99", "webhook p99 ms": "webhook", "/healthz p99 ms": "api", "hub /healthz p99 ms": "hub",
     "own lag p99 ms": "lag", "failed": "failed", "attackers' CPU %": "CPU", "rows": "rows", "KiB written": "KiB",
 }  # fmt: skip
 
 
 def quiet_of(phases: list[Phase]) -> Phase:
-    """Return the quiet phases as one: the machine's speed changes between the first and the last."""
+    """Return the quiet phases as one, because the machine's speed may change between the first and the last."""
     together = Phase(name=QUIET, seen=Seen())
     for phase in phases:
         if phase.name == QUIET:
@@ -101,7 +101,7 @@ def quiet_of(phases: list[Phase]) -> Phase:
 
 
 def missed(phases: list[Phase]) -> list[str]:
-    """Return all goals that were missed, in words."""
+    """Return all missed goals, one line of text each."""
     quiet = quiet_of(phases)
     return [line for phase in phases for line in phase.missed(quiet)]
 
@@ -111,7 +111,7 @@ def _shown(phases: list[Phase]) -> list[Phase]:
 
 
 def table(phases: list[Phase]) -> Table:
-    """Return the table for people."""
+    """Return the table to print."""
     quiet = quiet_of(phases)
     title = (
         "abuse: paying pairs chat while attackers run. Milliseconds of acknowledgements, genuine webhooks (p99), /healthz of both\n"
@@ -130,7 +130,7 @@ def table(phases: list[Phase]) -> Table:
 
 
 def as_json(phases: list[Phase], machine: dict[str, str]) -> dict[str, Any]:
-    """Return everything for programs."""
+    """Return all results as JSON data."""
     return {
         "machine": machine,
         "phases": [{"name": phase.name, "figures": phase.figures(), "attackers": phase.attackers} for phase in phases],
@@ -139,7 +139,7 @@ def as_json(phases: list[Phase], machine: dict[str, str]) -> dict[str, Any]:
 
 
 def section(phases: list[Phase], machine: dict[str, str]) -> str:
-    """Write the section of docs/bench.md."""
+    """Return the section of docs/bench.md."""
     quiet = quiet_of(phases)
     lines = [
         HEADING,
@@ -151,7 +151,7 @@ def section(phases: list[Phase], machine: dict[str, str]) -> str:
         "no failed call, no refused refresh.",
         "",
         "The attackers run in one process with a niceness of 5 and bounded rates, on the same two processors. *Own lag* is how late the",
-        "measuring process woke up, and is part of every latency. *neighbour* is no attack: that process only keeps a processor busy, which",
+        "measuring process woke up, and is part of every latency. *neighbour* is not an attack: it only keeps a processor busy, which",
         "shows how much of a latency is due to the generator.",
         "",
         *(f"- {name}: {machine[name]}" for name in ("processor", "commit") if name in machine),
@@ -171,7 +171,7 @@ def section(phases: list[Phase], machine: dict[str, str]) -> str:
 
 
 def write_section(path: pathlib.Path, text: str) -> None:
-    """Put the section into a page in place of the old one, or at its end."""
+    """Replace the section in a page, or append it."""
     page = path.read_text() if path.exists() else ""
     before, found, rest = page.partition(HEADING + "\n")
     after = ""

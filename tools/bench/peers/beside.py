@@ -1,4 +1,4 @@
-"""Peers that run beside the service, over its servers and its people, in turn with it in one run."""
+"""Peers that use the service's servers and users, and are measured in turn with the service in one run."""
 
 import asyncio
 import os
@@ -23,16 +23,16 @@ from tools.service import Service
 from tools.throwaway import free_port
 
 HOME = pathlib.Path(__file__).parents[3] / ".venv-bench"
-PAIRS, IN_FLIGHT = 200, 8  # as chat-a
-PARTIES = 64  # as session
-WARM_UP_S = 3.0  # the peer opens its Redis connections as it needs them
+PAIRS, IN_FLIGHT = 200, 8  # as in chat-a
+PARTIES = 64  # as in session
+WARM_UP_S = 3.0  # the peer opens Redis connections on demand
 READY_S = 20.0
 STOP_S = 10.0
-MS = 1e-6  # of a nanosecond
+MS = 1e-6  # milliseconds in a nanosecond
 
 
 def program(name: str) -> pathlib.Path:
-    """Return a program of the peers' environment. Raises BenchFailed with the mend when it is not installed."""
+    """Return the path of a program in .venv-bench. Raises BenchFailed, with the fix, if it is not installed."""
     path = HOME / "bin" / name
     if not path.exists():
         raise BenchFailed("the peers and the profiler are not installed: run `make bench-install`, or use --no-peers")
@@ -41,7 +41,7 @@ def program(name: str) -> pathlib.Path:
 
 @attrs.define(kw_only=True)
 class Beside:
-    """A peer that runs."""
+    """A running peer."""
 
     name: str
     service: Service
@@ -50,11 +50,11 @@ class Beside:
     measure: Callable[["Beside", float], Coroutine[Any, Any, dict[str, float]]]
 
     async def run(self, seconds: float) -> dict[str, float]:
-        """Put the bench's load on the peer once."""
+        """Run the benchmark's load on the peer once; return its figures."""
         return await self.measure(self, seconds)
 
     def close(self) -> None:
-        """Stop it."""
+        """Stop the peer."""
         self.process.terminate()
         try:
             self.process.wait(timeout=STOP_S)
@@ -64,7 +64,7 @@ class Beside:
 
 
 async def _chat(peer: Beside, seconds: float) -> dict[str, float]:
-    """The load of chat-a."""
+    """Run the load of chat-a."""
     connection = await asyncpg.connect(peer.service.database_url)
     try:
         guests = await people.pairs(connection, peer.service, PAIRS)
@@ -110,7 +110,7 @@ def _cpu(peer: Beside) -> float:
 
 
 async def _sessions(peer: Beside, seconds: float) -> dict[str, float]:
-    """The load of session."""
+    """Run the load of session."""
     connection = await asyncpg.connect(peer.service.database_url)
     try:
         pairs = await people.pairs(connection, peer.service, PARTIES)
@@ -127,7 +127,7 @@ PEERS = {
 
 
 def start(name: str, service: Service) -> Beside:
-    """Start a peer over the service's servers and wait until it listens. Raises BenchFailed."""
+    """Start a peer on the service's servers and wait until it accepts connections. Raises BenchFailed."""
     shown, script, measure = PEERS[name]
     port = free_port()
     env = {

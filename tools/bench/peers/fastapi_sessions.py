@@ -1,15 +1,14 @@
-"""The REST peer: FastAPI and SQLAlchemy over the service's own tables, as a team that knows both would write it.
+"""The REST peer: FastAPI and SQLAlchemy on the service's own tables, as a team with experience in both would write it.
 
-`GET /sessions/{id}` answers what the service answers at `/api/shared/chat/sessions/{id}`, and `GET /availability` what it
-answers at `/api/client/mitras/availability`: the same JSON, from the same rows, for the same access tokens, and nothing to
-strangers. It has what makes such a service fast: uvloop and httptools, a full pool, no access log, no transaction around
-reads (AUTOCOMMIT saves two round trips a request), joins instead of lazy loads, only the columns that are shown, and
-pydantic's own serializer.
+`GET /sessions/{id}` and `GET /availability` answer like the service's `/api/shared/chat/sessions/{id}` and
+`/api/client/mitras/availability`: the same JSON from the same rows, for the same access tokens, and only to those who may
+see it. It is optimized as such services can be: uvloop and httptools, a large pool, no access log, no transaction around reads
+(AUTOCOMMIT saves two round trips a request), joins instead of lazy loads, only the needed columns, and pydantic's serializer.
 
-It does what such services usually do where ours keeps knowledge in memory: each request checks its token and reads its login,
-so that a revoked one is refused at once, and each request reads the database for its answer.
+Where our service keeps data in memory, it does what is usual: each request checks its token, reads its auth session, so that a
+revoked one is refused at once, and reads its answer from the database.
 
-Environment: DATABASE_URL of a migrated database, JWT_SECRETS as the service has it. It runs in .venv-bench:
+Environment: DATABASE_URL of a migrated database, JWT_SECRETS as for the service. It runs in .venv-bench:
 `.venv-bench/bin/python tools/bench/peers/fastapi_sessions.py PORT`.
 """
 
@@ -31,7 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, joinedload, mapped_column, relationship
 
-POOL_SIZE = 20  # as many as the service's api process has
+POOL_SIZE = 20  # as in an API process of the service
 SECRETS = dict(part.split(":", 1) for part in os.environ["JWT_SECRETS"].split(","))
 
 engine = create_async_engine(
@@ -49,7 +48,7 @@ sessions = async_sessionmaker(engine, expire_on_commit=False, autoflush=False)
 
 
 class Base(DeclarativeBase):
-    """The tables, with the columns that are needed here."""
+    """Base of the tables, which have only the columns that are needed here."""
 
     type_annotation_map = {datetime: DateTime(timezone=True), list[str]: ARRAY(Text)}  # noqa: RUF012 - SQLAlchemy's way
 
@@ -73,7 +72,7 @@ class Mitra(Base):
 
 
 class MitraOnlineStatus(Base):
-    """Whether a mitra takes requests."""
+    """Whether a mitra is online."""
 
     __tablename__ = "mitra_online_status"
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -83,7 +82,7 @@ class MitraOnlineStatus(Base):
 
 
 class AuthSession(Base):
-    """A login."""
+    """An auth session."""
 
     __tablename__ = "auth_sessions"
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -131,7 +130,7 @@ class ChatMessage(Base):
 
 
 class AppConfig(Base):
-    """A tunable value."""
+    """A configuration row."""
 
     __tablename__ = "app_config"
     key: Mapped[str] = mapped_column(primary_key=True)
@@ -180,7 +179,7 @@ class Available(BaseModel):
 
 
 class User(BaseModel):
-    """Who asks."""
+    """The caller."""
 
     kind: str
     id: UUID
@@ -190,7 +189,7 @@ class User(BaseModel):
 
 
 async def database() -> AsyncIterator[AsyncSession]:
-    """Lend a connection to one request."""
+    """Yield a database connection for one request."""
     async with sessions() as session:
         yield session
 
@@ -200,7 +199,7 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_
 
 
 async def signed_in(bearer: Bearer, db: Database) -> User:
-    """Check the token and its login."""
+    """Return the caller, after checking the token and its auth session."""
     if bearer is None:
         raise HTTPException(401)
     try:
@@ -226,7 +225,7 @@ limits: dict[str, int | bool] = {}
 
 @contextlib.asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """Read the limits once."""
+    """Read the configured limits once."""
     async with sessions() as db:
         names = ("require_mitra_ping", "mitra_stale_after_seconds", "max_customers_per_mitra")
         for row in await db.scalars(select(AppConfig).where(AppConfig.key.in_(names))):
@@ -240,7 +239,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.get("/sessions/{session_id}")
 async def session(session_id: UUID, user: SignedIn, db: Database) -> SessionOut:
-    """A session of the caller's."""
+    """Return a session of the caller."""
     found = await db.get(
         ChatSession, session_id, options=[joinedload(ChatSession.customer), joinedload(ChatSession.mitra)]
     )  # fmt: skip
@@ -261,7 +260,7 @@ async def session(session_id: UUID, user: SignedIn, db: Database) -> SessionOut:
 
 @app.get("/availability")
 async def availability(user: SignedIn, db: Database) -> Available:
-    """How many mitras could take a request."""
+    """Return how many mitras could take a request."""
     if user.kind != "customer":
         raise HTTPException(403)
     load = (

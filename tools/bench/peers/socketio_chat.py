@@ -1,18 +1,18 @@
-"""The chat peer: python-socketio with a row in PostgreSQL for each message, as a team that knows both would write it.
+"""The chat peer: python-socketio with a row in PostgreSQL for each message, as a team with experience in both would write it.
 
-It does what the same load asks of the service: a signed token at connect, a stranger to a session is refused, a message is
-stored once under the client's id, acknowledged after its commit, and handed to the other party, whichever process she is on
-(Redis manager). A socket's messages are handled one after the other, so they stay in order. With python-socketio's default, a
-task for each event, up to half of them arrived behind a later one, and a message cost about as much.
+It does what the load needs: it checks a signed token at connect, refuses sessions of other users, stores a message once by the
+client's id, acknowledges it after its commit, and sends it to the other party on any process (Redis manager). The messages of a
+socket are handled one at a time, so they stay in order. With python-socketio's default, a task for each event, up to half of them
+arrived after a later one, at about the same cost.
 
-It has what makes such a server fast: uvloop, aiohttp (uvicorn was no faster), orjson, WebSockets only and without compression,
-prepared statements on a pool that resets nothing, no logging of events, and no read for a message, because a socket's sessions
-are read when it connects.
+It is optimized as such servers can be: uvloop, aiohttp (uvicorn was no faster), orjson, WebSockets only and without compression,
+prepared statements on a pool without resets, no logging of events, and no read for a message, because a socket's sessions are
+read when it connects.
 
-Where it does less than the service, that is in its favour: no check that the session is still active, no marks, one number for
-the whole table instead of one without gaps in each session, no foreign key, and no index for reading a conversation.
+It does less than the service, which favours the peer: no check that the session is still active, no read markers, one sequence for
+the whole table instead of one without gaps for each session, no foreign key, and no index for reading a conversation.
 
-Environment: DATABASE_URL with the service's tables in it, REDIS_URL, JWT_SECRETS as the service has it. It runs in
+Environment: DATABASE_URL with the service's tables, REDIS_URL, JWT_SECRETS as for the service. It runs in
 .venv-bench: `.venv-bench/bin/python tools/bench/peers/socketio_chat.py PORT`.
 """
 
@@ -29,7 +29,7 @@ import socketio
 import uvloop
 from aiohttp import web
 
-POOL_SIZE = 20  # as many as the service's api process has
+POOL_SIZE = 20  # as in an API process of the service
 
 TABLE = """CREATE TABLE IF NOT EXISTS peer_messages (
   id uuid PRIMARY KEY,
@@ -40,10 +40,10 @@ TABLE = """CREATE TABLE IF NOT EXISTS peer_messages (
   content text NOT NULL,
   created_at timestamptz NOT NULL,
   UNIQUE (session_id, sender_id, client_message_id))"""
-# The other party of each of a user's sessions.
+# The other party in each session of a user.
 PARTNERS = """SELECT id::text AS session_id, CASE customer_id WHEN $1 THEN mitra_id ELSE customer_id END::text AS partner_id
   FROM chat_sessions WHERE (customer_id = $1 OR mitra_id = $1) AND status = 'active'"""
-# A message that is stored already answers no row.
+# Returns no row for a message that is already stored.
 STORE = """INSERT INTO peer_messages (id, session_id, sender_id, client_message_id, content, created_at)
   VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session_id, sender_id, client_message_id) DO NOTHING RETURNING seq"""
 STORED = """SELECT id::text, seq, created_at FROM peer_messages
@@ -51,14 +51,14 @@ STORED = """SELECT id::text, seq, created_at FROM peer_messages
 
 
 async def keep(_: asyncpg.Connection) -> None:
-    """Leave a connection that comes back to the pool as it is: nothing here changes its settings.
+    """Replace asyncpg's reset of returned connections, which costs a round trip for each message.
 
-    By default asyncpg resets it, one more round trip for each message.
+    Nothing here changes the settings of a connection.
     """
 
 
 class Json:
-    """orjson in the shape that python-socketio asks for."""
+    """orjson with the interface that python-socketio needs."""
 
     @staticmethod
     def dumps(value: Any, **_: Any) -> str:
@@ -69,7 +69,7 @@ class Json:
 
 
 class Chat:
-    """The application: who is connected, and the handlers of the events."""
+    """The application: the connected users and the event handlers."""
 
     def __init__(self, *, redis_url: str, secret: bytes) -> None:
         self.server = socketio.AsyncServer(
@@ -77,7 +77,7 @@ class Chat:
             client_manager=socketio.AsyncRedisManager(redis_url),
             transports=["websocket"],
             json=Json,
-            # One event of a socket after the other: a chat without it is out of order. Many sockets are still served at once.
+            # The events of one socket are handled one at a time, or its chat would be out of order. Sockets are independent.
             async_handlers=False,
         )
         self.server.on("connect", self.connect)
@@ -88,7 +88,7 @@ class Chat:
         self._users: dict[str, tuple[str, dict[str, str]]] = {}
 
     async def connect(self, sid: str, _: dict[str, Any], auth: Any) -> None:
-        """Let a user in who has a valid token, and read whom she talks to."""
+        """Accept a user with a valid token, and read their sessions."""
         try:
             claims = jwt.decode(auth["token"], self._secret, algorithms=["HS256"], audience="public")
         except (jwt.PyJWTError, KeyError, TypeError) as error:
@@ -99,11 +99,11 @@ class Chat:
         await self.server.enter_room(sid, user_id)
 
     async def disconnect(self, sid: str, _: str) -> None:
-        """Forget who it was."""
+        """Forget the user of a socket."""
         self._users.pop(sid, None)
 
     async def message(self, sid: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Store a message and hand it to the other party; what is returned is the acknowledgement."""
+        """Store a message, send it to the other party, and return the acknowledgement."""
         user_id, partners = self._users[sid]
         session_id = data["session_id"]
         partner_id = partners.get(session_id)
@@ -129,7 +129,7 @@ class Chat:
 
 
 async def application(*, database_url: str, redis_url: str, secret: bytes) -> web.Application:
-    """Make the application; its connections are opened when it starts."""
+    """Return the application; it opens its connections when it starts."""
     chat = Chat(redis_url=redis_url, secret=secret)
     app = web.Application()
 
@@ -159,5 +159,5 @@ if __name__ == "__main__":
         port=int(sys.argv[1]),
         access_log=None,
         print=None,
-        shutdown_timeout=2,  # sockets whose clients have gone are not waited for
+        shutdown_timeout=2,  # don't wait for sockets whose clients are gone
     )

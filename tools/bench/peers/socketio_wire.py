@@ -1,7 +1,7 @@
-"""A Socket.IO client for load: Engine.IO 4 and Socket.IO 5 over a raw WebSocket, as cheap as it gets in Python.
+"""A Socket.IO client for load: Engine.IO 4 and Socket.IO 5 over a raw WebSocket, with little processor time.
 
-The load generator shares the machine with what it measures, so a message costs it one `%` of bytes and one look for a mark. What
-it leaves out, a server cannot see: frames are masked with zeros, JSON is never parsed, and only the default namespace exists.
+The load generator shares the machine with the server, so a message costs it one `%` of bytes and one search for a mark. The server
+can't see what it leaves out: frames are masked with zeros, JSON is never parsed, and only the default namespace exists.
 
 Protocols: RFC 6455; socketio/engine.io-protocol (v4) and socketio/socket.io-protocol (v5).
 """
@@ -20,14 +20,14 @@ UPGRADE = (
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 WORDS = b"hello, this is a normal chat message of some length"
-FIRST = 10_000_000  # numbers of eight digits, so that all messages of a sender are of one length
+FIRST = 10_000_000  # eight digits, so that all messages of a sender have the same length
 CONNECT_TIMEOUT_S = 10
-# The number of the message and its time stand behind a sign that is nowhere else in a packet.
+# The number of a message and its time follow this sign, which occurs nowhere else in a packet.
 MARK = b"#"
 
 
 def frame(payload: bytes) -> bytes:
-    """Return a whole text frame of a client."""
+    """Return a client's text frame."""
     return _head(len(payload)) + payload
 
 
@@ -39,24 +39,24 @@ def _head(size: int) -> bytes:
 
 @attrs.define
 class Figures:
-    """What was seen since the last `clear`. Times are nanoseconds."""
+    """Measurements since the last `clear`. Times are in nanoseconds."""
 
     acked: int = 0
     delivered: int = 0
-    out_of_order: int = 0  # deliveries behind a later message of the same sender
-    lost: list[str] = attrs.field(factory=list)  # why sockets were lost after they were ready; never cleared
+    out_of_order: int = 0  # deliveries after a later message of the same sender
+    lost: list[str] = attrs.field(factory=list)  # reasons why ready sockets were lost; never cleared
     ack_ns: list[int] = attrs.field(factory=list)
     delivery_ns: list[int] = attrs.field(factory=list)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset the measurements."""
         self.acked = self.delivered = self.out_of_order = 0
         self.ack_ns.clear()
         self.delivery_ns.clear()
 
 
 class Connection(asyncio.Protocol):
-    """One socket. It connects by itself, answers pings, and says what came."""
+    """One socket. It handles the handshake and pings, and records received messages."""
 
     def __init__(
         self,
@@ -80,15 +80,15 @@ class Connection(asyncio.Protocol):
         self._head = self._form = b""
 
     def speak_in(self, session_id: str) -> None:
-        """Say which session the messages to come are of."""
-        # Two runs over one database must not use one client_message_id twice.
+        """Set the session of the following messages."""
+        # Random, because two runs on one database must not use the same client_message_id.
         ids = str(uuid.uuid4())[:24].encode()
         form = b'42%%d["message",{"session_id":"%b","client_message_id":"%b%%012d","content":"#%%d %%d %b"}]'
         self._form = form % (session_id.encode(), ids, WORDS)
         self._head = _head(len(self._form % (FIRST, 0, FIRST, time.perf_counter_ns())))
 
     def send(self, count: int) -> None:
-        """Send so many messages at once."""
+        """Send `count` messages in one write."""
         now = time.perf_counter_ns()
         parts: list[bytes] = []
         for number in range(self._number, self._number + count):
@@ -99,23 +99,23 @@ class Connection(asyncio.Protocol):
         self._transport.write(b"".join(parts))
 
     def close(self) -> None:
-        """Leave, without a word."""
+        """Abort the connection."""
         self._on_lost = lambda _: None
         self._transport.abort()
 
     # -- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the WebSocket."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        """Request the WebSocket upgrade."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class has the same interface
         self._transport.write(UPGRADE)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits for more."""
+        """Wake the tasks that wait for frames."""
         self._on_lost(repr(exc))
 
     def data_received(self, data: bytes) -> None:
-        """Take all whole frames."""
+        """Handle all complete frames."""
         data = self._buffer + data if self._buffer else data
         at = 0 if self._upgraded else self._take_upgrade(data)
         if not self._upgraded:
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
     # -- packets
 
     def _take_upgrade(self, data: bytes) -> int:
-        """Return where the frames begin, once the answer to the upgrade is whole."""
+        """Return where the frames start, once the answer to the upgrade is complete."""
         end = data.find(b"\r\n\r\n") + 4
         if end >= 4:
             self._upgraded = data.startswith(b"HTTP/1.1 101")
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
             self._lose(packet)
 
     def _lose(self, said: bytes) -> None:
-        """The server said something that ends it: a refusal, or a close frame."""
+        """Record that the server ended the connection, by a refusal or a close frame."""
         self._on_lost(said[:200].decode(errors="replace"))
         self.close()
 
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
 async def connect(
     port: int, token: str, figures: Figures, *, on_ack: Callable[[int], None] = lambda _: None
 ) -> Connection:
-    """Open a socket and wait until its user is known. Raises ConnectionError when the server refuses her, TimeoutError."""
+    """Open a socket and wait until it is authenticated. Raises ConnectionError if the server refuses it, TimeoutError."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
@@ -206,7 +206,7 @@ async def connect(
 
 
 class Pair:
-    """A customer who speaks and a mitra who listens."""
+    """A customer who sends and a mitra who receives."""
 
     def __init__(self, customer: Connection, mitra: Connection) -> None:
         self.customer, self.mitra = customer, mitra
@@ -215,7 +215,7 @@ class Pair:
     async def open(
         cls, port: int, *, session_id: str, tokens: tuple[str, str], figures: Figures, refill: bool
     ) -> "Pair":
-        """Connect both. With `refill`, each acknowledged message makes place for the next one at once."""
+        """Connect both. With `refill`, each acknowledgement is followed by the next message at once."""
         mitra = await connect(port, tokens[1], figures)
         customer = await connect(
             port, tokens[0], figures, on_ack=lambda count: customer.send(count) if refill else None
@@ -224,6 +224,6 @@ class Pair:
         return cls(customer, mitra)
 
     def close(self) -> None:
-        """Both leave."""
+        """Close both sockets."""
         self.customer.close()
         self.mitra.close()
