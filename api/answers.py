@@ -114,4 +114,4 @@ def check(request: Request[Any, Any, Any], status: int, code: str) -> None:
         return
     route = str(request.scope.get("path_template") or request.scope.get("path"))
     metrics.UNDOCUMENTED_ANSWERS.labels(route, str(status), code).inc()
-    log.error("an answer that the document does not know", route=route, status=status, code=code)
+    log.error("a refusal is missing from the OpenAPI document", route=route, status=status, code=code)

@@ -46,7 +46,7 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise SettingsError(f"{variable}: expected a free port, {host}:{port} is not ({error.strerror})") from error
+        raise SettingsError(f"{variable}: expected a free port, can't use {host}:{port} ({error.strerror})") from error
     sock.listen(BACKLOG)
     sock.setblocking(False)
     return sock
@@ -102,7 +102,7 @@ async def serve(settings: Settings) -> int:
     ]
     tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]
     settle_memory()
-    log.info("api listens", public=settings.public_port, internal=settings.internal_port)
+    log.info("api process is listening", public=settings.public_port, internal=settings.internal_port)
     stopper = asyncio.create_task(stop.wait())
     await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
@@ -113,5 +113,5 @@ async def serve(settings: Settings) -> int:
     stopper.cancel()
     await lease.end()
     await runtime.close()
-    log.info("api stopped")
+    log.info("api process stopped")
     return 0 if stop.is_set() else 1

@@ -215,9 +215,9 @@ class Runtime:
         try:
             await work
         except (DomainError, *AWAY) as error:
-            log.warning("a reaction was put off", error=type(error).__name__)
+            log.warning("reaction failed; a sweep will do its work", error=type(error).__name__)
         except Exception:
-            log.exception("a reaction failed")
+            log.exception("reaction failed")
 
     # -- lifecycle
 
@@ -231,7 +231,7 @@ class Runtime:
         """Stop the process if a background task has ended: without one of its tasks it must not look healthy."""
         self._tasks.discard(task)
         if not task.cancelled():
-            log.critical("a background task ended; the process stops", exc_info=task.exception())
+            log.critical("background task failed; stopping the process", exc_info=task.exception())
             os.kill(os.getpid(), signal.SIGTERM)
 
     def start(self, *, look: bool = True) -> None:
@@ -274,7 +274,7 @@ class Runtime:
             except AWAY:
                 continue
             except Exception:
-                log.exception("the clock could not be set")
+                log.exception("setting the service clock failed")
 
     async def set_clock(self, db: Database | None = None) -> None:
         """Set this process's clock to the database's time. `db` None: over the common pool."""
@@ -283,7 +283,7 @@ class Runtime:
         metrics.CLOCK_OFFSET.set(behind)
         if abs(behind) > SLEW_S:
             metrics.CLOCK_STEPS.inc()
-            log.error("the database's clock was more than a second away", seconds=round(behind, 3))
+            log.error("the service clock differed from the database's by more than a second", seconds=round(behind, 3))
 
     async def _keep_looking(self) -> None:
         looked = monotonic()
@@ -296,7 +296,7 @@ class Runtime:
             except AWAY:
                 continue
             except Exception:
-                log.exception("looking for news failed")
+                log.exception("polling for changes failed")
 
     async def look(self, *, back_s: float = 10.0) -> None:
         """Read what changed in the last `back_s` real seconds: configuration, revoked auth sessions, joined accounts.

@@ -30,7 +30,7 @@ async def serve(settings: Settings) -> int:
     except OSError as error:
         await runtime.close()
         raise SettingsError(
-            f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is not"
+            f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is in use"
         ) from error
     timers = Runner(runtime)
     runtime.hear.append(timers.on_signal)

@@ -75,7 +75,7 @@ async def serve(settings: Settings) -> int:
     except OSError as error:
         await runtime.close()
         raise SettingsError(
-            f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is not"
+            f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is in use"
         ) from error
     runtime.start()
     runtime.spawn(runtime.bus.listen(frames_of_others(runtime.node), hub.heard, watch.missed, patterns=True))

@@ -44,18 +44,19 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
 SETTINGS_TAIL = """
 ## Changing a secret of `JWT_SECRETS`
 
-The first secret makes new values, all of them verify. Access tokens are signed with the secret itself. The seal of refresh
-tokens, the hashes of codes and identity tokens, and the account hashes in the log use keys derived from it, one for each purpose (HKDF).
+The service makes new values with the first secret and accepts values of all of them. Access tokens are signed with the secret
+itself. The seal of refresh tokens, the hashes of codes and identity tokens, and the account hashes in the log use keys derived from
+it, one for each purpose (HKDF).
 
-1. Add the new secret at the end, on every process: it only verifies.
-2. Put it first, on every process: it makes everything from now on.
-3. Take the old one out after `REFRESH_TOKEN_DAYS`.
+1. Add the new secret at the end, on every process: values made with it are accepted.
+2. Move it to the front, on every process: new values are made with it.
+3. Remove the old one after `REFRESH_TOKEN_DAYS`.
 
-Taking a secret out earlier signs out every device whose refresh token it sealed last: the device has not refreshed since step 2.
-Access tokens and codes made with it stop working at once, and account hashes in the log change with step 2.
+Removing a secret earlier signs out the devices that have not refreshed since step 2, because it sealed their refresh tokens.
+Access tokens and codes made with it stop working at once. Account hashes in the log change with step 2.
 The secrets of operators' second factors are encrypted with a key of the first secret, and encrypted again with each code
-that an operator enters. An operator who entered none since step 2 signs in with a recovery code, or after
-`sesi operator reset-totp`. Nothing else is lost, and putting the secret back restores all of it.
+that an operator enters. After step 3, an operator who has entered no code since step 2 needs a recovery code, or
+`sesi operator reset-totp`. Nothing else is lost, and putting the secret back restores everything.
 """
 
 
@@ -78,7 +79,7 @@ def _row(key: Key) -> str:
 def page() -> str:
     """Return the page of the configuration rows."""
     lines = [HEAD]
-    for title, used in (("Used", True), ("Legacy: in place, read by nothing", False)):
+    for title, used in (("Used", True), ("Legacy: stored, but not used", False)):
         lines += [f"## {title}", "", "| key | meaning | default | unit | values |", "|---|---|---|---|---|"]
         lines += [_row(key) for key in KEYS.values() if key.used is used]
         lines.append("")

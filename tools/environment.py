@@ -54,7 +54,7 @@ def why_not(variable: str, host: str, port: int) -> str | None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                return f"{variable}: expected a free port, {place(host, port)} is taken"
+                return f"{variable}: expected a free port, {place(host, port)} is in use"
             return f"{variable.replace('_PORT', '_HOST')}: expected an address to listen on, got {host!r} ({error.strerror})"
     return None
 

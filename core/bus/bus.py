@@ -82,7 +82,7 @@ class Bus:
                 self._healthy(True)
             except Exception as error:
                 if not isinstance(error, RedisError | OSError | TimeoutError):
-                    log.exception("publishing failed")
+                    log.exception("publishing on the bus failed")
                 metrics.SIGNALS_DROPPED.inc(len(batch))
                 self._healthy(False)
                 with contextlib.suppress(RedisError, OSError):
@@ -120,7 +120,7 @@ class Bus:
             except (RedisError, OSError, TimeoutError):
                 await real_sleep(RECONNECT_S)
             except Exception:
-                log.exception("the subscription broke")
+                log.exception("bus subscription failed")
                 await real_sleep(RECONNECT_S)
             finally:
                 with contextlib.suppress(RedisError, OSError, TimeoutError):
@@ -160,7 +160,7 @@ class Bus:
             if result is not None:
                 await result
         except Exception:
-            log.exception("a signal could not be handled", channel=channel.decode())
+            log.exception("handling a signal failed", channel=channel.decode())
 
     async def ping(self) -> bool:
         """Return whether Redis answers within DEADLINE_S."""

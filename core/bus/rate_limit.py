@@ -254,10 +254,10 @@ class RateLimit:
                     flat = await self._script(keys=keys, args=args)
                 return list(zip(flat[::2], flat[1::2], strict=True))
             except (RedisError, OSError, TimeoutError) as error:
-                log.warning("limits hold for this process alone", error=type(error).__name__)
+                log.warning("Redis does not answer; rate limits apply to this process only", error=type(error).__name__)
                 self._away_until = monotonic() + AWAY_S
             except Exception:
-                log.exception("the limits could not be asked")
+                log.exception("checking rate limits failed")
                 self._away_until = monotonic() + AWAY_S
         return None
 

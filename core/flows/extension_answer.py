@@ -55,5 +55,5 @@ async def time_out(runtime: Runtime) -> int:
         except Unavailable:
             raise
         except Exception:  # one failure must not keep the others from being resolved
-            log.exception("an extension could not be resolved", extension_id=due.id)
+            log.exception("resolving an extension failed", extension_id=due.id)
     return resolved

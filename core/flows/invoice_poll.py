@@ -82,9 +82,9 @@ async def _poll(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> 
             if invoice is not None and (invoice.status in rules.PAID_STATUSES or invoice.status == "EXPIRED"):
                 await _settle(runtime, payment, invoice)
         except (GatewayUnavailable, Unavailable):
-            log.warning("a poll of the gateway came to nothing", payment_request_id=payment.id)
+            log.warning("polling the gateway failed", payment_request_id=payment.id)
         except Exception:  # one failure must not stop the other polls
-            log.exception("a poll could not be settled", payment_request_id=payment.id)
+            log.exception("processing the result of a poll failed", payment_request_id=payment.id)
     return True
 
 

@@ -34,7 +34,7 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
                 return
             invoice = await runtime.gateway.get(gateway_invoice_id)
     except (GatewayUnavailable, TimeoutError):
-        log.warning("an invoice could not be voided", gateway_invoice_id=gateway_invoice_id)
+        log.warning("voiding an invoice failed", gateway_invoice_id=gateway_invoice_id)
         return
     if invoice is None or invoice.status not in rules.PAID_STATUSES:
         return

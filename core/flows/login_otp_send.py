@@ -83,9 +83,9 @@ async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
             else:
                 await codes.sending_ended(tx, pending.id, reference=reference)
     except Unavailable:
-        log.warning("a code was offered to the provider, and may be sent again", otp_request_id=pending.id)
+        log.warning("the result of sending a code was not stored; it may be sent twice", otp_request_id=pending.id)
     except Exception:
-        log.exception("a code could not be sent", otp_request_id=pending.id)
+        log.exception("sending a code failed", otp_request_id=pending.id)
 
 
 async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
@@ -93,7 +93,7 @@ async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
     try:
         return await runtime.otp_sender.send(code), False
     except NumberRefused:
-        log.warning("the provider sends no codes to a mitra's number", otp_request_id=code.otp_request_id)
+        log.warning("the provider refuses a mitra's number", otp_request_id=code.otp_request_id)
         return None, False
     except OtpDeliveryFailed:
         return None, True

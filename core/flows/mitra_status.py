@@ -81,7 +81,7 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
         except Unavailable:
             raise
         except Exception:  # one failure must not keep other mitras online
-            log.exception("a silent mitra could not be taken offline", mitra_id=mitra_id)
+            log.exception("taking a silent mitra offline failed", mitra_id=mitra_id)
     return None
 
 
@@ -93,5 +93,5 @@ async def close_asked(runtime: Runtime) -> dt.datetime | None:
                 if await mitras.lock(tx, mitra_id) is not None:
                     await presence.close_asked(tx, mitra_id)
         except Exception:  # one failure must not keep other mitras' invitations open
-            log.exception("an offline mitra's requests could not be closed", mitra_id=mitra_id)
+            log.exception("closing an offline mitra's invitations failed", mitra_id=mitra_id)
     return None

@@ -36,7 +36,7 @@ async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -
         except Unavailable:
             raise
         except Exception:  # one failure must not stop the other searches
-            log.exception("mitras could not be asked", session_id=session_id)
+            log.exception("inviting mitras failed", session_id=session_id)
 
 
 async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids: list[str] | None) -> None:
@@ -67,7 +67,7 @@ async def end_rounds(runtime: Runtime) -> int:
         except Unavailable:
             raise
         except Exception:  # one failure must not stop the other searches
-            log.exception("a round could not be ended", session_id=session_id)
+            log.exception("ending a round failed", session_id=session_id)
     return ended
 
 
@@ -89,7 +89,7 @@ async def _end_idle_rounds(runtime: Runtime, limits: Freedom) -> int:
     except Unavailable:
         return 0
     except Exception:
-        log.exception("idle rounds could not be ended together")
+        log.exception("ending idle rounds together failed")
         return 0
 
 

@@ -167,9 +167,9 @@ async def _settle_all(runtime: Runtime, gateway: Gateway, due: list[PaymentReque
             try:
                 await _settle_due(runtime, gateway, payment)
             except (GatewayUnavailable, Unavailable):
-                log.warning("a due request waits for the gateway's word", payment_request_id=payment.id)
+                log.warning("the expiry of a payment request waits for the gateway", payment_request_id=payment.id)
             except Exception:  # one failure must not stop the others
-                log.exception("a due request could not be settled", payment_request_id=payment.id)
+                log.exception("expiring a payment request failed", payment_request_id=payment.id)
 
     async with asyncio.TaskGroup() as group:
         for payment in due:

@@ -71,7 +71,7 @@ class ProcessLease:
             async with asyncio.timeout(ATTEMPT_S), self._turn:
                 await store.end(self._runtime.leases, self._place)
         except AWAY:
-            log.info("the lease of this process ends later, because the database does not answer")
+            log.info("the lease could not be ended and will expire: the database does not answer")
 
     async def _try(self) -> bool:
         try:
@@ -82,7 +82,7 @@ class ProcessLease:
                 self._note(OutageKind.DATABASE, is_open=True)
             return False
         except Exception:
-            log.exception("the lease of this process could not be renewed")
+            log.exception("renewing the lease failed")
             return False
         self._succeeded_at = monotonic()
         self._note(OutageKind.DATABASE, is_open=False)
@@ -110,17 +110,15 @@ class ProcessLease:
         metrics.OUTAGE_OPEN.labels(kind).set(is_open)
         if is_open and kind not in self._open:
             self._open.add(kind)
-            log.warning("an outage began", kind=kind)
+            log.warning("outage began", kind=kind)
         elif not is_open and kind in self._open:
             self._open.discard(kind)
-            log.warning("an outage is over for this process", kind=kind)
+            log.warning("outage is over for this process", kind=kind)
 
     def _count(self, outage: Outage) -> None:
         seconds = (outage.ended_at - outage.began_at).total_seconds()
         metrics.OUTAGE_SECONDS.labels(outage.kind).inc(seconds)
-        log.warning(
-            "an outage ended", kind=outage.kind, began_at=outage.began_at.isoformat(), seconds=round(seconds, 1)
-        )
+        log.warning("outage ended", kind=outage.kind, began_at=outage.began_at.isoformat(), seconds=round(seconds, 1))
 
 
 async def purge(runtime: Runtime) -> int:

@@ -68,9 +68,9 @@ async def send(runtime: Runtime, push: Push) -> None:
     try:
         await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
     except Unavailable:
-        log.warning("a push was sent, and may be sent again")
+        log.warning("the result of a push was not stored; it may be sent twice")
     except Exception:
-        log.exception("a push could not be settled")
+        log.exception("storing the result of a push failed")
 
 
 async def _send(runtime: Runtime, push: Push) -> Outcome:
@@ -80,7 +80,7 @@ async def _send(runtime: Runtime, push: Push) -> Outcome:
     try:
         outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
     except Exception:  # one failure must not stop the other pushes, nor be retried without a pause
-        log.exception("a push could not be sent")
+        log.exception("sending a push failed")
         outcome = Later(after_s=pushes.HOLD_S)
     metrics.PUSHES.labels(type(outcome).__name__).inc()
     return outcome

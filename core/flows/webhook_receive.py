@@ -120,7 +120,7 @@ async def _keep_unproven(runtime: Runtime, call: Received) -> None:
         finally:
             runtime.unproven_calls.release()
     except Exception as error:
-        log.warning("the webhook log did not take a call without a valid token", error=type(error).__name__)
+        log.warning("storing a webhook call without a valid token failed", error=type(error).__name__)
     else:
         return
     if not await _unproven_to_file(runtime, call):
@@ -222,7 +222,7 @@ async def _handle(
                 await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
     except Exception as error:
         if not isinstance(error, Unavailable | TimeoutError):
-            log.exception("a webhook call failed", webhook_log_id=call.id)
+            log.exception("processing a webhook call failed", webhook_log_id=call.id)
         return await _failed(runtime, call, recorded, error)
     log.info("webhook", webhook_log_id=call.id, result=case.result, http_status=case.http_status)
     return Answer(http_status=case.http_status, processing_result=case.result)
@@ -276,7 +276,7 @@ async def _record(runtime: Runtime, call: Received) -> bool:
         async with asyncio.timeout(RECORD_S), runtime.transaction() as tx:
             await webhooks.record(tx, call)
     except Exception as error:
-        log.warning("the webhook log did not take a call", error=type(error).__name__)
+        log.warning("storing a webhook call failed", error=type(error).__name__)
         await _to_file(runtime, call)
         return False
     return True
@@ -319,7 +319,7 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
                     error=type(error).__name__,
                 )
         except Exception as second:
-            log.warning("a webhook row waits for its stamp", error=type(second).__name__)
+            log.warning("storing the result of a webhook call failed", error=type(second).__name__)
     return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
 
 

@@ -76,7 +76,7 @@ class IdentityKeys:
         self._asked_at = monotonic()
         self._failed = found is None
         if found is None:
-            log.warning("identity keys could not be read", url=self._url)
+            log.warning("reading identity keys failed", url=self._url)
             return  # keep the old keys
         self._keys, fresh_s = found
         self._until = self._asked_at + fresh_s

@@ -152,7 +152,7 @@ class Fcm:
             log.error("a push token belongs to another project")
             return DeadToken()
         if status == 401 or code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
-            log.error("the push provider does not accept our credentials", status=status, code=code)
+            log.error("the push provider rejects our credentials", status=status, code=code)
             # FCM's credentials at Apple, not our access token
             if code in ("THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"):
                 return Later(after_s=CONFIGURATION_S)
@@ -219,9 +219,9 @@ class Fcm:
                     self._renew_at, self._ends_at = monotonic() + RENEW_AT * life_s, monotonic() + life_s
                     self._token = body["access_token"]
                     return
-                log.error("no access token for pushes", status=answer.status)
+                log.error("getting an access token for pushes failed", status=answer.status)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, TypeError, AttributeError) as error:
-            log.warning("no access token for pushes", error=type(error).__name__)
+            log.warning("getting an access token for pushes failed", error=type(error).__name__)
         self._renew_at = monotonic() + RENEW_AGAIN_S
 
 

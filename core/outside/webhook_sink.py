@@ -54,7 +54,7 @@ class WebhookSink:
             async with asyncio.timeout(WAIT_S):
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
         except OSError as error:
-            log.warning("the fallback file could not be written", error=error.strerror or type(error).__name__)
+            log.warning("writing the fallback file failed", error=error.strerror or type(error).__name__)
             return False
         return True
 

@@ -102,5 +102,9 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
     )
     if await webhooks.record(tx, row):
         await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
-        log.error("the gateway has money that does not fit", webhook_log_id=row.id, payment_request_id=row.external_id)
+        log.error(
+            "the gateway has a payment that does not match its request",
+            webhook_log_id=row.id,
+            payment_request_id=row.external_id,
+        )
     return Case.CONFLICT

@@ -22,7 +22,7 @@ async def use_totp(runtime: Runtime, tx: Tx, operator_id: str, code: str) -> boo
         return False
     secret = totp.unseal(runtime.keys.totp_secrets, held.totp_secret, operator_id=operator_id)
     if secret is None:
-        log.error("a second factor can't be read: its key is no longer in JWT_SECRETS", user_id=operator_id)
+        log.error("a second factor can't be decrypted: its key is no longer in JWT_SECRETS", user_id=operator_id)
         return False
     step = totp.matching_step(secret, code, real_now=runtime.clock.real_now(), after=held.totp_last_step)
     if step is None:

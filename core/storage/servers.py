@@ -211,7 +211,7 @@ class Servers:
                     self._errors[url] = type(error).__name__
                     self._said.pop(url, None)
                     if not isinstance(error, (*UNREACHABLE, asyncpg.PostgresError)):
-                        log.exception("a host of the database could not be asked", host=host_of(url))
+                        log.exception("checking a database host failed", host=host_of(url))
                 else:
                     self._errors.pop(url, None)
                     self._said[url] = server
@@ -233,7 +233,7 @@ class Servers:
             return
         if best != self._used:
             if self._used is not None:
-                log.warning("the database is another server now", host=host_of(best))
+                log.warning("switched to another database server", host=host_of(best))
             self._used = best
             self._switched([connection for connection, url in list(self._made.items()) if url != best])
         self.note(self._said[best])
@@ -258,7 +258,7 @@ class Servers:
             return
         before, self._epoch = self._epoch, server.epoch
         if before is not None and before != self._epoch:
-            log.warning("the database began a new history: what was committed last may be lost", epoch=self._epoch)
+            log.warning("the database has a new history: the latest commits may be lost", epoch=self._epoch)
             self._new_epoch()
 
 

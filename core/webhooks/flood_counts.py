@@ -65,7 +65,7 @@ class FloodCounts:
             async with asyncio.timeout(WAIT_S):
                 await committed.wait()
         except TimeoutError:
-            log.warning("a count of webhook calls waits for the database")
+            log.warning("storing a count of webhook calls is delayed")
 
     def _gather(self, address: str, count: _Count) -> None:
         minute = count.received_at.replace(second=0, microsecond=0)
@@ -89,7 +89,7 @@ class FloodCounts:
                 try:
                     await self._commit(counts)
                 except Exception as error:
-                    log.warning("the webhook log did not take counts", error=type(error).__name__)
+                    log.warning("storing counts of webhook calls failed", error=type(error).__name__)
                     for count in counts.values():
                         self._gather(count.source_ip, count)
                     await real_sleep(RETRY_S)

@@ -81,13 +81,13 @@ def test_duration_at_a_rate_counts_as_a_duration() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--compare", "no-such-revision"], "no-such-revision: git knows no such revision here"),
+        (["--compare", "no-such-revision"], "no-such-revision: unknown git revision"),
         (["--compare", "--help-me"], None),
         (["--compare", "HEAD", "--runs", "2"], "--runs: expected without --compare"),
         (["--compare", "HEAD", "--page", "x.md"], "--page: expected without --compare"),
-        (["--compare", "HEAD", "--json", "/no/such/folder/x.json"], "there is no such directory"),
+        (["--compare", "HEAD", "--json", "/no/such/folder/x.json"], "its directory does not exist"),
         (["--pairs", "2"], "--pairs: expected --compare REV"),
-        (["--baseline", "/no/such/file"], "there is no such file"),
+        (["--baseline", "/no/such/file"], "file not found"),
     ],
 )
 def test_invalid_arguments_are_refused_before_anything_starts(

@@ -1,1 +1,1 @@
-"""What the service does under load and over a grown database: `sesi bench` and `sesi grow`."""
+"""Benchmarks of the service under load (`sesi bench`) and on a large database (`sesi grow`)."""
