@@ -15,6 +15,7 @@ import, and [where things are](architecture.md#where-is-it).
 Made by `make pages` from the docstrings, with `tools/modules_page.py`; a test keeps it current.
 """
 NEXT_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z`])")
+MENTION = re.compile(r"docs/([\w-]+\.md(?:#[\w-]+)?)")
 
 
 def modules() -> dict[str, list[pathlib.Path]]:
@@ -28,10 +29,11 @@ def modules() -> dict[str, list[pathlib.Path]]:
 
 
 def first_sentence(path: pathlib.Path) -> str:
-    """Return the first sentence of a module's docstring, in one line."""
+    """Return the first sentence of a module's docstring, in one line, with links to the pages that it mentions."""
     docstring = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
     text = " ".join(docstring.split("\n\n")[0].split())
-    return NEXT_SENTENCE.split(text, maxsplit=1)[0].replace("|", "\\|")
+    sentence = NEXT_SENTENCE.split(text, maxsplit=1)[0].replace("|", "\\|")
+    return MENTION.sub(r"[\1](\1)", sentence)
 
 
 def page() -> str:
