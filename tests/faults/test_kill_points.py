@@ -33,9 +33,9 @@ class Point:
 
 
 API = (
-    Point("a payment request is made", "INSERT INTO payment_requests"),
-    Point("it is abandoned", "payment_requests SET status = 'abandoned' WHERE id"),
-    Point("the gateway's call is kept", "INSERT INTO webhook_logs"),
+    Point("a payment request is created", "INSERT INTO payment_requests"),
+    Point("a payment request is abandoned", "payment_requests SET status = 'abandoned' WHERE id"),
+    Point("the gateway's call is stored", "INSERT INTO webhook_logs"),
     Point(
         "the payment is confirmed",
         "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$2",
@@ -43,7 +43,7 @@ API = (
     Point("the search begins", "INSERT INTO chat_sessions"),
     Point("the search is cancelled", "INSERT INTO pairing_failures"),
     Point("a mitra accepts", "status = 'active', mitra_id"),
-    Point("an extension is put to the mitra", "INSERT INTO session_extensions"),
+    Point("the mitra is asked for an extension", "INSERT INTO session_extensions"),
     Point("an extension is answered", "SET status = 'active', expires_at"),
     Point("a message is stored", r"chat_commit\(", commit=False),
     Point("the first goodbye", "SET status = 'closing'"),
@@ -51,12 +51,12 @@ API = (
 )
 REALTIME = (Point("a batch of messages is stored", r"chat_commit\(", commit=False),)
 JOBS = (
-    Point("a search that nobody told of begins", "INSERT INTO chat_sessions"),
+    Point("a search whose signal was lost begins", "INSERT INTO chat_sessions"),
     Point("a round ends", "chat_sessions SET round_number"),
-    Point("the warning is given", "SET warn_at = NULL WHERE warn_at"),
-    Point("the time is up", "SET status = 'expired', grace_ends_at"),
+    Point("the warning is sent", "SET warn_at = NULL WHERE warn_at"),
+    Point("the paid time ends", "SET status = 'expired', grace_ends_at"),
     Point("an extension times out", "SET status = 'active', expires_at"),
-    Point("the grace is over", "s SET status = 'completed'"),
+    Point("the grace period ends", "s SET status = 'completed'"),
     Point("a pending request expires", "payment_requests SET status = 'expired'"),
     Point("a silent mitra is taken offline", "mitra_online_status SET is_online = false"),
 )
@@ -103,7 +103,7 @@ async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point
             try:
                 await place.reached(15)
             except TimeoutError:
-                raise AssertionError(f"never came to: {point.name}") from None
+                raise AssertionError(f"never reached: {point.name}") from None
         held = [place.is_held for place in places]
         service.processes[key].kill()
         await asyncio.to_thread(service.revive, key)
@@ -207,7 +207,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
         "api",
         when,
         [
-            (at["the gateway's call is kept"], lambda: app.pay(world, p1)),
+            (at["the gateway's call is stored"], lambda: app.pay(world, p1)),
             (at["the payment is confirmed"], lambda: app.pay(world, p2)),
         ],
     )
@@ -238,9 +238,9 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
         return await cast.extension(s8)
 
     plans: list[tuple[Point, Action]] = [
-        (at["a payment request is made"], lambda: app.request(c3, key=key)),
+        (at["a payment request is created"], lambda: app.request(c3, key=key)),
         (
-            at["it is abandoned"],
+            at["a payment request is abandoned"],
             lambda: app.insist(lambda: c4.post(f"{about}/{p4['payment_request_id']}/abandon")),
         ),
         (at["the search begins"], lambda: begun(c5, p5)),
@@ -251,7 +251,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
             ),
         ),
         (at["a mitra accepts"], lambda: app.accept(mitra, s7)),
-        (at["an extension is put to the mitra"], put),
+        (at["the mitra is asked for an extension"], put),
         (at["an extension is answered"], lambda: cast.answer(s9, e9)),
         (
             at["a message is stored"],
@@ -340,13 +340,13 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
         extension_id, pending_id = await cast.extension(more_id), pending["payment_request_id"]
         steps: list[dict[str, Action]] = [  # sweeps run concurrently, deadlines one after the other
             {
-                "a search that nobody told of begins": confirmed_by_somebody_who_died,
+                "a search whose signal was lost begins": confirmed_by_somebody_who_died,
                 "a pending request expires": set_now("payment_requests", "expires_at", pending_id),
             },
             {"a round ends": set_now("chat_sessions", "round_ends_at", search_id)},
-            {"the warning is given": set_now("chat_sessions", "warn_at", session_id)},
-            {"the time is up": lambda: app.end_now(world, [session_id])},
-            {"the grace is over": set_now("chat_sessions", "grace_ends_at", session_id)},
+            {"the warning is sent": set_now("chat_sessions", "warn_at", session_id)},
+            {"the paid time ends": lambda: app.end_now(world, [session_id])},
+            {"the grace period ends": set_now("chat_sessions", "grace_ends_at", session_id)},
             {"an extension times out": set_now("session_extensions", "answer_by", extension_id)},
         ]
         for step in steps:

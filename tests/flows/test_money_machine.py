@@ -923,7 +923,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.customer_falls_back(1 if then == "pays for another" else 0)
 
     def teardown(self) -> None:
-        """Check that at the end no money is in flight and nobody is in a session."""
+        """Check that at the end no money is in flight and no session is running."""
         if not hasattr(self, "seen"):
             return
         for n in range(len(self.seen.payments)):

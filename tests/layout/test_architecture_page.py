@@ -44,7 +44,7 @@ def test_lock_order_has_every_advisory_lock() -> None:
     assert listed == taken
 
 
-def test_the_lock_order_has_every_table_whose_rows_are_waited_for() -> None:
+def test_lock_order_has_every_table_whose_row_locks_are_waited_for() -> None:
     stores = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
     tables = set(WAITING.findall(stores))
     assert {"customers", "mitras", "chat_sessions", "payment_requests", "auth_sessions"} <= tables

@@ -127,11 +127,11 @@ async def test_targeted_invitation_lasts_twenty_seconds(world: World) -> None:
 
 
 @pytest.mark.parametrize("gone", [go_offline, force_offline, deactivate])
-@pytest.mark.parametrize("when", ["before the payment", "while she is asked"])
+@pytest.mark.parametrize("when", ["before the payment", "during the invitation"])
 async def test_targeted_mitra_who_goes_offline_fails_the_request(world: World, gone: Any, when: str) -> None:
     customer, mitra = await friends(world)
     search = await customer.open("pairing")
-    if when == "while she is asked":
+    if when == "during the invitation":
         payment = await returning(world, customer, mitra)
         await gone(world, mitra)
     else:
@@ -143,7 +143,7 @@ async def test_targeted_mitra_who_goes_offline_fails_the_request(world: World, g
     assert (told["cause_tag"], told["payment_request_id"]) == ("targeted_mitra_offline", payment["payment_request_id"])
     session_id = (await seen(customer, payment))["session_id"]
     assert (told["session_id"], (await session_of(customer, session_id))["status"]) == (session_id, "failed")
-    expected = {mitra.user["id"]: ["IGNORED"]} if when == "while she is asked" else {}
+    expected = {mitra.user["id"]: ["IGNORED"]} if when == "during the invitation" else {}
     assert await responses(world, session_id) == expected
 
 
