@@ -394,7 +394,7 @@ export const INDONESIAN = {
   Other: "Lainnya",
 
   // Webhooks, ledger audit
-  Came: "Datang",
+  Received: "Datang",
   Status: "Status",
   Result: "Hasil",
   "of the payment, invoice or call": "dari pembayaran, faktur atau panggilan",
