@@ -22,7 +22,7 @@ Refusal = type[DomainError]
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """Who may call a route, on which listeners, and with which refusals it answers.
+    """The kinds of callers of a route, its listeners, and its own refusals.
 
     Without `kinds` the route is public. `optional`: a token is read if there is one. `foreign_body`: the body is not in
     our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who

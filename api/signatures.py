@@ -18,7 +18,7 @@ PATH = re.compile(r"\{(\w+):\w+\}")
 class Signature:
     """A route's path parameters, query parameters (name -> type), class of the body, and type of the answer.
 
-    `body` is None if the route reads no body. With `loose_body` the handler checks the fields, and null is refused.
+    Without a body `body` is None. With `loose_body` the handler checks the fields, and nulls are refused.
     `answer` is None for an answer without content.
     """
 

@@ -25,7 +25,7 @@ class Page:
 
 @attrs.frozen(kw_only=True)
 class Items(Generic[T]):
-    """One page of a list. `next_cursor` is None on the last page."""
+    """One page of a list. `next_cursor` is null on the last page."""
 
     items: list[T]
     next_cursor: str | None = None
