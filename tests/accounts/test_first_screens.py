@@ -56,7 +56,7 @@ async def test_onboarding_flags_follow_the_customers_actions(world: World) -> No
     await now(is_anonymous=False)
 
 
-async def test_discount_eligibility_ends_with_confirmation_not_with_request(world: World) -> None:
+async def test_discount_eligibility_ends_with_confirmation_and_returns_after_failure(world: World) -> None:
     client = await anonymous(world)
     payment = await world.request(client, first_session_discount=True)
     assert (await client.get(STATE))["first_session_discount_eligible"] is True

@@ -81,7 +81,7 @@ async def test_unsupported_method_is_405_and_allow_names_the_supported_methods(
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "PROPFIND"} - methods:
             answer = await ask(http, base + re.sub(r"\{\w+\}", new_id(), path), method)
             allowed = set(answer.headers.get("Allow", "").split(", "))
-            if answer.status == 404:  # several paths match this address, and none takes the method
+            if answer.status == 404:  # another path, which takes the method, matched
                 assert any(method in other for key, other in taken.items() if key[1] != path), (method, path)
                 continue
             assert answer.status == 405, (method, path, answer)

@@ -141,7 +141,7 @@ async def test_request_without_display_name_is_refused(world: World) -> None:
     await refused(customer.post("/api/client/chat/returning", wish), 403, "NOT_PREVIOUS_MITRA")
 
 
-async def test_failed_free_request_blocks_the_next_free_request(world: World) -> None:
+async def test_open_failure_of_free_request_blocks_the_next_free_request(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     tier = await operator.post("/internal/pricing/tiers", {"mode": "chat", "minutes": 7, "price_idr": 0})
     try:
@@ -263,7 +263,7 @@ async def test_foreign_payment_request_is_404(world: World) -> None:
     assert (await read(customer, payment))["status"] == "pending"
 
 
-async def test_mitras_and_anonymous_callers_cannot_request_payments(world: World) -> None:
+async def test_mitras_and_callers_without_token_cannot_request_payments(world: World) -> None:
     mitra, stranger = await world.mitra(online=False), world.client()
     await refused(mitra.post(REQUESTS, {"duration_minutes": 12}), 403, "FORBIDDEN")
     await refused(mitra.get("/api/client/chat/pricing"), 403, "FORBIDDEN")

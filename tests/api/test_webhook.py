@@ -320,7 +320,7 @@ async def test_expired_call_expires_pending_requests_only(world: World) -> None:
     assert await state(payer, other) == "confirmed"
 
 
-async def test_paid_call_after_expiry_without_late_paid_at_is_confirmed(world: World) -> None:
+async def test_paid_in_time_after_an_expired_call_is_confirmed(world: World) -> None:
     customer, payment = await an_expired_payment(world)
     assert (await call(world, payment_call(payment)))[:2] == (200, "confirmed")
     assert await state(customer, payment) == "confirmed"

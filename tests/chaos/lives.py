@@ -56,7 +56,7 @@ class Notes:
 
 
 class Watched(Client):
-    """A client that records answers that must never occur, such as a 500."""
+    """A client that records answers that must never occur: every 5xx but 503."""
 
     notes: Notes
 

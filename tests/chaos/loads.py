@@ -198,7 +198,7 @@ async def _hears(notes: Notes, device: Device, words: str) -> None:
 
 
 async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
-    """Send one message from each mitra over REST; return the ids."""
+    """Send one message from each mitra over REST; return the contents."""
     words = [new_id() for _ in ids]
     turns = asyncio.Semaphore(20)
     async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:

@@ -119,7 +119,7 @@ async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: C
     say(f"acknowledged messages: {len(notes.acks)}")
 
 
-# Deadlines further ahead than a run lasts: the table's kind, the column, the time.
+# Deadlines further ahead than a run lasts: the id of the row, the column, the time.
 DEADLINES = f"""SELECT * FROM (
     SELECT id::text, 'expires_at' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active'
     UNION ALL SELECT id::text, 'grace_ends_at', grace_ends_at FROM chat_sessions WHERE status IN ('expired', 'closing')
@@ -131,7 +131,8 @@ ANSWER_SOON = f"UPDATE session_extensions SET answer_by = {app.NOW} + make_inter
 async def _hurry(crowd: Crowd) -> None:
     """Bring forward, until cancelled, every deadline that has existed for some seconds.
 
-    A run would otherwise wait 12 minutes for the end of a session."""
+    A run would otherwise wait 12 minutes for the end of a session.
+    """
     seen: dict[tuple[str, str, dt.datetime], float] = {}
     while True:
         await asyncio.sleep(HURRY_EVERY_S)

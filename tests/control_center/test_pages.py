@@ -141,7 +141,7 @@ async def test_role_sees_only_what_its_permissions_allow(browser: Browser, world
         await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
-async def test_back_button_restores_filters_and_pages(window: Desk, world: World) -> None:
+async def test_filters_survive_back_button_and_reload(window: Desk, world: World) -> None:
     scene, page = await play(world), window.page
     await window.open("#/payments")
     await window.settled()

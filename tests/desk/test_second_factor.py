@@ -1,6 +1,7 @@
 """The second factor of operators: enrolment, sign-in, and actions that need a fresh code.
 
-See docs/product.md#second-factor."""
+See docs/product.md#second-factor.
+"""
 
 import asyncio
 import random

@@ -50,7 +50,8 @@ async def grace_is_over(world: World, *session_ids: str) -> None:
 async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, Any]]:
     """Create an expired session that only its pending extension holds.
 
-    Return the customer, the mitra, the payment and the extension."""
+    Return the customer, the mitra, the payment and the extension.
+    """
     customer, mitra, session_id = await chatting(world)
     other, _, control = await chatting(world)
     for party, place in ((customer, session_id), (other, control)):
