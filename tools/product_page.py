@@ -110,7 +110,7 @@ PAYMENT_REQUEST = Machine(
         ],
         (P.EXPIRED, P.FAILED_PAIRING): [
             ("The money was paid later than that.", "gateway"),
-            ("It was paid in time, but no session may start any more.", "gateway"),
+            ("It was paid in time, but no session may start.", "gateway"),
         ],
         (P.ABANDONED, P.FAILED_PAIRING): [("The money comes after all.", "gateway")],
         (P.FAILED_PAIRING, P.CONFIRMED): [
@@ -175,7 +175,7 @@ EXTENSION = Machine(
         E.APPROVED: "The mitra has approved. The money is earned.",
         E.AUTO_APPROVED: "The mitra did not answer in time, and silence approves. The money is earned.",
         E.REJECTED: "The mitra has rejected, or did not answer in time and silence rejects.",
-        E.SAFEGUARD_TRIPPED: "The session can't be extended any more. No money is earned.",
+        E.SAFEGUARD_TRIPPED: "The session can no longer be extended. No money is earned.",
     },
     causes={
         (START, E.PENDING): [("The payment request of an extension is confirmed.", "api or jobs process")],

@@ -94,6 +94,6 @@ def addresses(scene: Scene) -> dict[str, str]:
         "operators": "#/operators",
         "roles": "#/roles",
         "audit-log": "#/audit-log",
-        "books": "#/ledger",
+        "ledger-audit": "#/ledger",
         "account": "#/account",
     }
