@@ -117,9 +117,8 @@ class Hub:
         self.unfilled: set[Feed] = set()
         # Returns the ids of a feed's messages that this process is committing now, and will send after the commit.
         self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
-        self.crossed_at = (
-            -math.inf
-        )  # loop time at which another process last sent a message of a session that has a feed here
+        # Loop time at which another process last sent a message of a session that has a feed here.
+        self.crossed_at = -math.inf
         self._dirty: set[Connection] = set()
         self._flushing = False
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -237,9 +237,8 @@ class Sockets:
 
     async def _snapshot(self, connection: Connection, ref: str | None) -> None:
         assert connection.actor is not None
-        epoch = (
-            self._hub.runtime.db.epoch
-        )  # read before the snapshot, so that the snapshot is never older than its epoch
+        # Read before the snapshot, so that the snapshot is never older than its epoch.
+        epoch = self._hub.runtime.db.epoch
         try:
             fields = await self._state(connection, connection.actor)
             unheard = await self._arrivals.unheard(connection.actor)

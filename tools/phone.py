@@ -18,14 +18,8 @@ import aiohttp
 from core.base import ids
 from tools.client import Client, Closed, Refused, Socket
 
-PAUSES_S = (
-    1.0,
-    2.0,
-    4.0,
-    8.0,
-    10.0,
-    30.0,
-)  # the longest wait before each attempt to reconnect; the last is used for all later ones
+# The longest wait before each attempt to reconnect; the last is used for all later ones.
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 10.0, 30.0)
 GOING_AWAY_S, TRY_LATER_S = 5.0, 10.0  # the longest waits after these close codes
 STABLE_S = 10.0  # a socket that was open this long was a success: the next attempt counts as a first one
 RESEND_S = 2.0  # repeat a message that is not acknowledged within this time

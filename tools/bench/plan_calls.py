@@ -191,7 +191,7 @@ class Caller:
 
         for look in (support.customers, support.sessions, support.payments):
             add(look, "a name", which=LookUp(q="Indra"))
-            add(look, "a name nobody has", which=LookUp(q="Zebulon"))
+            add(look, "an unknown name", which=LookUp(q="Zebulon"))
             add(look, "an id", which=LookUp(q=self.text["customer_id"]))
             add(look, "an unknown id", which=LookUp(q=ids.new_id()))
             add(look, "deep", page=deep)
@@ -200,12 +200,12 @@ class Caller:
         long_ago = self.now - dt.timedelta(days=400)
         add(
             support.sessions,
-            "nobody of a state",
+            "no result in a state",
             which=LookUp(status="searching", until=self.now - dt.timedelta(days=1)),
         )
         add(
             support.payments,
-            "nobody of a state",
+            "no result in a state",
             which=LookUp(status="confirmed", until=self.now - dt.timedelta(days=1)),
         )
         add(support.sessions, "before all", which=LookUp(until=long_ago))
@@ -220,7 +220,7 @@ class Caller:
             add(payments.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
         add(payments.failed_pairings, "open", which=FailureFilter(operator_action="none"))
         add(payments.failed_pairings, "oldest", which=FailureFilter(operator_action="none", oldest_first=True))
-        add(payments.failed_pairings, "nobody", which=FailureFilter(cause_tag="targeted_mitra_offline"))
+        add(payments.failed_pairings, "no result", which=FailureFilter(cause_tag="targeted_mitra_offline"))
         add(payments.failed_pairings, "refunded", which=FailureFilter(operator_action="refunded"))
         add(payments.failed_pairings, "superseded", which=FailureFilter(superseded=True))
         add(payments.failed_pairings, "deep", page=deep)

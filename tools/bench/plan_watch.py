@@ -32,13 +32,8 @@ LARGE_TABLES = (
 # Indexes over all rows of big tables.
 WHOLE = """SELECT indexrelid::regclass::text AS name, t.relname AS of FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
   WHERE i.indpred IS NULL AND t.relkind = 'r' AND t.relnamespace = 'public'::regnamespace AND t.reltuples > $1"""
-GATHERS = (
-    "Sort",
-    "Aggregate",
-    "Hash",
-    "WindowAgg",
-    "ModifyTable",
-)  # nodes that read all rows below them, whatever is above
+# Nodes that read all rows below them, whatever is above.
+GATHERS = ("Sort", "Aggregate", "Hash", "WindowAgg", "ModifyTable")
 
 
 @attrs.define(kw_only=True)

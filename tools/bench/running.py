@@ -90,4 +90,4 @@ async def until(good: Callable[[], bool], what: str, *, seconds: float = SETTLE_
             while not good():
                 await asyncio.sleep(0.005)
     except TimeoutError:
-        raise BenchFailed(f"never seen: {what}") from None
+        raise BenchFailed(f"not within {seconds:.0f} s: {what}") from None
