@@ -18,7 +18,8 @@ GATHER_S = 0.01  # pause between two statements
 AT_ONCE = 500  # acknowledgements in one statement
 MOST = 20_000  # pending acknowledgements; more are refused with UNAVAILABLE
 UNKNOWN_COST = 4  # charged in addition to the frame's 1, for an id that deletes nothing
-# Acknowledged events that are remembered: the user's other devices acknowledge them too, and should pay only the frame's 1.
+# Acknowledged events that are remembered: the user's other devices acknowledge them too, and should pay only the
+# frame's 1.
 REMEMBERED = 50_000
 
 log = logs.get("acks")

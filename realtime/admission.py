@@ -1,8 +1,8 @@
 """Admission of new sockets: by origin, by address, and by the load of this process.
 
-An overloaded process refuses upgrades with 503 and `Retry-After`, and closes sockets that are already upgraded but not yet
-authenticated with 1013. Neither rejects the token, so clients keep it instead of moving the load to the refresh route.
-docs/security.md#limits lists the limits.
+An overloaded process refuses upgrades with 503 and `Retry-After`, and closes sockets that are already upgraded but not
+yet authenticated with 1013. Neither rejects the token, so clients keep it instead of moving the load to the refresh
+route. docs/security.md#limits lists the limits.
 """
 
 import random
@@ -91,7 +91,7 @@ class Admission:
         )
 
     def begin(self, connection: Connection) -> None:
-        """Count a socket whose user is not known yet; close the oldest such socket of its address if there are too many."""
+        """Count a socket whose user is not known yet; beyond the limit, close the oldest one of its address."""
         mine = self._unknown.setdefault(connection.address, {})
         mine[connection] = None
         if len(mine) > self._most_unknown:

@@ -1,8 +1,8 @@
 """The AsyncAPI 3.0 document of the WebSocket interface, generated from the frame classes.
 
-Its point of view is the service: it receives the frames of realtime/frames.py and sends those of realtime/server_frames.py.
-The docstrings of both become descriptions. Rules that a schema can't express are in the texts and, for programs, in
-fields that begin with `x-`.
+Its point of view is the service: it receives the frames of realtime/frames.py and sends those of
+realtime/server_frames.py. The docstrings of both become descriptions. Rules that a schema can't express are in the
+texts and, for programs, in fields that begin with `x-`.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """Rate limits of frames and messages: token buckets for each user, shared by all of the user's sockets in this process.
 
-A Budget is kept while its user has a socket here, and then until its buckets must be full again. A full bucket equals a new
-one, so reconnecting gains nothing and memory stays bounded.
+A Budget is kept while its user has a socket here, and then until its buckets must be full again. A full bucket equals a
+new one, so reconnecting gains nothing and memory stays bounded.
 """
 
 import math

@@ -103,7 +103,10 @@ class Commands:
             )
 
     async def _hear(self, actor: Actor, frame: Any) -> None:
-        """Record a heartbeat, since any frame of a mitra is one. Raises MitraOffline if the frame is `heartbeat` itself."""
+        """Record a heartbeat, since any frame of a mitra is one.
+
+        Raises MitraOffline if the frame is `heartbeat` itself.
+        """
         if not isinstance(frame, frames.Heartbeat | frames.Accept):
             self.heartbeats.hear_of(actor.user_id, monotonic())
         elif not await self.heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):

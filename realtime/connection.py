@@ -1,7 +1,7 @@
 """One socket: its bounded outbox and its close handshake.
 
-Queued frames are written together, once for each iteration of the event loop, so a batch costs a socket one write. They are
-written to the transport directly, each frame whole; there are no tasks that wait in a `send`.
+Queued frames are written together, once for each iteration of the event loop, so a batch costs a socket one write. They
+are written to the transport directly, each frame whole; there are no tasks that wait in a `send`.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Connection:
 
     @property
     def listens(self) -> bool:
-        """Return whether a frame that is queued now will be sent: the snapshot is queued and the socket isn't closing."""
+        """Return whether a frame that is queued now is sent: after the snapshot was queued, until the socket closes."""
         return self.ready and not (self.muted or self.closing)
 
     def put(self, payload: bytes) -> None:

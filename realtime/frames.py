@@ -40,8 +40,8 @@ class SendMessage(Frame, tag="send_message"):
     unacknowledged message unchanged.
 
     `TOO_FAST` means that you are over the rate limit of messages. Stop sending messages to that session, wait
-    `retry_after_seconds`, then send the refused ones again in the same order, starting with the first. Later messages are
-    refused until that one has arrived."""
+    `retry_after_seconds`, then send the refused ones again in the same order, starting with the first. Later messages
+    are refused until that one has arrived."""
 
     session_id: Uuid
     client_message_id: Uuid

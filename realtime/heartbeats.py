@@ -1,10 +1,10 @@
 """Heartbeats over sockets: every frame of a mitra counts as one (docs/product.md#heartbeat).
 
-A heartbeat is stored at most once in EVERY_S seconds for each mitra, those of many mitras in one statement. A frame starts
-the write in the background. Only two frames wait for it: `heartbeat`, which is answered by an error if the mitra is offline,
-and `accept`, which is refused if the mitra was silent for too long. A write that failed because the database was
-unavailable is retried every second. So when the database is back, the heartbeats of all mitras who sent something since
-are stored at once.
+A heartbeat is stored at most once in EVERY_S seconds for each mitra, those of many mitras in one statement. A frame
+starts the write in the background. Only two frames wait for it: `heartbeat`, which is answered by an error if the mitra
+is offline, and `accept`, which is refused if the mitra was silent for too long. A write that failed because the
+database was unavailable is retried every second. So when the database is back, the heartbeats of all mitras who sent
+something since are stored at once.
 """
 
 import asyncio
@@ -61,7 +61,10 @@ class Heartbeats:
             self._ask(mitra_id)
 
     def arrived(self, mitra_id: str) -> None:
-        """Store a heartbeat of a mitra whose socket has just authenticated. Its result answers no later `heartbeat` frame."""
+        """Store a heartbeat of a mitra whose socket has just authenticated.
+
+        Its result answers no later `heartbeat` frame.
+        """
 
         def forget_answer(_: object) -> None:
             heard = self._heard.get(mitra_id)

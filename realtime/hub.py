@@ -1,9 +1,10 @@
 """The sockets of this process, and the fan-out of messages, events and ephemeral frames to them.
 
 Each session with a party connected here has a Feed. Messages reach it from this process's own batches, and from other
-processes over the bus: perhaps late, twice or never. The feed sends them strictly by seq. It holds messages that come early,
-reads missing ones from the database, and drops those that it has sent before. So a socket gets 1, 2, 3 … whatever the bus
-loses. Other stored events carry an event id, and a process sends each of them once to each of its sockets.
+processes over the bus: perhaps late, twice or never. The feed sends them strictly by seq. It holds messages that come
+early, reads missing ones from the database, and drops those that it has sent before. So a socket gets 1, 2, 3 …
+whatever the bus loses. Other stored events carry an event id, and a process sends each of them once to each of its
+sockets.
 """
 
 import asyncio
@@ -37,8 +38,8 @@ PAGE = 200
 STRANGE_COST = 19  # charged in addition to the frame's 1, for a session that is another user's or doesn't exist
 REMEMBER_EVENTS = 50_000  # ids of events that were sent
 REMEMBER_ENDS = 10_000  # ids of searches that ended
-# Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION. There
-# are at most PORTIONS of them, so that all sockets are closed within 10 s.
+# Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION.
+# There are at most PORTIONS of them, so that all sockets are closed within 10 s.
 PORTION = 500
 PORTION_EVERY_S = 0.25
 PORTIONS = 40
@@ -218,7 +219,10 @@ class Hub:
     # -- sessions
 
     def remember(self, place: Place) -> Feed:
-        """Return the session's feed; a new one starts at the session's last seq, or at 0 if a connected party missed its start."""
+        """Return the session's feed.
+
+        A new feed starts at the session's last seq, or at 0 if a connected party missed the start of the session.
+        """
         feed = self.feeds.get(place.id)
         if feed is None:
             feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
@@ -234,7 +238,10 @@ class Hub:
         return feed
 
     async def feed_of(self, connection: Connection, session_id: str) -> Feed | None:
-        """Return the feed of a session of this connection's user. For any other session, charge STRANGE_COST and return None."""
+        """Return the feed of a session of this connection's user.
+
+        For any other session, charge STRANGE_COST and return None.
+        """
         feed = self.feeds.get(session_id)
         budget, actor = connection.budget, connection.actor
         if budget is None or actor is None:
@@ -431,7 +438,10 @@ class Hub:
             self.spawn(self._close_with_last_word(waiting))
 
     async def _close_with_last_word(self, connections: list[Connection]) -> None:
-        """Send the reason from the database, then close: the bus may bring it after the end of the auth session, or never."""
+        """Send the reason, then close.
+
+        It is read from the database, because the bus may bring it after the end of the auth session, or never.
+        """
         recipients = list({connection.actor.user_id for connection in connections if connection.actor is not None})
         try:
             async with asyncio.timeout(LAST_WORD_S):
@@ -446,10 +456,11 @@ class Hub:
                 connection.close(close_codes.REVOKED)
 
     def on_new_epoch(self) -> None:
-        """Forget all chat progress and close every socket: the database may have lost messages that were sent over them.
+        """Forget all chat progress and close every socket.
 
-        Until its portion is closed, a socket neither sends nor handles frames, because its client's state is from the lost
-        history. The clients reconnect within some seconds and see the new epoch.
+        The database may have lost messages that were sent over them. Until its portion is closed, a socket neither
+        sends nor handles frames, because its client's state is from the lost history. The clients reconnect within some
+        seconds and see the new epoch.
         """
         self.feeds.clear()
         self.unfilled.clear()

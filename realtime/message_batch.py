@@ -25,9 +25,10 @@ from realtime.hub import Feed, Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 
 GATHER_S = 0.002  # between the starts of two batches: a commit costs more than the few messages that come in this time
-# A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if the
-# first has run for SLOW_S seconds. Batches older than HELD_S are blocked on a lock and don't count. If another process has
-# written to the same sessions within CROSSED_S, only the latter condition counts: two batches would wait with locks held.
+# A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if
+# the first has run for SLOW_S seconds. Batches older than HELD_S are blocked on a lock and don't count. If another
+# process has written to the same sessions within CROSSED_S, only the latter condition counts: two batches would wait
+# with locks held.
 AT_ONCE = 2
 APART_ROWS = 64
 SLOW_S = 0.1
@@ -115,7 +116,10 @@ class MessageBatch:
                 self._wake.set()
 
     def _may_begin_at(self) -> float:
-        """Return the loop time at which the next batch may start: in the past if now, infinity if another event must come first."""
+        """Return the loop time at which the next batch may start.
+
+        It is in the past if a batch may start now, and infinity if another event must come first.
+        """
         if len(self._began) >= MOST_AT_ONCE:
             return math.inf
         now, queue = self._loop.time(), self._queue
@@ -191,8 +195,8 @@ class MessageBatch:
     def _give_up(self, batch: Batch, code: str) -> None:
         """Answer the senders with an error, and queue the read markers for another batch.
 
-        If the answer to COMMIT was lost, the messages may have been stored, so the text leaves that open. A message that is
-        repeated with its `client_message_id` is stored once.
+        If the answer to COMMIT was lost, the messages may have been stored, so the text leaves that open. A message
+        that is repeated with its `client_message_id` is stored once.
         """
         for feed, moved in batch.marked:
             self._queue.mark(feed, moved, self._loop.time())

@@ -1,7 +1,7 @@
 """The queue of messages and read markers that are to be stored, by session (hot path).
 
-A session is in one batch at a time. Messages that arrive for it during that batch wait for its end, so a session's messages
-keep their order. Other sessions are not held up, even if another transaction locks this one.
+A session is in one batch at a time. Messages that arrive for it during that batch wait for its end, so a session's
+messages keep their order. Other sessions are not held up, even if another transaction locks this one.
 """
 
 import math
@@ -17,8 +17,8 @@ from realtime.hub import Feed
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 BATCH_MARKED = 100  # sessions in a batch that have read markers but no messages
 QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answering them late
-# A read marker is written with the session's next message, or alone after this delay, so most markers cost no extra write.
-# The delay is per session: flushing all at once would make a long batch and hold up the messages behind it.
+# A read marker is written with the session's next message, or alone after this delay, so most markers cost no extra
+# write. The delay is per session: flushing all at once would make a long batch and hold up the messages behind it.
 MARK_WAITS_S = 0.1
 MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
 
@@ -38,7 +38,10 @@ class Item:
 
 @attrs.define(slots=True, eq=False)
 class Line:
-    """The pending messages and read markers of one session. The hub may replace its feed by a new one while they wait."""
+    """The pending messages and read markers of one session.
+
+    The hub may replace its feed by a new one while they wait.
+    """
 
     feed: Feed
     items: list[Item]
@@ -117,7 +120,8 @@ class MessageQueue:
     def cut(self, now: float) -> Batch:
         """Take the next batch off the queue.
 
-        A message whose `client_message_id` repeats an earlier one waits for the batch after, which finds the first one stored.
+        A message whose `client_message_id` repeats an earlier one waits for the batch after, which finds the first one
+        stored.
         """
         batch = Batch([], [], [])
         room, taken = BATCH_ROWS, []

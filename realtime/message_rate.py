@@ -1,9 +1,9 @@
 """The rate limit of a user's messages in a session, and the order in which refused messages may be repeated.
 
-A message over the limit is refused with TOO_FAST, and the socket stays open. From then on, messages of that socket and session
-are accepted in the order in which they were refused: a later one is refused as well until the earlier ones have been repeated.
-So the messages of a client that pipelines too many, or keeps sending, are never stored out of order. A refused message that the
-client does not repeat holds up the others for HOLD_S seconds at most.
+A message over the limit is refused with TOO_FAST, and the socket stays open. From then on, messages of that socket and
+session are accepted in the order in which they were refused: a later one is refused as well until the earlier ones have
+been repeated. So the messages of a client that pipelines too many, or keeps sending, are never stored out of order. A
+refused message that the client does not repeat holds up the others for HOLD_S seconds at most.
 """
 
 from realtime.budgets import Budget

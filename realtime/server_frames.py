@@ -1,8 +1,9 @@
 """Declarations of every frame that the service sends (docs/protocol.md#websockets).
 
-The docstrings are descriptions in the AsyncAPI document and in docs/events.md, so they address app developers. The hot path
-formats its frames by hand; the tests check every frame that they receive against these classes. They forbid unknown fields
-for that reason only: clients must ignore fields that they do not know. Objects are the views of `core` with more precise types.
+The docstrings are descriptions in the AsyncAPI document and in docs/events.md, so they address app developers. The hot
+path formats its frames by hand; the tests check every frame that they receive against these classes. They forbid
+unknown fields for that reason only: clients must ignore fields that they do not know. Objects are the views of `core`
+with more precise types.
 """
 
 import datetime as dt
@@ -28,7 +29,8 @@ from realtime.frames import Ref, Uuid
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id = Annotated[str, msgspec.Meta(pattern=ID_PATTERN, extra_json_schema={"format": "uuid"})]
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
-# Of the database's history. If it changes, the latest commits may be lost (see DESCRIPTION in realtime/asyncapi.py).
+# Identifies the database's history. If it changes, the latest commits may be lost (DESCRIPTION in
+# realtime/asyncapi.py).
 Epoch = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -77,8 +79,8 @@ class Goodbye(Closure):
 class Search(SearchView):
     """A running search.
 
-    `asked`: how many mitras were asked so far. `answer_by`: the end of the present round. `ends_at`: the end of the search.
-    Use `payment_request_id` to cancel the search or to fall back to a blast."""
+    `asked`: how many mitras were asked so far. `answer_by`: the end of the present round. `ends_at`: the end of the
+    search. Use `payment_request_id` to cancel the search or to fall back to a blast."""
 
     asked: Count
     answer_by: Time
@@ -177,7 +179,10 @@ class Payment(PaymentView):
 
 
 class ServerFrame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Base of all server frames. `server_time` is the service's time, so that apps count down correctly on any phone."""
+    """Base of all server frames.
+
+    `server_time` is the service's time, so that apps count down correctly on any phone.
+    """
 
     server_time: Time
 
@@ -199,7 +204,10 @@ class Event(ServerFrame, kw_only=True):
 
 
 class AuthOk(Answer, kw_only=True):
-    """The token is valid. The socket was subscribed before the snapshot was taken, so no frame is missed between them."""
+    """The token is valid.
+
+    The socket was subscribed before the snapshot was taken, so no frame is missed between them.
+    """
 
     user: User
     connection_id: Id
@@ -221,7 +229,8 @@ class Error(Answer, kw_only=True, tag="error"):
     """A frame was refused; the socket stays open.
 
     The codes are those of the REST interface, and two more: `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait
-    `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade request."""
+    `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade
+    request."""
 
     code: Annotated[str, msgspec.Meta(pattern="^[A-Z][A-Z0-9_]*$")]
     message: str
@@ -235,8 +244,8 @@ class Error(Answer, kw_only=True, tag="error"):
 class ChatAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
     """The token is valid; `sessions` are your sessions in `active`, `expired` and `closing`.
 
-    If a `last_seq` is higher than the one you have, `sync` that session. The socket was subscribed before this snapshot was
-    taken, so no frame is missed between them."""
+    If a `last_seq` is higher than the one you have, `sync` that session. The socket was subscribed before this snapshot
+    was taken, so no frame is missed between them."""
 
     sessions: list[OpenSession]
 
@@ -258,8 +267,8 @@ class NewMessage(Event, kw_only=True, tag="message"):
 
 
 class MessageStatus(ServerFrame, kw_only=True, tag="message_status"):
-    """Every message up to `up_to` was delivered or read. Sent to the other party. `read` is also sent to the reader's own
-    other devices, so that they show the messages as read."""
+    """Every message up to `up_to` was delivered or read. Sent to the other party. `read` is also sent to the reader's
+    own other devices, so that they show the messages as read."""
 
     session_id: Id
     status: Literal["delivered", "read"]
@@ -299,7 +308,10 @@ class SessionStarted(Event, kw_only=True, tag="session_started"):
 
 
 class SessionExpired(Event, kw_only=True, tag="session_expired"):
-    """The paid time is over. No more messages can be sent; an extension or a goodbye is possible. Sent to both parties."""
+    """The paid time is over.
+
+    No more messages can be sent; an extension or a goodbye is possible. Sent to both parties.
+    """
 
     session: Session
 
@@ -359,9 +371,9 @@ class DeskAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
 
 class PairingStatus(Event, kw_only=True, tag="pairing_status"):
     """The status of the customer's search. `asked`, the number of mitras asked so far, is present with `searching`;
-    `cause_tag` with `failed` and `cancelled`; `mitra` with `paired`. `session_id` is null if the request ended before it had
-    a session. When more mitras are asked, `searching` is sent again, at most every 2 s. These repeats have no `event_id`,
-    need no acknowledgement and may be lost: keep the larger number."""
+    `cause_tag` with `failed` and `cancelled`; `mitra` with `paired`. `session_id` is null if the request ended before
+    it had a session. When more mitras are asked, `searching` is sent again, at most every 2 s. These repeats have no
+    `event_id`, need no acknowledgement and may be lost: keep the larger number."""
 
     event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - missing from repeats
     payment_request_id: Id
@@ -374,9 +386,9 @@ class PairingStatus(Event, kw_only=True, tag="pairing_status"):
 
 
 class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
-    """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a request
-    expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The ids of one
-    request's events increase in the order of its changes."""
+    """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a
+    request expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The
+    ids of one request's events increase in the order of its changes."""
 
     payment_request: Payment
 
@@ -389,8 +401,8 @@ class ChatRequestMade(Event, kw_only=True, tag="chat_request"):
 
 
 class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
-    """This mitra can no longer answer a chat request. `taken`: another mitra accepted it. `timeout`: the mitra is not asked
-    again. `accepted` and `rejected`: the mitra has answered on another device."""
+    """This mitra can no longer answer a chat request. `taken`: another mitra accepted it. `timeout`: the mitra is not
+    asked again. `accepted` and `rejected`: the mitra has answered on another device."""
 
     session_id: Id
     topic_sensitivity: Sensitivity
@@ -399,8 +411,8 @@ class ChatRequestClosed(Event, kw_only=True, tag="chat_request_closed"):
 
 class MitraStatusChanged(Event, kw_only=True, tag="mitra_status_changed"):
     """The mitra went online or offline. `self`: on one of the mitra's devices; this one is not stored and has no
-    `event_id`. All others are stored until acknowledged or replaced by a newer one. `stale`: there was no heartbeat for too
-    long. `deactivated`: the sockets close with 4403."""
+    `event_id`. All others are stored until acknowledged or replaced by a newer one. `stale`: there was no heartbeat for
+    too long. `deactivated`: the sockets close with 4403."""
 
     event_id: Id | UnsetType = UNSET  # type: ignore[assignment] - missing with `self`
     is_online: bool

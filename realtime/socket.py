@@ -31,7 +31,8 @@ READ_S = 0.1  # for reading data that has already arrived
 HANDSHAKE_CONTROLS = 10  # pings and pongs before the auth frame
 PING_S = 25
 CLOSED = object()
-# The cost of frames that read the database. Others cost 1, and more if they name another user's session or an unknown event.
+# The cost of frames that read the database. Others cost 1, and more if they name another user's session or an unknown
+# event.
 SYNC_COST = AUTH_COST = 5
 
 STOPPING = Refusal(status=503, code="UNAVAILABLE", message=http_texts.STOPPING, retry_after_seconds=1)
@@ -41,7 +42,7 @@ log = logs.get("socket")
 
 
 def language_of(request: web.Request) -> Language:
-    """Return the language of a socket's error frames: from `Accept-Language`, or else `X-Locale`, or else the default."""
+    """Return the language of a socket's error frames, from `Accept-Language`, else `X-Locale`, else the default."""
     headers = request.headers
     accepted = languages.preferred(headers.get("Accept-Language"))
     return accepted or languages.parse_locale(headers.get("X-Locale")) or languages.DEFAULT
@@ -151,7 +152,10 @@ class Sockets:
         return True
 
     async def _first(self, connection: Connection, inbox: Inbox) -> Any:
-        """Return the first message other than a ping or pong. Too many of those close the socket and raise EofStream."""
+        """Return the first message other than a ping or pong.
+
+        Too many of those close the socket and raise EofStream.
+        """
         for _ in range(HANDSHAKE_CONTROLS + 1):
             message = await inbox.read()
             if connection.closing or message.type not in (WSMsgType.PING, WSMsgType.PONG):
@@ -165,8 +169,8 @@ class Sockets:
     def _late(self, connection: Connection, inbox: Inbox, due: float) -> None:
         """Close a socket whose auth frame has not been read in time.
 
-        Data that has already arrived is read first, because the timer can fire before it. If the event loop itself is late,
-        the client is not at fault: it gets close code 1013, which lets it keep its token.
+        Data that has already arrived is read first, because the timer can fire before it. If the event loop itself is
+        late, the client is not at fault: it gets close code 1013, which lets it keep its token.
         """
         loop = asyncio.get_running_loop()
         late = loop.time() - due > LATE_S
@@ -328,7 +332,10 @@ class Sockets:
         return frame if self.open else None  # stopping: the app repeats unacknowledged frames to another process
 
     def _pay_sync(self, connection: Connection, frame: frames.Sync, now: float) -> bool:
-        """Charge the user for a `sync` and return whether it may run. Over the limit it gets TOO_FAST; only a flood is closed."""
+        """Charge the user for a `sync` and return whether it may run.
+
+        Over the limit it gets TOO_FAST; only a flood is closed.
+        """
         budget = connection.budget
         assert budget is not None
         if budget.frames.take(SYNC_COST, now):

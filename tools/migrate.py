@@ -30,8 +30,8 @@ async def pending(url: str) -> frozenset[str]:
 async def migrate(url: str) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
-    A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if it fails, or
-    gets no lock for PATIENCE_S seconds.
+    A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if it fails,
+    or gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5)

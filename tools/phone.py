@@ -1,9 +1,10 @@
 """A reference app for both roles, which the demo and the tests use (docs/protocol.md#websockets).
 
-A phone keeps one socket open and reconnects with jitter. After each `auth_ok` it syncs missed messages. It acknowledges events,
-marks messages as delivered, renews its token before it expires, and repeats a message with the same id until it is acknowledged.
-Messages over the rate limit are sent in order, one at a time. The transcript is what the user sees. When the epoch of the
-service's database changes, the phone reads its chats again and repeats those of its messages that the service has lost.
+A phone keeps one socket open and reconnects with jitter. After each `auth_ok` it syncs missed messages. It acknowledges
+events, marks messages as delivered, renews its token before it expires, and repeats a message with the same id until it
+is acknowledged. Messages over the rate limit are sent in order, one at a time. The transcript is what the user sees.
+When the epoch of the service's database changes, the phone reads its chats again and repeats those of its messages that
+the service has lost.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ Frame = dict[str, Any]
 
 
 class Outbox:
-    """State of a session in which the phone was over the rate limit: when it may send again, and an event for answers."""
+    """A session in which the phone was over the rate limit: when it may send again, and an event for answers."""
 
     def __init__(self) -> None:
         self.resumes_at = 0.0  # on the loop's clock
@@ -82,7 +83,8 @@ class Phone:
     reread_within_s = 10.0  # longest random wait before chats are read again after a change of epoch
 
     def __init__(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> None:
-        """`heartbeat_s`: real seconds between heartbeats, for a mitra's phone on the pairing path; None for no heartbeats."""
+        """`heartbeat_s`: real seconds between heartbeats of a mitra's phone on the pairing path; None: no
+        heartbeats."""
         self.client = client
         self.path = path
         self._heartbeat_s = heartbeat_s
@@ -505,7 +507,10 @@ class Phone:
                 raise error
 
     async def until(self, good: Callable[[], bool], *, timeout: float = 60) -> None:
-        """Wait until `good` returns True; it is called again after each batch of frames. Raises TimeoutError, SignedOut."""
+        """Wait until `good` returns True; it is called again after each batch of frames.
+
+        Raises TimeoutError, SignedOut.
+        """
         async with asyncio.timeout(timeout):
             while not good():
                 await self._some_news(0.5)

@@ -1,7 +1,8 @@
 """Write the generated parts of docs/product.md: the state machines and the fixed constants.
 
-The edges come from `core/*/states.py`, or from the enum of the values if a machine has no table. The meaning of each state, and
-the cause and actor of each transition, are written here. A test checks that both have the same states and edges.
+The edges come from `core/*/states.py`, or from the enum of the values if a machine has no table. The meaning of each
+state, and the cause and actor of each transition, are written here. A test checks that both have the same states and
+edges.
 """
 
 import datetime as dt
@@ -42,8 +43,8 @@ Edge = tuple[str, str]
 class Machine:
     """One state machine of the page.
 
-    `edges`: the transitions that the code allows. `states`: the meaning of each state. `causes`: pairs of (event, actor)
-    for each edge. An edge from START is the creation of the object.
+    `edges`: the transitions that the code allows. `states`: the meaning of each state. `causes`: pairs of (event,
+    actor) for each edge. An edge from START is the creation of the object.
     """
 
     name: str

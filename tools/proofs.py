@@ -1,7 +1,7 @@
 """Write docs/proofs.md: each cause tag, event and error code, with the tests that cover it.
 
-The words come from the enums, frames and error classes. The tests come from the source of the tests: a test covers each word
-that it names. A test keeps the page current and complete.
+The words come from the enums, frames and error classes. The tests come from the source of the tests: a test covers each
+word that it names. A test keeps the page current and complete.
 """
 
 import ast

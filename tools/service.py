@@ -144,7 +144,8 @@ class Service:
             self.wait_ready(name)
 
     def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None, tries: int = 0) -> None:
-        """Wait until a process is ready. Raises AssertionError, with the end of its log, if it isn't within READY_S seconds.
+        """Wait until a process is ready. Raises AssertionError, with the end of its log, if it isn't within READY_S
+        seconds.
 
         A process that has ended, as it does if the database is too slow, is restarted up to `tries` times.
         """

@@ -21,8 +21,8 @@ PORTS = range(12_000, 20_000)
 def free_port() -> int:
     """Return a port that is free now, and that this function does not return again for a while. Raises OSError.
 
-    Ports of the system's ephemeral range could be taken by an outgoing connection before the caller binds them, so PORTS is
-    below that range. A file shared by all processes of this user makes them take turns through PORTS.
+    Ports of the system's ephemeral range could be taken by an outgoing connection before the caller binds them, so
+    PORTS is below that range. A file shared by all processes of this user makes them take turns through PORTS.
     """
     with (pathlib.Path(tempfile.gettempdir()) / f"sesi-ports-{os.getuid()}").open("a+") as book:
         fcntl.flock(book, fcntl.LOCK_EX)
@@ -76,7 +76,10 @@ class Throwaway:
             raise RuntimeError(out.decode())
 
     async def start(self) -> None:
-        """Start the service and wait until it is ready. Raises RuntimeError if `sesi up` ends, TimeoutError after 90 s."""
+        """Start the service and wait until it is ready.
+
+        Raises RuntimeError if `sesi up` ends, TimeoutError after 90 s.
+        """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tools.cli", "up",
             env=self.env, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,

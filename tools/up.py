@@ -80,7 +80,10 @@ class Child:
 
 
 async def prepare(settings: Settings) -> None:
-    """Migrate and seed the database. Print the e-mail address and password of the first administrator, if one is created."""
+    """Migrate and seed the database.
+
+    Print the e-mail address and password of the first administrator, if one is created.
+    """
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:
@@ -267,7 +270,10 @@ def hold(settings: Settings) -> IO[str] | None:
 
 
 def end_orphans(settings: Settings) -> None:
-    """End the processes that a killed `sesi up` left behind, because they hold its ports. The caller must hold the lock."""
+    """End the processes that a killed `sesi up` left behind, because they hold its ports.
+
+    The caller must hold the lock.
+    """
     try:
         noted = {str(name): (int(pid), str(at)) for name, (pid, at) in json.loads(_note(settings).read_text()).items()}
     except (OSError, ValueError, AttributeError, TypeError):

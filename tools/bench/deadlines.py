@@ -1,7 +1,7 @@
 """Benchmark of deadlines: how late chats end when 10,000 of them end within one minute.
 
-No mitra sends heartbeats. So halfway, after `mitra_stale_after_seconds`, all mitras are due to be taken offline at the same
-time, as after a network failure. That work takes the rest of the minute and must not delay the end of any chat.
+No mitra sends heartbeats. So halfway, after `mitra_stale_after_seconds`, all mitras are due to be taken offline at the
+same time, as after a network failure. That work takes the rest of the minute and must not delay the end of any chat.
 """
 
 import asyncio
@@ -25,7 +25,10 @@ LATE = """SELECT extract(epoch FROM d.created_at - s.expires_at)::float8 * 1000 
 
 
 async def expiries(service: Service, _: float) -> dict[str, float]:
-    """Let chats end evenly over a minute; return figures of their lateness. Raises BenchFailed if a chat does not end."""
+    """Let chats end evenly over a minute; return figures of their lateness.
+
+    Raises BenchFailed if a chat does not end.
+    """
     connection = await asyncpg.connect(service.database_url)
     try:
         pairs = await people.pairs(

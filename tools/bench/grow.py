@@ -1,9 +1,9 @@
 """`sesi grow`: fills a database with a plausible year of use, to measure the service on a large database.
 
 Everything happens inside PostgreSQL in one transaction. Indexes, foreign keys and triggers of the large tables are
-removed, the statements of grow_sql insert the rows, and then the schema is restored and compared with the original. This
-checks foreign keys and unique indexes over all rows. `sesi audit` looks for rows that the triggers would have refused,
-except for messages without a session, which the statement for messages can't produce.
+removed, the statements of grow_sql insert the rows, and then the schema is restored and compared with the original.
+This checks foreign keys and unique indexes over all rows. `sesi audit` looks for rows that the triggers would have
+refused, except for messages without a session, which the statement for messages can't produce.
 """
 
 import datetime as dt
@@ -18,8 +18,8 @@ import attrs
 from tools.bench import grow_sql
 
 HANDFUL = 20  # existing sessions that are still accepted, as traces of trying things out
-# How far in the future the deadlines of live sessions are. Growing takes long, and the data should be auditable before a
-# timer changes it.
+# How far in the future the deadlines of live sessions are. Growing takes long, and the data should be auditable before
+# a timer changes it.
 AHEAD = dt.timedelta(minutes=50)
 # Tables that get many rows. Creating their indexes and foreign keys again is faster than maintaining them.
 LARGE = (
@@ -30,8 +30,9 @@ LARGE = (
 # For this transaction only. One parallel worker: on a small machine, more would only compete for the processors.
 TUNING = """SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL work_mem = '128MB';
   SET LOCAL maintenance_work_mem = '512MB'; SET LOCAL max_parallel_maintenance_workers = 1; SET LOCAL timezone = 'UTC'"""
-# Constraints and indexes to remove, as (statement that drops it, statement that creates it), in the order of creation. Indexes
-# with a condition `varchar IN (…)` stay: PostgreSQL prints such a condition in a form that it reads back as a different one.
+# Constraints and indexes to remove, as (statement that drops it, statement that creates it), in the order of creation.
+# Indexes with a condition `varchar IN (…)` stay: PostgreSQL prints such a condition in a form that it reads back as a
+# different one.
 ASIDE = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS away,
     format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS back,
     CASE contype WHEN 'f' THEN 3 ELSE 1 END AS place FROM pg_constraint
@@ -80,7 +81,10 @@ class Size:
 
 
 def mitras_for(sessions: int) -> int:
-    """Return the number of mitras: one for each 400 sessions, rounded up to a prime, so that any step through them visits all."""
+    """Return the number of mitras: one for each 400 sessions, rounded up to a prime.
+
+    With a prime number, steps of any size through the mitras visit all of them.
+    """
     number = max(23, sessions // 400)
     while any(number % part == 0 for part in range(2, int(number**0.5) + 1)):
         number += 1

@@ -1,14 +1,15 @@
 """The statements of `sesi grow`: first plans of users and sessions, then the rows that follow from them.
 
-Everything is a function of a row's number and the seed: `u(n, salt)` is a pseudo-random number in [0, 1), `id(at, salt, n)`
-a UUIDv7 of that time. The temporary tables (`g_…`) hold values that later statements look up; no statement works row by row.
-The data must satisfy `sesi audit`: a paid request is in one place, `seq` has no gaps, no message is outside the paid time,
-one mitra has accepted.
+Everything is a function of a row's number and the seed: `u(n, salt)` is a pseudo-random number in [0, 1), `id(at, salt,
+n)` a UUIDv7 of that time. The temporary tables (`g_…`) hold values that later statements look up; no statement works
+row by row. The data must satisfy `sesi audit`: a paid request is in one place, `seq` has no gaps, no message is outside
+the paid time, one mitra has accepted.
 
 tools.bench.grow replaces the words in braces: numbers of rows, the seed, the time that counts as now.
 """
 
-# From a row's number: a number in [0, 1), whether a message is the customer's, a duration, a UUIDv7. The planner inlines them.
+# From a row's number: a number in [0, 1), whether a message is the customer's, a duration, a UUIDv7. The planner
+# inlines them.
 FUNCTIONS = """
 CREATE FUNCTION pg_temp.u(n bigint, salt int) RETURNS float8 LANGUAGE sql IMMUTABLE AS
   $$ SELECT (hashint8extended(n, salt + {seed} * 1000::bigint) & 4294967295)::float8 / 4294967296 $$;
@@ -20,9 +21,10 @@ CREATE FUNCTION pg_temp.id(at timestamptz, salt int, n bigint) RETURNS uuid LANG
     || substr(to_hex(hashint8extended(n, salt + {seed} * 1000::bigint) & 1152921504606846975 | 1152921504606846976), 2))::uuid $$;
 """
 
-# Of five past sessions, two are of new customers and three of returning ones; live sessions belong to the oldest customers. `base`
-# is the session whose payment a session uses: one in fifty was a targeted request without success (`fell_back`), and the
-# next session is the fallback with the same payment. There are more sessions by day than by night.
+# Of five past sessions, two are of new customers and three of returning ones; live sessions belong to the oldest
+# customers. `base` is the session whose payment a session uses: one in fifty was a targeted request without success
+# (`fell_back`), and the next session is the fallback with the same payment. There are more sessions by day than by
+# night.
 MOMENTS = """CREATE TEMP TABLE g_moments ON COMMIT DROP AS
   SELECT a.n, b.base, a.live, b.base <> a.n AS fell_back, a.n % 50 = 10 AND NOT a.live AS second_try,
     NOT a.live AND b.base = a.n AND (a.n - 1) % 5 IN (0, 2) AS is_new,
@@ -36,8 +38,8 @@ MOMENTS = """CREATE TEMP TABLE g_moments ON COMMIT DROP AS
   CROSS JOIN LATERAL (SELECT 2 * ((b.base - 1) / 5) + CASE WHEN (b.base - 1) % 5 < 2 THEN 1 ELSE 2 END AS so_far,
     '{begin}'::timestamptz + (b.base - 1 + pg_temp.u(b.base, 14)) / {past} * ('{now}'::timestamptz - '{begin}' - interval '6 hours') AS wave) c"""
 
-# The outcome of each session; `first_at`: the time of its payment. The discount is for a customer's first session, so it
-# starts when there are enough customers that none returns within minutes.
+# The outcome of each session; `first_at`: the time of its payment. The discount is for a customer's first session, so
+# it starts when there are enough customers that none returns within minutes.
 SESSIONS = """CREATE TEMP TABLE g_sessions ON COMMIT DROP AS
   SELECT m.n, m.base, m.live, m.fell_back, m.second_try, m.is_new, m.mitra_no, c.id AS customer_id, t.id AS mitra_id, e.at, e.id,
     a.status, a.targeted, a.mode, a.minutes, a.extension, a.topics, d.cause, d.ended_by, d.price, b.discount, d.extra,

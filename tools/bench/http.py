@@ -1,4 +1,7 @@
-"""An HTTP load generator: each connection sends its next request when it has its answer. It uses little processor time."""
+"""An HTTP load generator: each connection sends its next request when it has its answer.
+
+It uses little processor time.
+"""
 
 import asyncio
 import itertools
@@ -69,7 +72,10 @@ class Refused(Exception):
 
 
 async def ask(ports: list[int], asked: list[tuple[str, str]], seconds: float) -> dict[str, float]:
-    """Send GET requests for (path, token) pairs over connections to these ports; return rate and latencies. Raises Refused."""
+    """Send GET requests for (path, token) pairs over connections to these ports; return rate and latencies.
+
+    Raises Refused.
+    """
     load = _Load()
     loop = asyncio.get_running_loop()
     requests = [

@@ -170,7 +170,8 @@ def bench(wish: Wish, console: Console) -> int:
 
 
 def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None:
-    """Run one benchmark as often as asked, in turn with its peer, and with a template also in turn with an empty database.
+    """Run one benchmark as often as asked, in turn with its peer, and with a template also in turn with an empty
+    database.
 
     Raises BenchFailed.
     """

@@ -1,7 +1,7 @@
 """Users of a load, inserted into the database by the thousand: signed in, some of them in running chats.
 
-A service of another revision may have another schema and other tokens, so that revision's own copy of this module creates its
-users, in a process of that tree.
+A service of another revision may have another schema and other tokens, so that revision's own copy of this module
+creates its users, in a process of that tree.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Calls of every read and store function of core with typical arguments, to watch their statements.
 
-Arguments are chosen by the function's signature: by the argument's name (`TYPICAL`, values from the database), or else by its
-type. So a new function is watched automatically, unless it has an unknown argument; then the call fails and names it. One
-function may be called in several forms, such as with a filter or for the next page: see `forms`.
+Arguments are chosen by the function's signature: by the argument's name (`TYPICAL`, values from the database), or else
+by its type. So a new function is watched automatically, unless it has an unknown argument; then the call fails and
+names it. One function may be called in several forms, such as with a filter or for the next page: see `forms`.
 """
 
 import datetime as dt

@@ -1,7 +1,7 @@
 """`sesi grow --plans`: shows the plan of each statement of the product, and finds statements that read too much.
 
-tools.bench.plan_calls finds the statements: it calls every store function and every read. EXCEPTIONS names the statements that
-may read a big table, or much of it, with the reason; all others fail.
+tools.bench.plan_calls finds the statements: it calls every store function and every read. EXCEPTIONS names the
+statements that may read a big table, or much of it, with the reason; all others fail.
 """
 
 import contextlib
@@ -73,8 +73,8 @@ def table(found: list[Judged]) -> Table:
 async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
     """Make every call on this database, roll it back, and judge its statements.
 
-    On a `small` database a scan is often the fastest plan. There, scans are disabled unless no index helps, and then they are
-    reported. Raises NotWatched.
+    On a `small` database a scan is often the fastest plan. There, scans are disabled unless no index helps, and then
+    they are reported. Raises NotWatched.
     """
     runtime = await open_runtime(settings, pool_size=2)
     connection = await asyncpg.connect(
@@ -103,7 +103,10 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
 
 
 async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
-    """Make a call and roll it back; return what is wrong with the call, or None. The product's own refusals are ignored."""
+    """Make a call and roll it back; return what is wrong with the call, or None.
+
+    The product's own refusals are ignored.
+    """
     watch.case = call.name
     before = len(watch.seen)
     try:

@@ -44,8 +44,8 @@ class Ratios:
     def verdict(self) -> Verdict:
         """Return whether the figure changed.
 
-        It did not if the median is within 5 % of 1, or if 1 is between the smallest and the largest ratio: with equal trees,
-        all of five ratios are on one side of 1 only once in 16 times.
+        It did not if the median is within 5 % of 1, or if 1 is between the smallest and the largest ratio: with equal
+        trees, all of five ratios are on one side of 1 only once in 16 times.
         """
         if abs(self.median - 1) <= WITHIN or self.least <= 1 <= self.most:
             return Verdict.WITHIN

@@ -66,7 +66,10 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
 
 
 def _install(folder: pathlib.Path) -> str:
-    """Install the locked packages of a tree into a new environment in it; return its interpreter. Raises BenchFailed."""
+    """Install the locked packages of a tree into a new environment in it; return its interpreter.
+
+    Raises BenchFailed.
+    """
     python = folder / ".venv" / "bin" / "python"
     pip = [
         str(python),

@@ -1,4 +1,4 @@
-"""Benchmarks of sockets: how fast they connect, how much memory each takes, and whether processes' memory stays constant."""
+"""Benchmarks of sockets: how fast they connect, how much memory each takes, and whether memory stays constant."""
 
 import asyncio
 import resource

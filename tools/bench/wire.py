@@ -1,4 +1,4 @@
-"""Sockets of the load generator. They use little processor time, because the generator shares the machine with the service.
+"""Sockets of the load generator, which use little processor time because they share the machine with the service.
 
 A message frame is a constant head, a counter in the last digits of its client message id, and a constant tail. So a
 delivered message shows its number, and whether it arrived in order.
@@ -27,7 +27,8 @@ COUNTER_AT = len(CLIENT_ID) + 24  # the last 12 of a UUID's 36 characters
 async def connected(source: str, port: int) -> socket.socket:
     """Return a connection from a given loopback address to a port of this machine. Raises OSError.
 
-    The kernel chooses the local port at `connect`, because choosing it at `bind` gets slow with thousands of connections.
+    The kernel chooses the local port at `connect`, because choosing it at `bind` gets slow with thousands of
+    connections.
     """
     made = socket.socket()
     try:
@@ -138,7 +139,10 @@ class Wire(asyncio.Protocol):
 
 
 class ChatWire(Wire):
-    """One party of a chat. `window`: messages in flight at a time. `marks`: mark received messages as delivered and read."""
+    """One party of a chat.
+
+    `window`: messages in flight at a time. `marks`: mark received messages as delivered and read.
+    """
 
     def __init__(self, token: str, session_id: str, tally: Tally, *, window: int, marks: bool) -> None:
         super().__init__("/ws/chat", token, tally)

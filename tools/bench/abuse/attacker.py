@@ -1,7 +1,7 @@
 """The attackers' process: reads its plan as JSON from standard input and writes what it did to standard output.
 
-It runs at a lower priority than the service and the measuring process, and each attack has a rate limit, because all of them
-share the machine: an attack that only took the processors would show nothing about the service.
+It runs at a lower priority than the service and the measuring process, and each attack has a rate limit, because all of
+them share the machine: an attack that only took the processors would show nothing about the service.
 """
 
 import asyncio
@@ -175,7 +175,10 @@ async def _sign_ups(plan: Plan, done: Done) -> None:
 
 
 async def _refreshes(plan: Plan, done: Done) -> None:
-    """Let all devices behind one address refresh at once, each over a new connection. They are legitimate, not attackers."""
+    """Let all devices behind one address refresh at once, each over a new connection.
+
+    They are legitimate, not attackers.
+    """
     began = time.monotonic()
 
     async def device(token: str) -> None:
@@ -368,7 +371,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 async def attack(plan: Plan) -> dict[str, Done]:
-    """Run the attacks of a plan at the same time, until it is over and every device is answered; return their results."""
+    """Run the attacks of a plan until it is over and every device is answered; return their results."""
     done = {kind: Done() for kind in plan.kinds}
 
     async def until_over(kind: str) -> None:

@@ -30,7 +30,8 @@ LONGEST_S = 120.0
 REST_S = 1.0  # between phases, so that the effects of one attack don't count for the next
 ACCOUNTS, DEVICES = 30, 5_000
 END_S = 60.0
-# Tables that attackers could write to, with the condition for their rows. Other users are created before a phase starts.
+# Tables that attackers could write to, with the condition for their rows. Other users are created before a phase
+# starts.
 ATTACKER = "Mallory"
 WRITABLE = {
     "customers": "true",

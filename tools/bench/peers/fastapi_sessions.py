@@ -1,12 +1,13 @@
 """The REST peer: FastAPI and SQLAlchemy on the service's own tables, as a team with experience in both would write it.
 
 `GET /sessions/{id}` and `GET /availability` answer like the service's `/api/shared/chat/sessions/{id}` and
-`/api/client/mitras/availability`: the same JSON from the same rows, for the same access tokens, and only to those who may
-see it. It is optimized as such services can be: uvloop and httptools, a large pool, no access log, no transaction around reads
-(AUTOCOMMIT saves two round trips a request), joins instead of lazy loads, only the needed columns, and pydantic's serializer.
+`/api/client/mitras/availability`: the same JSON from the same rows, for the same access tokens, and only to those who
+may see it. It is optimized as such services can be: uvloop and httptools, a large pool, no access log, no transaction
+around reads (AUTOCOMMIT saves two round trips a request), joins instead of lazy loads, only the needed columns, and
+pydantic's serializer.
 
-Where our service keeps data in memory, it does what is usual: each request checks its token, reads its auth session, so that a
-revoked one is refused at once, and reads its answer from the database.
+Where our service keeps data in memory, it does what is usual: each request checks its token, reads its auth session, so
+that a revoked one is refused at once, and reads its answer from the database.
 
 Environment: DATABASE_URL of a migrated database, JWT_SECRETS as for the service. It runs in .venv-bench:
 `.venv-bench/bin/python tools/bench/peers/fastapi_sessions.py PORT`.

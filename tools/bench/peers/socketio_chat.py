@@ -1,16 +1,18 @@
-"""The chat peer: python-socketio with a row in PostgreSQL for each message, as a team with experience in both would write it.
+"""The chat peer: python-socketio with a row in PostgreSQL for each message, as a team with experience in both would
+write it.
 
-It does what the load needs: it checks a signed token at connect, refuses sessions of other users, stores a message once by the
-client's id, acknowledges it after its commit, and sends it to the other party on any process (Redis manager). The messages of a
-socket are handled one at a time, so they stay in order. With python-socketio's default, a task for each event, up to half of them
-arrived after a later one, at about the same cost.
+It does what the load needs: it checks a signed token at connect, refuses sessions of other users, stores a message once
+by the client's id, acknowledges it after its commit, and sends it to the other party on any process (Redis manager).
+The messages of a socket are handled one at a time, so they stay in order. With python-socketio's default, a task for
+each event, up to half of them arrived after a later one, at about the same cost.
 
-It is optimized as such servers can be: uvloop, aiohttp (uvicorn was no faster), orjson, WebSockets only and without compression,
-prepared statements on a pool without resets, no logging of events, and no read for a message, because a socket's sessions are
-read when it connects.
+It is optimized as such servers can be: uvloop, aiohttp (uvicorn was no faster), orjson, WebSockets only and without
+compression, prepared statements on a pool without resets, no logging of events, and no read for a message, because a
+socket's sessions are read when it connects.
 
-It does less than the service, which favours the peer: no check that the session is still active, no read markers, one sequence for
-the whole table instead of one without gaps for each session, no foreign key, and no index for reading a conversation.
+It does less than the service, which favours the peer: no check that the session is still active, no read markers, one
+sequence for the whole table instead of one without gaps for each session, no foreign key, and no index for reading a
+conversation.
 
 Environment: DATABASE_URL with the service's tables, REDIS_URL, JWT_SECRETS as for the service. It runs in
 .venv-bench: `.venv-bench/bin/python tools/bench/peers/socketio_chat.py PORT`.
@@ -77,7 +79,8 @@ class Chat:
             client_manager=socketio.AsyncRedisManager(redis_url),
             transports=["websocket"],
             json=Json,
-            # The events of one socket are handled one at a time, or its chat would be out of order. Sockets are independent.
+            # The events of one socket are handled one at a time, or its chat would be out of order. Sockets are
+            # independent.
             async_handlers=False,
         )
         self.server.on("connect", self.connect)

@@ -1,7 +1,8 @@
 """A Socket.IO client for load: Engine.IO 4 and Socket.IO 5 over a raw WebSocket, with little processor time.
 
-The load generator shares the machine with the server, so a message costs it one `%` of bytes and one search for a mark. The server
-can't see what it leaves out: frames are masked with zeros, JSON is never parsed, and only the default namespace exists.
+The load generator shares the machine with the server, so a message costs it one `%` of bytes and one search for a mark.
+The server can't see what it leaves out: frames are masked with zeros, JSON is never parsed, and only the default
+namespace exists.
 
 Protocols: RFC 6455; socketio/engine.io-protocol (v4) and socketio/socket.io-protocol (v5).
 """
@@ -186,7 +187,10 @@ class Connection(asyncio.Protocol):
 async def connect(
     port: int, token: str, figures: Figures, *, on_ack: Callable[[int], None] = lambda _: None
 ) -> Connection:
-    """Open a socket and wait until it is authenticated. Raises ConnectionError if the server refuses it, TimeoutError."""
+    """Open a socket and wait until it is authenticated.
+
+    Raises ConnectionError if the server refuses it, TimeoutError.
+    """
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
