@@ -1,6 +1,6 @@
 """Limits for HTTP/1.1 connections of the realtime listener, until they become WebSockets.
 
-aiohttp by itself only closes idle connections. This subclass of its connection adds the limits of the public listener
+aiohttp only closes idle connections. This subclass of its connection adds the limits of the public listener
 (core/base/connections.py): time to send complete headers, time to read an answer, and the number of connections for the
 process and for each address. From the upgrade on, other limits apply (realtime/admission.py) and the connection is not
 counted here.

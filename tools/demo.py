@@ -353,7 +353,7 @@ async def demo(*, scale: float, running: bool) -> int:
     service = Throwaway(scale)
     operator = Client(service.addresses)
     try:
-        console.print("[dim]Starting a temporary service: api, realtime and jobs over PostgreSQL and Valkey …[/]")
+        console.print("[dim]Starting a temporary service: api, realtime and jobs on PostgreSQL and Valkey …[/]")
         await service.start()
         await service.command("seed", "demo")
         password = secrets.token_urlsafe(16)

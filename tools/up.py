@@ -158,7 +158,7 @@ def show(settings: Settings) -> None:
 async def up(settings: Settings) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
-    if not os.environ.get("DRAIN_SECONDS"):  # there is no load balancer
+    if not os.environ.get("DRAIN_SECONDS"):  # without a load balancer
         settings = attrs.evolve(settings, drain_seconds=0)
     mine = hold(settings)
     if mine is not None:

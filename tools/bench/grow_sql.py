@@ -21,7 +21,7 @@ CREATE FUNCTION pg_temp.id(at timestamptz, salt int, n bigint) RETURNS uuid LANG
     || substr(to_hex(hashint8extended(n, salt + {seed} * 1000::bigint) & 1152921504606846975 | 1152921504606846976), 2))::uuid $$;
 """
 
-# Of five past sessions, two are of new customers and three of returning ones; live sessions belong to the oldest
+# Two of five past sessions are of new customers, the others of returning ones; live sessions belong to the oldest
 # customers. `base` is the session whose payment a session uses: one in fifty was a targeted request without success
 # (`fell_back`), and the next session is the fallback with the same payment. There are more sessions by day than by
 # night.
