@@ -7,11 +7,13 @@ FUZZ := .venv-fuzz
 FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
+DOCS := .venv-docs
+DOCS_STAMP := $(DOCS)/.installed
 
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up demo test check pages release-interfaces migrations schema-history pictures fuzz client-proof chaos bench-install lock clean
+.PHONY: help install up demo test check pages release-interfaces migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
 help:            ## show this list
 	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
@@ -57,6 +59,16 @@ $(BENCH_STAMP): requirements-bench.lock
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
+docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.html
+	$(DOCS)/bin/python -m tools.docs_site
+	$(DOCS)/bin/zensical build --strict --clean
+	$(DOCS)/bin/python -m tools.docs_site check
+
+$(DOCS_STAMP): requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $(DOCS_STAMP)
+
 pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
@@ -84,14 +96,16 @@ MINUTES ?= 3
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10)
 	$(VENV)/bin/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lock:             ## update requirements.lock, requirements-fuzz.lock and requirements-bench.lock
+lock:             ## update the four lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header requirements-fuzz.in -o requirements-fuzz.lock
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header requirements-docs.in -o requirements-docs.lock
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
 
-clean:            ## delete the environments and the data
-	rm -rf $(VENV) $(FUZZ) $(BENCH) .sesi
+clean:            ## delete the environments, the built site and the data
+	rm -rf $(VENV) $(FUZZ) $(BENCH) $(DOCS) build site .cache .sesi

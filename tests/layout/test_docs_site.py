@@ -1,0 +1,68 @@
+"""The documentation site has every page of docs, links that work, and nothing from other hosts."""
+
+import pathlib
+import re
+
+import pytest
+
+from tools import docs_site
+from tools.docs_site import DOCS, ROOT, Site, outside, staged
+
+CONFIG = (ROOT / "mkdocs.yml").read_text()
+
+
+def test_every_page_of_docs_is_in_the_navigation_once() -> None:
+    named = re.findall(r"([\w./-]+\.md)$", CONFIG.partition("\nnav:\n")[2], flags=re.M)
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    assert sorted(name for name in named if not name.startswith("source/")) == sorted(pages)
+
+
+def test_settings_name_no_other_host() -> None:
+    assert re.findall(r"https?://\S+", CONFIG) == []
+    assert "font: false" in CONFIG
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("docs/growth.md", "[x](protocol.md#http)", "[x](protocol.md#http)"),
+        ("docs/growth.md", "[x](../tools/cli.py)", "[x](source/tools/cli.py.md)"),
+        ("docs/decisions/README.md", "[x](../../tools/cli.py)", "[x](../source/tools/cli.py.md)"),
+        ("docs/growth.md", "[x](../tests/faults)", "[x](source/tests/faults/index.md)"),
+        ("docs/growth.md", "[x](../README.md#top)", "[x](source/README.md#top)"),
+        ("README.md", "[x](docs/protocol.md)", "[x](../protocol.md)"),
+        ("docs/growth.md", "`[x](../tools/cli.py)`", "`[x](../tools/cli.py)`"),
+        ("docs/growth.md", "```\n[x](../tools/cli.py)\n```", "```\n[x](../tools/cli.py)\n```"),
+        ("docs/growth.md", "[x](https://example.org/x.md)", "[x](https://example.org/x.md)"),
+    ],
+)
+def test_links_out_of_docs_lead_to_pages_of_the_site(path: str, text: str, expected: str) -> None:
+    assert Site().with_links(text, ROOT / path) == expected
+
+
+def test_linked_file_gets_a_page() -> None:
+    site = Site()
+    site.with_links("[x](../tools/cli.py) [x](protocol.md)", DOCS / "growth.md")
+    assert site.pending == [ROOT / "tools" / "cli.py"]
+    assert str(staged(site.pending[0])) == "source/tools/cli.py.md"
+    assert site.page(site.pending[0]).startswith("---\nsearch:\n  exclude: true\n---\n\n# tools/cli.py\n\n```python\n")
+
+
+def test_link_to_a_missing_file_is_reported() -> None:
+    site = Site()
+    site.with_links("[x](../none.py) ![y](none.png)", DOCS / "growth.md")
+    assert site.broken == ["docs/growth.md: ../none.py: no such file", "docs/growth.md: none.png: no such file"]
+
+
+def test_code_with_fences_stays_one_block(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs_site, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text('"""\n```\n"""\n')
+    assert Site().page(tmp_path / "a.py").endswith('````python\n"""\n```\n"""\n\n````\n')
+
+
+def test_what_a_page_loads_from_another_host_is_reported(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a href="https://a.example/">x</a> <script src="b.js"></script> <script async src="https://c.example/d.js">'
+        "<img src=//e.example/f.png>"
+    )
+    assert list(outside(tmp_path)) == ["a.html: loads https://c.example/d.js", "a.html: loads //e.example/f.png"]
