@@ -9,6 +9,7 @@ from core.config.keys import KEYS, Key, Shape
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGE, SETTINGS_PAGE = DOCS / "configuration.md", DOCS / "settings.md"
+ENV_EXAMPLE = DOCS.parent / ".env.example"
 HEAD = """# Configuration rows
 
 Values that operators change while the service runs (`GET` and `PUT /internal/config/:key`). Each process uses a new value within
@@ -59,6 +60,11 @@ that an operator enters. After step 3, an operator who has entered no code since
 `sesi operator reset-totp`. Nothing else is lost, and putting the secret back restores everything.
 """
 
+ENV_HEAD = """# Every setting with its default; docs/settings.md explains them. Made by `make pages` from core/base/settings.py.
+# Copy it to .env and change what you need; secrets are blank here. The service reads its environment, not this file:
+# load it with `set -a; . ./.env; set +a`, systemd's EnvironmentFile, or a container's env file.
+"""
+
 
 def _bounds(key: Key) -> str:
     if key.name == "mitra_stale_after_seconds":
@@ -98,7 +104,23 @@ def settings_page() -> str:
     return SETTINGS_HEAD + "\n".join(map(row, variables())) + "\n" + SETTINGS_TAIL
 
 
+def env_example() -> str:
+    """Return the text of .env.example: each setting with its default, and secrets blank.
+
+    A secret with a default for development is commented out, because a blank value may mean that there is none.
+    """
+
+    def line(field: Any) -> str:
+        default = "" if field.metadata["secret"] else field.metadata["default"] or ""
+        secret = " (secret)" if field.metadata["secret"] else ""
+        off = "#" if field.metadata["secret"] and field.metadata["default"] else ""
+        return f"\n# {field.metadata['expected']}{secret}\n{off}{field.name.upper()}={default}\n"
+
+    return ENV_HEAD + "".join(map(line, variables()))
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
     SETTINGS_PAGE.write_text(settings_page())
+    ENV_EXAMPLE.write_text(env_example())
     print(f"docs/configuration.md: {len(KEYS)} rows")
