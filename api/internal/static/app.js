@@ -113,7 +113,7 @@ class App extends HTMLElement {
   }
 
   #signIn() {
-    document.querySelectorAll("dialog").forEach((open) => open.close());
+    for (const open of document.querySelectorAll("dialog")) open.close();
     const page = document.createElement("sign-in-page");
     page.addEventListener("signed-in", () => this.#begin());
     page.addEventListener("looks", () => this.#signIn());
@@ -212,7 +212,7 @@ class App extends HTMLElement {
       else link.removeAttribute("aria-current");
     }
     this.#menu(false);
-    document.querySelectorAll("dialog:not([aria-busy=true])").forEach((open) => open.close());
+    for (const open of document.querySelectorAll("dialog:not([aria-busy=true])")) open.close();
     if (found === null || (found.area && !session.may(found.area))) {
       const code = found === null ? "NOT_FOUND" : "FORBIDDEN";
       document.title = "Sesi";

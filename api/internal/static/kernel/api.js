@@ -67,7 +67,10 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
     throw new ApiError(response.status, { code: "UNREADABLE", message: "The response can't be read." });
   }
   if (!response.ok)
-    throw new ApiError(response.status, content?.error ?? { code: "UNREADABLE", message: "The response can't be read." });
+    throw new ApiError(
+      response.status,
+      content?.error ?? { code: "UNREADABLE", message: "The response can't be read." },
+    );
   return content;
 }
 

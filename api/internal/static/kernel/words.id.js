@@ -33,8 +33,7 @@ export const INDONESIAN = {
   "Your role doesn't allow you to see this.": "Peran Anda tidak boleh melihat ini.",
   "Page not found.": "Halaman tidak ditemukan.",
   "Try again": "Coba lagi",
-  "Showing older data; the latest could not be loaded.":
-    "Menampilkan data lama; data terbaru tidak dapat dimuat.",
+  "Showing older data; the latest could not be loaded.": "Menampilkan data lama; data terbaru tidak dapat dimuat.",
   "This field is required.": "Ini harus diisi.",
   "This page has failed.": "Halaman ini gagal.",
 
@@ -171,12 +170,12 @@ export const INDONESIAN = {
   "pairing start": "awal pencarian",
 
   // Failed pairings
-  "retried": "dicoba lagi",
+  retried: "dicoba lagi",
   "to act on": "perlu ditangani",
   Action: "Tindakan",
-  "all": "semuanya",
+  all: "semuanya",
   Cause: "Sebab",
-  "Retried": "Dicoba lagi",
+  Retried: "Dicoba lagi",
   "only these": "hanya ini",
   "without these": "tanpa ini",
   "No payment needs an action. Every customer got a chat or what they are owed.":
@@ -303,7 +302,7 @@ export const INDONESIAN = {
   Acceptance: "Penerimaan",
   Invited: "Diminta",
   Accepted: "Menerima",
-  "Rejected": "Menolak",
+  Rejected: "Menolak",
   "No answer": "Tidak menjawab",
   "Another accepted": "Didahului yang lain",
   Sensitive: "Sensitif",
@@ -326,7 +325,7 @@ export const INDONESIAN = {
 
   // Pricing
   Label: "Label",
-  "Enabled": "Menyala",
+  Enabled: "Menyala",
   "Crossed-out price": "Harga dicoret",
   "On the list": "Dalam daftar",
   Position: "Urutan",
@@ -346,7 +345,7 @@ export const INDONESIAN = {
   "Remove {name} from the list": "Keluarkan {name} dari daftar",
   "Remove from list…": "Keluarkan…",
   "Restored to the list.": "Kembali ke daftar.",
-  "Restore": "Kembalikan",
+  Restore: "Kembalikan",
   "Restore {name}": "Kembalikan {name}",
   "Order saved.": "Urutan tersimpan.",
   "Price (Rp)": "Harga (Rp)",
@@ -371,8 +370,8 @@ export const INDONESIAN = {
   "the service": "layanan",
   created: "dibuat",
   changed: "diubah",
-  "removed": "dikeluarkan",
-  "restored": "dikembalikan",
+  removed: "dikeluarkan",
+  restored: "dikembalikan",
   moved: "dipindahkan",
 
   // Settings
@@ -400,7 +399,7 @@ export const INDONESIAN = {
   "of the payment, invoice or call": "dari pembayaran, faktur atau panggilan",
   "not answered": "belum dijawab",
   Source: "Sumber",
-  "polled": "kami tanyakan",
+  polled: "kami tanyakan",
   "Webhook call": "Panggilan webhook",
   "All calls": "Semua panggilan",
   Body: "Isi",
@@ -421,11 +420,11 @@ export const INDONESIAN = {
   "{sessions} sessions, {payments} payments, {violations} violations":
     "{sessions} sesi, {payments} pembayaran, {violations} pelanggaran",
   Rule: "Aturan",
-  "Finding": "Yang terlihat",
+  Finding: "Yang terlihat",
   Violations: "Pelanggaran",
 
   // Operators and roles
-  "disabled": "dimatikan",
+  disabled: "dimatikan",
   locked: "terkunci",
   until: "sampai",
   "can sign in": "boleh masuk",
@@ -436,10 +435,10 @@ export const INDONESIAN = {
   "Disable {name}?": "Matikan {name}?",
   "The operator is signed out everywhere and can't sign in.":
     "Operator dikeluarkan di mana-mana dan tidak dapat masuk.",
-  "Disable": "Matikan",
+  Disable: "Matikan",
   "Enable {name}?": "Nyalakan {name}?",
   "The operator can sign in again.": "Operator boleh masuk lagi.",
-  "Enable": "Nyalakan",
+  Enable: "Nyalakan",
   "Enable…": "Nyalakan…",
   "Disable…": "Matikan…",
   "leave empty to keep the current one": "kosong: tetap seperti semula",
@@ -541,10 +540,10 @@ export const INDONESIAN = {
   credited: "diberi kredit",
   "no action needed": "tidak perlu apa-apa",
   accepted: "menerima",
-  "rejected": "menolak",
+  rejected: "menolak",
   "another accepted": "didahului yang lain",
   "no answer": "tidak menjawab",
-  "withdrawn": "ditarik kembali",
+  withdrawn: "ditarik kembali",
   confirmed: "dikonfirmasi",
   duplicate: "ganda",
   "late payment recorded": "pembayaran terlambat dicatat",

@@ -13,7 +13,8 @@ export const ROWS = {
   reject: "tolak",
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
   "OTP requests for a phone in an hour.": "Permintaan OTP per telepon dalam sejam.",
-  "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.": "Kode untuk pelanggan dalam sejam, seluruh layanan; separuhnya disisihkan untuk telepon yang sudah punya akun. 0: tanpa batas.",
+  "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.":
+    "Kode untuk pelanggan dalam sejam, seluruh layanan; separuhnya disisihkan untuk telepon yang sudah punya akun. 0: tanpa batas.",
   "Anonymous sign-ins from an address in an hour.": "Masuk anonim dari satu alamat dalam sejam.",
   "OTP requests from an address in an hour.": "Permintaan OTP dari satu alamat dalam sejam.",
   "Wait before a code is sent again.": "Jeda sebelum kode dikirim lagi.",
@@ -38,7 +39,8 @@ export const ROWS = {
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",
-  "How long a search lasts, even with no mitra eligible.": "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
+  "How long a search lasts, even with no mitra eligible.":
+    "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
   "Whether a mitra may end a session early.": "Apakah mitra boleh mengakhiri sesi lebih awal.",
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",
   "Apps ask twice before an end.": "Aplikasi bertanya dua kali sebelum mengakhiri.",

@@ -55,7 +55,8 @@ class AccountPage extends Page {
         ),
         !session.mustChangePassword &&
           h("section", { class: "card" }, h("h2", {}, t("Second factor")), this.#secondFactor(operator)),
-        (session.mustChangePassword || !session.mustEnrol) && h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
+        (session.mustChangePassword || !session.mustEnrol) &&
+          h("section", { class: "card" }, h("h2", {}, t("New password")), this.#password()),
       ),
       sessions && [h("h2", {}, t("Where you are signed in")), this.#sessions(sessions)],
     ].filter(Boolean);
@@ -67,8 +68,18 @@ class AccountPage extends Page {
       h("button", { type: "button", class: looks, onclick: () => this.#changed(action) }, words);
     if (!totp_enabled)
       return [
-        h("p", {}, t("A code from an app on your phone, in addition to the password. Without it, a stolen password is enough to sign in.")),
-        h("div", { class: "row" }, button(t("Set it up…"), () => setUp(operator), "primary")),
+        h(
+          "p",
+          {},
+          t(
+            "A code from an app on your phone, in addition to the password. Without it, a stolen password is enough to sign in.",
+          ),
+        ),
+        h(
+          "div",
+          { class: "row" },
+          button(t("Set it up…"), () => setUp(operator), "primary"),
+        ),
       ];
     return [
       facts([
@@ -98,12 +109,7 @@ class AccountPage extends Page {
   #sessions(sessions) {
     const device = ({ device_info: { platform, user_agent } }) => platform ?? user_agent ?? t("unknown device");
     const end = (one) =>
-      confirm(
-        t("Sign out this device?"),
-        device(one),
-        t("Sign out"),
-        () => api.delete(`${SESSIONS}/${one.id}`),
-      );
+      confirm(t("Sign out this device?"), device(one), t("Sign out"), () => api.delete(`${SESSIONS}/${one.id}`));
     const button = (one) =>
       one.current
         ? chip(t("this device"), "busy")
@@ -145,7 +151,11 @@ class AccountPage extends Page {
           hidden: true,
         }),
         field(t("Current password"), input("current_password", "current-password")),
-        field(t("New password"), input("new_password", "new-password"), t("at least 12 characters; not a common password")),
+        field(
+          t("New password"),
+          input("new_password", "new-password"),
+          t("at least 12 characters; not a common password"),
+        ),
       ],
       submit: t("Change the password"),
       send: async (data) => {

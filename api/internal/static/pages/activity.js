@@ -4,8 +4,8 @@ import { h } from "../kernel/dom.js";
 import { duration, number, percent } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
 import { t } from "../kernel/words.js";
-import { ListPage, instant, search } from "../parts/list.js";
 import { linked } from "../parts/linked.js";
+import { instant, ListPage, search } from "../parts/list.js";
 import { asked, outcome } from "../parts/requests.js";
 
 const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);

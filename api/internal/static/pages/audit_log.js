@@ -4,7 +4,7 @@ import { h } from "../kernel/dom.js";
 import { address } from "../kernel/router.js";
 import { t } from "../kernel/words.js";
 import { linked } from "../parts/linked.js";
-import { ListPage, instant, pick, search } from "../parts/list.js";
+import { instant, ListPage, pick, search } from "../parts/list.js";
 import { time } from "../parts/time.js";
 
 const PATH = "/audit-log";
@@ -114,7 +114,11 @@ class AuditLogPage extends ListPage {
 
   columns() {
     const own = ({ id, display_name }) =>
-      h("a", { href: address(PATH, { ...Object.fromEntries(this.query), cursor: null, operator_id: id }) }, display_name);
+      h(
+        "a",
+        { href: address(PATH, { ...Object.fromEntries(this.query), cursor: null, operator_id: id }) },
+        display_name,
+      );
     return [
       { label: t("When"), cell: (one) => time(one.created_at) },
       { label: t("Operator"), cell: (one) => own(one.operator) },

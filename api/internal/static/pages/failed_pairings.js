@@ -114,13 +114,10 @@ class FailedPairingPage extends Page {
 
   #act(failure) {
     if (failure.superseded_at)
-      return h(
-        "p",
-        { class: "notice" },
-        t("The customer used this payment for a new search. No action is needed."),
-      );
+      return h("p", { class: "notice" }, t("The customer used this payment for a new search. No action is needed."));
     if (failure.operator_action) return this.#next();
-    if (!session.may("failed_pairings", "write")) return h("p", { class: "notice" }, t("Your role can view this but not act on it."));
+    if (!session.may("failed_pairings", "write"))
+      return h("p", { class: "notice" }, t("Your role can view this but not act on it."));
     const name = failure.customer.display_name ?? t("the customer");
     const amount = rupiah(failure.amount);
     const choices = [

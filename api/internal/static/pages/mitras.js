@@ -121,8 +121,11 @@ class MitraPage extends Page {
       h("div", { class: "cards" }, this.#facts(mitra), summary && this.#summary(summary)),
       log && h("h2", {}, t("Latest requests")),
       log &&
-        (log.items.length ? this.#log(log.items) : h("p", { class: "card empty" }, t("This mitra has not been invited yet."))),
-      log?.next_cursor && h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All requests of this mitra")),
+        (log.items.length
+          ? this.#log(log.items)
+          : h("p", { class: "card empty" }, t("This mitra has not been invited yet."))),
+      log?.next_cursor &&
+        h("a", { href: address("/activity/log", { mitra_id: mitra.id }) }, t("All requests of this mitra")),
     ];
   }
 

@@ -8,7 +8,7 @@ import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { confirm } from "../parts/dialog.js";
 import { linked, nameOf } from "../parts/linked.js";
-import { ListPage, instant, pick, search } from "../parts/list.js";
+import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { cause, mode, payment } from "../parts/status.js";
 import { facts } from "../parts/table.js";
@@ -116,8 +116,7 @@ class PaymentPage extends Page {
       const done = await confirm(question, said, t("Confirm the payment"), () =>
         api.post(`${PATH}/${one.payment_request_id}/confirm`),
       );
-      if (done)
-        toast(t(done.status === "failed_pairing" ? "The payment can't become a chat." : "Payment confirmed."));
+      if (done) toast(t(done.status === "failed_pairing" ? "The payment can't become a chat." : "Payment confirmed."));
       await this.refresh({ quietly: true });
     };
     return h(

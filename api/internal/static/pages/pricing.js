@@ -12,9 +12,9 @@ import { t } from "../kernel/words.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { explain, field, integer, tick } from "../parts/form.js";
 import { Page } from "../parts/page.js";
-import { chip, mode } from "../parts/status.js";
-import { grip, sortable } from "../parts/sortable.js";
 import { called, told, words } from "../parts/price.js";
+import { grip, sortable } from "../parts/sortable.js";
+import { chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
 
@@ -118,7 +118,9 @@ class PricingPage extends Page {
       if (!(error instanceof ApiError)) throw error;
       toast(explain(error));
     } finally {
-      await this.refresh({ quietly: true }).finally(() => (this.working = false));
+      await this.refresh({ quietly: true }).finally(() => {
+        this.working = false;
+      });
     }
     if (!this.isConnected) this.next.delete("dialog"); // the dialog would open on another page
     const [wanted] = this.next;

@@ -9,7 +9,7 @@ import { t } from "../kernel/words.js";
 import { ask } from "../parts/dialog.js";
 import { field } from "../parts/form.js";
 import { linked, nameOf } from "../parts/linked.js";
-import { ListPage, instant, pick, search } from "../parts/list.js";
+import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chat, chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";

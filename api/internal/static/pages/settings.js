@@ -31,7 +31,7 @@ const grouped = (rows) => {
   const left = new Set(rows.filter((row) => row.used));
   const groups = GROUPS.map(([name, beginnings]) => {
     const mine = [...left].filter((row) => beginnings.some((one) => row.key.startsWith(one)));
-    mine.forEach((row) => left.delete(row));
+    for (const row of mine) left.delete(row);
     return [name, mine];
   });
   return [...groups, ["Other", [...left]]].filter(([, mine]) => mine.length);
@@ -97,7 +97,11 @@ class SettingsPage extends Page {
   render({ items }) {
     const unused = items.filter((row) => !row.used);
     return [
-      h("p", { class: "quiet" }, t("A change takes effect within two seconds, for sessions and requests that start after it.")),
+      h(
+        "p",
+        { class: "quiet" },
+        t("A change takes effect within two seconds, for sessions and requests that start after it."),
+      ),
       grouped(items).map(([name, rows]) =>
         h(
           "section",

@@ -6,7 +6,7 @@ import { address, go } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { t } from "../kernel/words.js";
 import { confirm } from "../parts/dialog.js";
-import { ListPage, instant, pick, search } from "../parts/list.js";
+import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip, result } from "../parts/status.js";
 import { facts } from "../parts/table.js";

@@ -1,6 +1,6 @@
 /** Dialogs with a form. Escape closes them, and the focus returns to where it was. */
 
-import { h, freshId } from "../kernel/dom.js";
+import { freshId, h } from "../kernel/dom.js";
 import { t } from "../kernel/words.js";
 import { form } from "./form.js";
 

@@ -81,8 +81,8 @@ export function form({ fields, submit, send, other = [], label, danger = false }
       async onsubmit(event) {
         event.preventDefault();
         if (button.disabled) return;
-        made.querySelectorAll(".wrong, .form-error > *").forEach((old) => old.remove());
-        made.querySelectorAll("[aria-invalid]").forEach((control) => control.removeAttribute("aria-invalid"));
+        for (const old of made.querySelectorAll(".wrong, .form-error > *")) old.remove();
+        for (const control of made.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
         button.disabled = true;
         try {
           checkFilled(made);

@@ -76,7 +76,8 @@ export class Page extends HTMLElement {
 
   /** Read the data again and show it. `quietly`: keep the present content until the answer is there. */
   async refresh({ quietly = false, polling = false } = {}) {
-    const turn = (this.turn = (this.turn ?? 0) + 1);
+    const turn = (this.turn ?? 0) + 1;
+    this.turn = turn;
     this.reading = true;
     if (!quietly) {
       this.body.setAttribute("aria-busy", "true");

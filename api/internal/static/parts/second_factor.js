@@ -42,7 +42,11 @@ export async function setUp({ totp_enabled, totp_required }) {
   const done = await ask({
     title,
     content: [
-      h("p", {}, t("Scan this with an authenticator app, or type the secret into it. Then enter the code that it shows.")),
+      h(
+        "p",
+        {},
+        t("Scan this with an authenticator app, or type the secret into it. Then enter the code that it shows."),
+      ),
       qr(begun.otpauth_uri, t("QR code of the secret")),
       h("p", {}, t("Secret"), ": ", h("code", { class: "id" }, begun.secret.replaceAll(/(.{4})(?=.)/g, "$1 "))),
       field(t("Code"), codeInput()),
@@ -54,7 +58,11 @@ export async function setUp({ totp_enabled, totp_required }) {
   await ask({
     title: t("Recovery codes"),
     content: [
-      h("p", {}, t("Each of these signs you in once without the app. Keep them in a safe place: they are not shown again.")),
+      h(
+        "p",
+        {},
+        t("Each of these signs you in once without the app. Keep them in a safe place: they are not shown again."),
+      ),
       h(
         "ul",
         { class: "codes" },
@@ -75,8 +83,7 @@ export const remove = () =>
     content: [password(), field(t("Code"), codeInput(), t("from your authenticator app, or a recovery code"))],
     submit: t("Remove"),
     danger: true,
-    send: (data) =>
-      api.delete(TOTP, undefined, { password: data.get("password"), code: data.get("code").trim() }),
+    send: (data) => api.delete(TOTP, undefined, { password: data.get("password"), code: data.get("code").trim() }),
   });
 
 /** Ask for a fresh code. Resolves with whether the service has accepted one. */
