@@ -34,11 +34,12 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 test: install     ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## check format, lint, import contracts, types and compatibility of the interfaces
+check: install    ## check format, lint, spelling, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
 	  else echo "biome has no wheel for this machine; CI runs it"; fi
+	$(VENV)/bin/codespell
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 	$(VENV)/bin/python -m tools.compatibility

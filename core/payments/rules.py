@@ -213,12 +213,12 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
 
     The caller may turn CONFIRMED into NOT_PAIRABLE, if the customer has another session by now.
     """
-    anothers = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
+    other_invoice = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
     if call.status == "EXPIRED":  # if it is a surplus invoice's, the invoice that the customer has is still valid
-        return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not anothers else Case.IGNORED_STATUS
+        return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not other_invoice else Case.IGNORED_STATUS
     if call.status not in PAID_STATUSES:
         return Case.IGNORED_STATUS
-    if anothers:
+    if other_invoice:
         return Case.CONFLICT
     if issued.was_confirmed and issued.invoice_id is not None:
         return Case.DUPLICATE
