@@ -22,6 +22,7 @@ SETTINGS_HEAD = """# Settings
 Environment variables. A process reads them once, when it starts, and refuses to start if one is invalid. `sesi settings` shows the
 effective values, with secrets masked; `sesi doctor` checks whether they work. Made by `make pages` from `core/base/settings.py`;
 a test keeps it current. Values that operators change while the service runs are in [configuration.md](configuration.md).
+`.env.example` has every variable with its default.
 
 A secret may be in a file instead: `JWT_SECRETS_FILE=/run/secrets/jwt` names the file of `JWT_SECRETS`, and so for each
 variable that is marked *secret*. Its trailing newline is not part of the secret. Setting both is an error.
