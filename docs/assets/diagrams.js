@@ -30,7 +30,7 @@
           width: 95,
           height: 45,
           actorMargin: 32,
-          wrapPadding: 0,
+          wrapPadding: 4, // with 0, Mermaid draws the lines of a label over each other
           mirrorActors: false,
           wrap: true,
         },
