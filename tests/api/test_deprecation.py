@@ -7,9 +7,10 @@ import aiohttp
 import pytest
 
 from api import deprecation
-from tests.stack import World, new_id
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
+ID = "019b0000-0000-7000-8000-000000000001"
 REQUESTS, ALIAS = "/api/client/payment/requests", "/api/client/payment/sessions"
 NAMES = {"Deprecation", "Sunset", "Link"}
 
@@ -18,8 +19,8 @@ NAMES = {"Deprecation", "Sunset", "Link"}
     ("method", "path", "replacement"),
     [
         ("POST", ALIAS, REQUESTS),
-        ("GET", f"{ALIAS}/{new_id()}", None),
-        ("POST", f"{ALIAS}/{new_id()}/abandon", None),
+        ("GET", f"{ALIAS}/{ID}", None),
+        ("POST", f"{ALIAS}/{ID}/abandon", None),
         ("GET", "/api/client/chat-pricing", "/api/client/chat/pricing"),
         ("POST", "/api/client/chat/request", REQUESTS),
     ],
