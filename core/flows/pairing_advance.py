@@ -8,8 +8,8 @@ import datetime as dt
 import attrs
 
 from core.base import logs
+from core.base.availability import AvailabilityPolicy
 from core.base.errors import Unavailable
-from core.base.freedom import Freedom
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import CauseTag, Response
@@ -18,7 +18,7 @@ from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, search
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 BATCH = 50  # small, so that other timers run in between
@@ -29,7 +29,7 @@ log = logs.get("pairing")
 
 async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
     """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all without it."""
-    limits = freedom(runtime.config)
+    limits = availability_policy(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):
         try:
             await _invite(runtime, session_id, limits, mitra_ids)
@@ -39,7 +39,7 @@ async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -
             log.exception("inviting mitras failed", session_id=session_id)
 
 
-async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids: list[str] | None) -> None:
+async def _invite(runtime: Runtime, session_id: str, limits: AvailabilityPolicy, mitra_ids: list[str] | None) -> None:
     async with runtime.transaction() as tx:
         # The sweep skips a locked session, because it runs again in a second. A mitra who just became free waits for
         # the lock.
@@ -53,7 +53,7 @@ async def _invite(runtime: Runtime, session_id: str, limits: Freedom, mitra_ids:
 
 async def end_rounds(runtime: Runtime) -> int:
     """End the rounds whose time has passed; return how many."""
-    limits = freedom(runtime.config)
+    limits = availability_policy(runtime.config)
     ended = await _end_idle_rounds(runtime, limits)
     for session_id in await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH):
         try:
@@ -71,7 +71,7 @@ async def end_rounds(runtime: Runtime) -> int:
     return ended
 
 
-async def _end_idle_rounds(runtime: Runtime, limits: Freedom) -> int:
+async def _end_idle_rounds(runtime: Runtime, limits: AvailabilityPolicy) -> int:
     """End the rounds of searches that have no mitra to invite, in one transaction; return how many.
 
     Such a search lasts until its time limit, and this makes each of its rounds cheap. If it fails, `end_rounds` ends
@@ -98,7 +98,7 @@ def _round_ends(runtime: Runtime, tx: Tx, search_ends_at: dt.datetime) -> dt.dat
     return rules.round_ends(now=tx.now, round_length=length, search_ends_at=search_ends_at)
 
 
-async def _end_round(runtime: Runtime, tx: Tx, session: Session, limits: Freedom) -> None:
+async def _end_round(runtime: Runtime, tx: Tx, session: Session, limits: AvailabilityPolicy) -> None:
     if session.targeted_mitra_id is not None:
         await search.give_up(tx, session, CauseTag.TARGETED_MITRA_TIMEOUT)
         return

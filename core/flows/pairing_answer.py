@@ -22,7 +22,7 @@ from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
 from core.steps import announce, money, search
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 
@@ -86,7 +86,7 @@ async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str)
     if not in_time:
         raise RequestClosed
     presence = await mitras.presence(tx, mitra_id, now=tx.now)
-    mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
+    mitra_rules.may_take(presence, availability_policy(runtime.config), now=tx.now)
 
 
 async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
@@ -139,6 +139,6 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         if session.targeted_mitra_id is not None:
             await search.give_up(tx, session, CauseTag.TARGETED_MITRA_REJECTED)
         elif rules.all_rejected(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
-            tx, session_id, freedom(runtime.config), now=tx.now
+            tx, session_id, availability_policy(runtime.config), now=tx.now
         ):
             await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED)

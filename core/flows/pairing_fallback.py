@@ -27,7 +27,7 @@ from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, invoices, search
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})
@@ -81,7 +81,7 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     )
     await sessions.to_blast(tx, session.id, round_number=number, round_ends_at=ends_at)
     blast = attrs.evolve(session, targeted_mitra_id=None, round_number=number, round_ends_at=ends_at)
-    await search.ask_more(tx, blast, freedom(runtime.config))
+    await search.ask_more(tx, blast, availability_policy(runtime.config))
     announce.deadline(tx, ends_at)
 
 

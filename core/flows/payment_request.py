@@ -29,7 +29,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.steps import calls, invoices, once
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 log = logs.get("payments")
@@ -118,7 +118,7 @@ async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: 
     if not previous:
         raise NotPreviousMitra
     presence = await mitras.presence(tx, mitra_id, now=tx.now)
-    mitra_rules.may_take(presence, freedom(runtime.config), now=tx.now)
+    mitra_rules.may_take(presence, availability_policy(runtime.config), now=tx.now)
 
 
 async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:

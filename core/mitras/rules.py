@@ -8,8 +8,8 @@ import enum
 
 import attrs
 
+from core.base.availability import AvailabilityPolicy
 from core.base.errors import DomainError
-from core.base.freedom import Freedom
 from core.base.languages import Text
 
 
@@ -57,7 +57,7 @@ class Presence:
     active_session_count: int
 
 
-def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -> None:
+def may_take(presence: Presence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
     """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
     Raises MitraOffline if the mitra is missing, inactive, offline or silent for too long, else MitraAtCapacity if they
@@ -65,8 +65,8 @@ def may_take(presence: Presence | None, freedom: Freedom, *, now: dt.datetime) -
     """
     if presence is None or not (presence.is_active and presence.is_online):
         raise MitraOffline
-    stale_after = dt.timedelta(seconds=freedom.stale_after_seconds)
-    if freedom.require_ping and (presence.silent_since is None or presence.silent_since + stale_after <= now):
+    stale_after = dt.timedelta(seconds=policy.stale_after_seconds)
+    if policy.require_ping and (presence.silent_since is None or presence.silent_since + stale_after <= now):
         raise MitraOffline
-    if presence.active_session_count >= freedom.capacity:
+    if presence.active_session_count >= policy.capacity:
         raise MitraAtCapacity

@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.base.freedom import Freedom
+from core.base.availability import AvailabilityPolicy
 from core.mitras.rules import Channel, Presence
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -105,11 +105,11 @@ async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presen
     return one(Presence, row)
 
 
-async def count_free(reader: Reader, freedom: Freedom, *, now: dt.datetime) -> int:
+async def count_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> int:
     """Count the mitras who could take a session now."""
     return await reader.fetchval(
         "SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)",
-        now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity,
+        now, policy.require_ping, policy.stale_after_seconds, policy.capacity,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.base.freedom import Freedom
+from core.base.availability import AvailabilityPolicy
 from core.pairing import rules
 from core.pairing.rules import Response, Tally
 from core.storage.database import Tx
@@ -24,9 +24,9 @@ TALLY = """count(DISTINCT mitra_id)::int AS asked,
   count(*) FILTER (WHERE response IS NULL AND mitra_id IS NOT NULL)::int AS open"""
 
 
-async def anyone_eligible(reader: Reader, session_id: str, freedom: Freedom, *, now: dt.datetime) -> bool:
+async def anyone_eligible(reader: Reader, session_id: str, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
     """Return whether an available mitra can be invited, for the first time or again."""
-    args = (session_id, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, None)
+    args = (session_id, now, policy.require_ping, policy.stale_after_seconds, policy.capacity, None)
     return bool(await reader.fetchval(f"SELECT 1 {ELIGIBLE} LIMIT 1", *args))
 
 
@@ -41,7 +41,7 @@ class Invited:
 async def invite(
     tx: Tx,
     session_id: str,
-    freedom: Freedom,
+    policy: AvailabilityPolicy,
     *,
     round_number: int,
     answer_by: dt.datetime,
@@ -51,7 +51,7 @@ async def invite(
     rows = await tx.fetch(
         f"""SELECT f.mitra_id, f.active_session_count, NOT EXISTS (SELECT 1 FROM chat_request_notifications n
               WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id) AS is_new {ELIGIBLE}""",
-        session_id, tx.now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
+        session_id, tx.now, policy.require_ping, policy.stale_after_seconds, policy.capacity, only,
     )  # fmt: skip
     if not rows:
         return Invited(mitra_ids=[], any_new=False)
@@ -136,7 +136,7 @@ async def tally(reader: Reader, session_id: str) -> Tally:
     return Tally(**dict(row))
 
 
-async def idle_of(reader: Reader, session_ids: list[str], freedom: Freedom, *, now: dt.datetime) -> list[str]:
+async def idle_of(reader: Reader, session_ids: list[str], policy: AvailabilityPolicy, *, now: dt.datetime) -> list[str]:
     """Return those of these sessions whose round can end without effect (see `rules.is_idle`)."""
     rows = await reader.fetch(
         f"""WITH free AS MATERIALIZED (SELECT mitra_id FROM free_mitras($2, $3, $4, $5)),
@@ -144,7 +144,7 @@ async def idle_of(reader: Reader, session_ids: list[str], freedom: Freedom, *, n
                 LEFT JOIN chat_request_notifications n ON n.session_id = s.id GROUP BY s.id)
             SELECT t.*, EXISTS (SELECT 1 FROM free f WHERE {MAY_BE_ASKED.format(session="t.id")}) AS anyone_eligible
             FROM tallies t""",
-        session_ids, now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity,
+        session_ids, now, policy.require_ping, policy.stale_after_seconds, policy.capacity,
     )  # fmt: skip
     found = []
     for row in rows:
@@ -163,7 +163,9 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
     return [str(row["id"]) for row in rows]
 
 
-async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetime, only: list[str] | None) -> list[str]:
+async def inviting_sessions(
+    reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime, only: list[str] | None
+) -> list[str]:
     """Return the ids of running blasts for which an available mitra can be invited.
 
     `only` limits the mitras that are considered; None means all.
@@ -175,6 +177,6 @@ async def inviting_sessions(reader: Reader, freedom: Freedom, *, now: dt.datetim
             SELECT s.id FROM chat_sessions s WHERE s.status = 'searching' AND s.targeted_mitra_id IS NULL AND s.round_ends_at > $1
               AND EXISTS (SELECT 1 FROM free f WHERE {MAY_BE_ASKED.format(session="s.id")})
             ORDER BY s.id""",
-        now, freedom.require_ping, freedom.stale_after_seconds, freedom.capacity, only,
+        now, policy.require_ping, policy.stale_after_seconds, policy.capacity, only,
     )  # fmt: skip
     return [str(row["id"]) for row in rows]

@@ -12,7 +12,7 @@ from core.mitras import store as mitras
 from core.pricing import rules, store
 from core.pricing.store import Tier
 from core.runtime import Runtime, away_is_unavailable
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
 
@@ -212,6 +212,6 @@ class Availability:
     async def _read(self, runtime: Runtime) -> int:
         started = monotonic()
         with away_is_unavailable():
-            self._count = await mitras.count_free(runtime.db, freedom(runtime.config), now=runtime.now())
+            self._count = await mitras.count_free(runtime.db, availability_policy(runtime.config), now=runtime.now())
         self._until = started + FRESH_S
         return self._count

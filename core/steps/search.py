@@ -4,7 +4,7 @@ The callers choose the cause tag of an end. docs/product.md#cause-tags lists the
 """
 
 from core.base import ids
-from core.base.freedom import Freedom
+from core.base.availability import AvailabilityPolicy
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
@@ -17,7 +17,7 @@ from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 
@@ -56,7 +56,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     """
     session = _session(runtime, tx, payment)
     await sessions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
-    limits = freedom(runtime.config)
+    limits = availability_policy(runtime.config)
     if not await _target_is_free(tx, session, limits):
         await _announce_search(tx, session, asked=0)
         await give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
@@ -113,7 +113,7 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     )
 
 
-async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
+async def _target_is_free(tx: Tx, session: Session, limits: AvailabilityPolicy) -> bool:
     """Return whether the mitra of a targeted search is eligible. True for a blast."""
     if session.targeted_mitra_id is None:
         return True
@@ -125,7 +125,7 @@ async def _target_is_free(tx: Tx, session: Session, limits: Freedom) -> bool:
     return True
 
 
-async def ask_more(tx: Tx, session: Session, limits: Freedom, *, only: list[str] | None = None) -> list[str]:
+async def ask_more(tx: Tx, session: Session, limits: AvailabilityPolicy, *, only: list[str] | None = None) -> list[str]:
     """Ask every eligible mitra in a running search (only those in `only`, if given). Return their ids.
 
     The caller must hold the session's lock, and `session` must have the number and the end of its present round. The

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from core.base.freedom import Freedom
+from core.base.availability import AvailabilityPolicy
 from core.flows import mitra_status
 from core.flows.process_lease import LATE_S, ProcessLease
 from core.mitras import store as mitras
@@ -243,7 +243,7 @@ def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Stage, threshol
             "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1", mitra_id
         )
         now += dt.timedelta(seconds=60.5)
-        limits = Freedom(require_ping=True, stale_after_seconds=threshold, capacity=3)
+        limits = AvailabilityPolicy(require_ping=True, stale_after_seconds=threshold, capacity=3)
         rows = await runtime.db.fetch(
             "SELECT mitra_id::text FROM free_mitras($1, $2, $3, $4)",
             now, limits.require_ping, limits.stale_after_seconds, limits.capacity,

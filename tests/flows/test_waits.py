@@ -39,7 +39,7 @@ from core.payments.states import PaymentStatus
 from core.reads import ledger
 from core.sessions import store as sessions
 from core.steps import tokens
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.webhooks.store import ORPHANED, Received
 from tests.flows.conftest import ADDRESS, WAITING, WISH, Stage
 
@@ -185,7 +185,7 @@ def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Stage) -> N
         await mitra_status.go_online(runtime, mitra)
         async with runtime.transaction() as tx:
             assert await sessions.lock(tx, session.id)
-            limits = freedom(runtime.config)
+            limits = availability_policy(runtime.config)
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
 
@@ -204,7 +204,7 @@ def test_invitation_during_going_offline_counts_as_unanswered(quiet: Stage) -> N
         assert session.round_ends_at is not None
         async with runtime.transaction() as tx:
             assert await sessions.lock(tx, session.id)
-            limits = freedom(runtime.config)
+            limits = availability_policy(runtime.config)
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # does not see the invitation yet
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from core.base.freedom import Freedom
+from core.base.availability import AvailabilityPolicy
 from core.pairing import store as pairing
 from core.storage.database import Tx
 from tests.stack import Stack
@@ -63,7 +63,7 @@ async def watch(database: Stack) -> AsyncIterator[Watch]:
 
 
 async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: Watch) -> None:
-    now, limits = dt.datetime.now(dt.UTC), Freedom(require_ping=False, stale_after_seconds=60, capacity=3)
+    now, limits = dt.datetime.now(dt.UTC), AvailabilityPolicy(require_ping=False, stale_after_seconds=60, capacity=3)
     connection = watch.connection
     everybody = [str(row["id"]) for row in await connection.fetch("SELECT id FROM mitras")]
     session = str(await connection.fetchval("SELECT id FROM chat_sessions WHERE status = 'searching' LIMIT 1"))

@@ -36,7 +36,7 @@ from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, logins
-from core.steps.freedom import freedom
+from core.steps.availability import availability_policy
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
 from tools.bench.plan_watch import WatchedDatabase
@@ -140,7 +140,7 @@ class Caller:
             "event_ids": [ids.new_id()],
             "tier_ids": [text["tier_id"]],
             "statuses": ["active", "expired", "closing"],
-            "freedom": freedom(runtime.config),
+            "policy": availability_policy(runtime.config),
             "identity": Identity(kind=IdentityKind.PHONE, value=text["phone"]),
             "key": KEYS["max_customers_per_mitra"],
             "name": "Dewi",
@@ -309,7 +309,7 @@ class Caller:
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
         # The mitras of a database that was grown a while ago have no fresh heartbeat.
-        of_silent = attrs.evolve(self.by_name["freedom"], require_ping=False)
+        of_silent = attrs.evolve(self.by_name["policy"], require_ping=False)
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
         planned = pushes.Planned(
             auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
@@ -327,7 +327,7 @@ class Caller:
             (sessions.pair, {"session_id": searching}),
             (sessions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
             (extensions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
-            (pairing.invite, {"session_id": searching, "freedom": of_silent}),
+            (pairing.invite, {"session_id": searching, "policy": of_silent}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
             (announce.chat_requests, {"session_id": searching}),

@@ -4,7 +4,7 @@ import attrs
 
 
 @attrs.frozen(kw_only=True)
-class Freedom:
+class AvailabilityPolicy:
     """The configured limits that decide which mitras are available for a session.
 
     `stale_after_seconds` is service time without a heartbeat, ignored unless `require_ping`. `capacity` is the number
