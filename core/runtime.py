@@ -20,12 +20,12 @@ from typing import Any
 import attrs
 
 from core.base import ids, logs, metrics
+from core.base.batch_loader import BatchLoader
 from core.base.clock import SLEW_S, Clock, monotonic, real_sleep
 from core.base.errors import DomainError, Unavailable
 from core.base.keys import Keys
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
-from core.base.together import Together
 from core.bus.bus import SIGNALS, Bus, frames_of
 from core.bus.rate_limit import Charges, RateLimit
 from core.config import store as config_store
@@ -102,8 +102,8 @@ class Runtime:
     flood_counts: FloodCounts = attrs.field(init=False)
     code_sends: asyncio.Semaphore  # for sending sign-in codes to mitras
     accounts: Accounts = attrs.field(factory=Accounts)
-    callers_ids: Together[tuple[str, ...]] = attrs.field(init=False)
-    togethers: dict[str, Together[Any]] = attrs.field(factory=dict)  # batch loaders of shared reads, by name
+    callers_ids: BatchLoader[tuple[str, ...]] = attrs.field(init=False)
+    loaders: dict[str, BatchLoader[Any]] = attrs.field(factory=dict)  # batch loaders of shared reads, by name
     node: str = attrs.field(factory=ids.new_id)
     revoked: RevokedLogins = attrs.field(init=False)
     # Customers who paid lately, whose access tokens may still say that they are newcomers. Cleared at PAID_KEPT.
@@ -132,7 +132,7 @@ class Runtime:
     def __attrs_post_init__(self) -> None:
         self.flood_counts = FloodCounts(self.db)
         self.revoked = RevokedLogins(keep_s=self.token_life_s)
-        self.callers_ids = Together(functools.partial(customers.ids_of_all, self.db), nothing=())
+        self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=())
 
     @property
     def token_life_s(self) -> float:

@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from core.base.actor import Actor, UserType
-from core.base.together import Together
+from core.base.batch_loader import BatchLoader
 from core.events.notices import Notice
 from core.flows import delivery
 from core.reads import chats
@@ -21,13 +21,13 @@ class Arrivals:
     """Batch loaders for new connections."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._places: dict[UserType, Together[list[Place]]] = {
-            side: Together(functools.partial(chats.places_of, runtime, side), nothing=[]) for side in SIDES
+        self._places: dict[UserType, BatchLoader[list[Place]]] = {
+            side: BatchLoader(functools.partial(chats.places_of, runtime, side), nothing=[]) for side in SIDES
         }
-        self._snapshots: dict[UserType, Together[list[OpenSession]]] = {
-            side: Together(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
+        self._snapshots: dict[UserType, BatchLoader[list[OpenSession]]] = {
+            side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
         }
-        self._unheard: Together[list[Notice]] = Together(functools.partial(delivery.unheard, runtime), nothing=[])
+        self._unheard: BatchLoader[list[Notice]] = BatchLoader(functools.partial(delivery.unheard, runtime), nothing=[])
 
     async def places(self, actor: Actor) -> list[Place]:
         """Return the progress of the caller's running chats."""

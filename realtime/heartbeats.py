@@ -16,9 +16,9 @@ import attrs
 
 from core.base import logs
 from core.base.actor import Actor
+from core.base.batch_loader import BatchLoader
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.base.together import Together
 from core.flows import mitra_status
 from core.mitras.rules import Channel, MitraOffline
 from core.runtime import AWAY, Runtime
@@ -48,7 +48,7 @@ class Heartbeats:
         self._is_here = is_here
         self._failed: set[str] = set()  # mitras whose last heartbeat could not be stored
         # One statement for all mitras who send at the same time: thousands come back at once after an interruption.
-        self._together = Together(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
+        self._together = BatchLoader(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
         self._every_s = EVERY_S / runtime.clock.scale
         self._again_s = min(AGAIN_S, self._every_s)
         self._heard: OrderedDict[str, _Heard] = OrderedDict()  # oldest first

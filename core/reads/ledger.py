@@ -4,9 +4,9 @@ from typing import Any
 
 import attrs
 
+from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
-from core.base.together import Together
 from core.reads.ledger_chats import CHATS
 from core.reads.ledger_money import MONEY
 from core.reads.ledger_overdue import OVERDUE
@@ -69,7 +69,7 @@ async def audit_for_operator(runtime: Runtime) -> Audit:
     async def read(_: list[str]) -> dict[str, Audit | None]:
         return {"books": await audit(runtime)}
 
-    shared: Together[Audit | None] = runtime.togethers.setdefault("books", Together(read, nothing=None))
+    shared: BatchLoader[Audit | None] = runtime.loaders.setdefault("books", BatchLoader(read, nothing=None))
     found = await shared.of("books")
     assert found is not None
     return found

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from core.base.together import AT_ONCE, Together
+from core.base.batch_loader import AT_ONCE, BatchLoader
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ class Rows:
         return {key: key.upper() for key in keys if key != "nobody"}
 
 
-async def asking(rows: Rows, together: Together[str], *keys: str) -> list[asyncio.Task[str]]:
+async def asking(rows: Rows, together: BatchLoader[str], *keys: str) -> list[asyncio.Task[str]]:
     """Start callers: the first has a statement alone, the others wait for the next one."""
     tasks = [asyncio.ensure_future(together.of(keys[0]))]
     await rows.begun.wait()
@@ -39,7 +39,7 @@ async def asking(rows: Rows, together: Together[str], *keys: str) -> list[asynci
 
 async def test_batch_loader_callers_during_a_statement_share_the_next_one() -> None:
     rows = Rows()
-    together = Together(rows.read, nothing="-")
+    together = BatchLoader(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b", "c", "b", "a", "nobody")
     rows.go_on.set()
     assert [await task for task in tasks] == ["A", "B", "C", "B", "A", "-"]
@@ -50,7 +50,7 @@ async def test_batch_loader_callers_during_a_statement_share_the_next_one() -> N
 async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
     rows = Rows()
     rows.go_on.set()
-    together = Together(rows.read, nothing="-")
+    together = BatchLoader(rows.read, nothing="-")
     keys = [f"k{n}" for n in range(AT_ONCE + 3)]
     assert await together.of_all(keys) == [key.upper() for key in keys]
     assert [len(keys) for keys in rows.statements] == [AT_ONCE, 3]
@@ -58,7 +58,7 @@ async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
 
 async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_retries() -> None:
     rows = Rows()
-    together = Together(rows.read, nothing="-")
+    together = BatchLoader(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b", "c")
     rows.error = ConnectionError("away")
     rows.go_on.set()
@@ -72,7 +72,7 @@ async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_ret
 
 async def test_batch_loader_caller_that_is_cancelled_does_not_affect_others() -> None:
     rows = Rows()
-    together = Together(rows.read, nothing="-")
+    together = BatchLoader(rows.read, nothing="-")
     gone, stays, other = await asking(rows, together, "a", "a", "b")
     whole = asyncio.ensure_future(together.of_all(["a", "b"]))
     await asyncio.sleep(0)
@@ -85,7 +85,7 @@ async def test_batch_loader_caller_that_is_cancelled_does_not_affect_others() ->
 
 async def test_batch_loader_callers_are_cancelled_when_the_reader_stops() -> None:
     rows = Rows()
-    together = Together(rows.read, nothing="-")
+    together = BatchLoader(rows.read, nothing="-")
     tasks = await asking(rows, together, "a", "b")
     reader = together._reader
     assert reader is not None

@@ -14,7 +14,7 @@ V = TypeVar("V")
 AT_ONCE = 500  # keys per statement: bounds how long the first caller waits for the last one's row
 
 
-class Together(Generic[V]):
+class BatchLoader(Generic[V]):
     """Loads values by key. `read` gets keys and returns the values of those that have one; the others get `nothing`."""
 
     def __init__(self, read: Callable[[list[str]], Awaitable[Mapping[str, V]]], *, nothing: V) -> None:
