@@ -155,7 +155,7 @@ class Runtime:
         with away_is_unavailable():
             async with self.db.transaction(self.now) as tx:
                 yield tx
-        self.tell(Envelope(notices=tx.notices, passing=tx.passing))
+        self.tell(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
         for fact in tx.signals:
             self.announce(fact)
 
@@ -171,7 +171,7 @@ class Runtime:
 
     def tell(self, envelope: Envelope) -> None:
         """Send committed events and frames to users' sockets, in this process and in all others."""
-        if not (envelope.notices or envelope.messages or envelope.passing):
+        if not (envelope.notices or envelope.messages or envelope.ephemeral):
             return
         if self.local is not None:
             self.local(envelope)

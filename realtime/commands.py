@@ -8,7 +8,7 @@ from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
-from core.events.notices import Envelope, Passing
+from core.events.notices import Envelope, EphemeralFrame
 from core.flows import pairing_answer
 from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
@@ -166,8 +166,8 @@ class Commands:
                 "server_time": self._hub.server_time(),
             }
         )
-        passing = [Passing(recipient_id=other, frame=frame, skip=connection.id)]
-        self._hub.runtime.tell(Envelope(passing=passing))
+        ephemeral = [EphemeralFrame(recipient_id=other, frame=frame, skip=connection.id)]
+        self._hub.runtime.tell(Envelope(ephemeral=ephemeral))
 
     async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:

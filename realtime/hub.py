@@ -21,7 +21,7 @@ from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.events import notices as wire
-from core.events.notices import Envelope, Notice, Passing, StoredMessage
+from core.events.notices import Envelope, EphemeralFrame, Notice, StoredMessage
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
 from core.reads import chats
@@ -276,8 +276,8 @@ class Hub:
         """Send the frames of an envelope to the sockets here."""
         for message in envelope.messages:
             self.deliver(message)
-        for passing in envelope.passing:
-            self.pass_on(passing)
+        for ephemeral in envelope.ephemeral:
+            self.send_ephemeral(ephemeral)
         for notice in envelope.notices:
             self.notify(notice)
 
@@ -324,13 +324,13 @@ class Hub:
         tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
         return (notice.payload[:-1] + tail).encode()
 
-    def pass_on(self, passing: Passing) -> None:
+    def send_ephemeral(self, ephemeral: EphemeralFrame) -> None:
         """Send an ephemeral frame to its recipient's sockets here."""
-        mine = self.users[passing.path].get(passing.recipient_id)
-        if mine and passing.search_id not in self.ended_searches:
+        mine = self.users[ephemeral.path].get(ephemeral.recipient_id)
+        if mine and ephemeral.search_id not in self.ended_searches:
             for connection in tuple(mine.values()):
-                if connection.id != passing.skip:
-                    connection.put(passing.frame)
+                if connection.id != ephemeral.skip:
+                    connection.put(ephemeral.frame)
 
     def deliver(self, message: StoredMessage) -> None:
         """Send a committed message in the order of seq; hold it while earlier ones are missing."""

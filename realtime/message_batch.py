@@ -16,7 +16,7 @@ from core.base.actor import UserType
 from core.base.clock import as_text, real_sleep
 from core.base.errors import Unavailable
 from core.base.languages import Text
-from core.events.notices import Envelope, Passing, StoredMessage
+from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.flows import message_send
 from core.messages.rules import Draft, Mark, Placed, check_message
 from realtime.connection import SEND_AGAIN, Connection
@@ -187,9 +187,9 @@ class MessageBatch:
             raise
         metrics.BATCHES.inc()
         stored = self._announce(batch.items, answers)
-        passing = self._announce_marks(batch.marked, at)
-        if stored or passing:
-            self._hub.runtime.tell(Envelope(messages=stored, passing=passing))
+        ephemeral = self._publish_markers(batch.marked, at)
+        if stored or ephemeral:
+            self._hub.runtime.tell(Envelope(messages=stored, ephemeral=ephemeral))
         self._hub.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
@@ -245,8 +245,8 @@ class MessageBatch:
             metrics.MESSAGES.inc(len(stored))
         return stored
 
-    def _announce_marks(self, marked: list[tuple[Feed, Moved]], at: dt.datetime | None) -> list[Passing]:
-        passing = []
+    def _publish_markers(self, marked: list[tuple[Feed, Moved]], at: dt.datetime | None) -> list[EphemeralFrame]:
+        ephemeral = []
         moment = as_text(at) if at is not None else self._hub.server_time()
         for feed, moved in marked:
             self._hub.unfilled.add(feed)
@@ -255,10 +255,10 @@ class MessageBatch:
                 status = "read" if kind & 1 else "delivered"
                 frame = message_send.status_frame(feed.id, status, up_to, moment)
                 reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
-                passing.append(Passing(recipient_id=writer, frame=frame))
+                ephemeral.append(EphemeralFrame(recipient_id=writer, frame=frame))
                 if status == "read":  # the reader's other devices show it as read, too
-                    passing.append(Passing(recipient_id=reader, frame=frame, skip=device))
-        return passing
+                    ephemeral.append(EphemeralFrame(recipient_id=reader, frame=frame, skip=device))
+        return ephemeral
 
     async def _fill(self) -> None:
         """Update the status columns of single messages from the read markers, in bulk once a second."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from core.base import logs
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.events.notices import Passing
+from core.events.notices import EphemeralFrame
 from core.flows import delivery, message_send
 from core.reads import chats
 from core.runtime import AWAY
@@ -155,4 +155,4 @@ class Watch:
         frame = message_send.status_frame(feed.id, status, seq, self._hub.server_time())
         for party in (feed.customer_id, feed.mitra_id):
             with contextlib.suppress(ConnectionError):
-                self._hub.pass_on(Passing(recipient_id=party, frame=frame))
+                self._hub.send_ephemeral(EphemeralFrame(recipient_id=party, frame=frame))

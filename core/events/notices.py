@@ -28,7 +28,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     skip: str | None = None  # the connection that sent the message; it gets the acknowledgement instead
 
 
-class Passing(msgspec.Struct, frozen=True, kw_only=True):
+class EphemeralFrame(msgspec.Struct, frozen=True, kw_only=True):
     """An ephemeral frame, which is not stored.
 
     There are four kinds: typing, read markers, a mitra's own change of status, and the number of mitras that a search
@@ -50,7 +50,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     notices: list[Notice] = []
     messages: list[StoredMessage] = []
-    passing: list[Passing] = []
+    # The name on the wire is that of the first release, so that processes of both versions understand each other.
+    ephemeral: list[EphemeralFrame] = msgspec.field(default_factory=list, name="passing")
 
 
 def encode(envelope: Envelope) -> bytes:

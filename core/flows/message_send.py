@@ -13,7 +13,7 @@ from core.base.actor import Actor, UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.bus.rate_limit import Limit, RateLimited
-from core.events.notices import Envelope, Passing, StoredMessage
+from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, Mark, Placed, TooFast
 from core.runtime import Runtime, away_is_unavailable
@@ -118,8 +118,8 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     at, _ = await _commit(runtime, [], {session_id: mark})
     if bound and session.mitra_id is not None:
         frame = status_frame(session_id, "read", bound, as_text(at or runtime.now()))
-        both = [Passing(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
-        runtime.tell(Envelope(passing=both))
+        both = [EphemeralFrame(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
+        runtime.tell(Envelope(ephemeral=both))
 
 
 async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:

@@ -129,5 +129,5 @@ async def repeat_asked(runtime: Runtime) -> int:
     async with runtime.transaction() as tx:
         due = await sessions.take_repeats(tx, limit=REPEATS)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
-        tx.passing.extend(announce.search_repeats(due, asked, at=tx.now))
+        tx.ephemeral.extend(announce.search_repeats(due, asked, at=tx.now))
     return len(due)

@@ -16,7 +16,7 @@ from core.base.actor import Actor, UserType
 from core.base.clock import as_text
 from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
-from core.events.notices import Notice, Passing
+from core.events.notices import EphemeralFrame, Notice
 from core.events.signals import DeadlineSet, SessionMoved
 from core.extensions.store import Extension
 from core.extensions.views import view_of
@@ -148,13 +148,13 @@ async def pairing_status(
     await deliveries.add(tx, [_notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
 
 
-def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.datetime) -> list[Passing]:
+def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.datetime) -> list[EphemeralFrame]:
     """Return `pairing_status` frames with the present number of asked mitras.
 
     They have no `event_id` and are not stored. `asked` has a number for the id of each search.
     """
     return [
-        Passing(
+        EphemeralFrame(
             recipient_id=search.customer_id,
             path="pairing",
             search_id=search.id,
@@ -243,7 +243,7 @@ async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason
     await deliveries.forget(tx, mitra_id, "mitra_status_changed")
     if reason is StatusReason.SELF:
         sent = msgspec.json.encode({**frame, "server_time": as_text(tx.now)})
-        tx.passing.append(Passing(recipient_id=mitra_id, frame=sent, path="pairing"))
+        tx.ephemeral.append(EphemeralFrame(recipient_id=mitra_id, frame=sent, path="pairing"))
         return None
     notice = _notice(await tx.event_time(), mitra_id, UserType.MITRA, None, frame)
     await deliveries.add(tx, [notice])

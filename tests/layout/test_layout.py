@@ -183,9 +183,11 @@ def test_unknown_signal_decodes_to_none(data: bytes):
     assert signals.decode(data) is None
 
 
-@pytest.mark.parametrize("cls", [notices.Notice, notices.StoredMessage, notices.Passing], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [notices.Notice, notices.StoredMessage, notices.EphemeralFrame], ids=lambda cls: cls.__name__
+)
 def test_every_notice_survives_encoding(cls: type[msgspec.Struct]):
-    field = {notices.Notice: "notices", notices.StoredMessage: "messages", notices.Passing: "passing"}[cls]
+    field = {notices.Notice: "notices", notices.StoredMessage: "messages", notices.EphemeralFrame: "ephemeral"}[cls]
     for one in itertools.islice(instances(cls), 300):
         envelope = notices.Envelope(**{field: [one, one]})
         assert notices.decode(notices.encode(envelope)) == envelope
@@ -195,7 +197,7 @@ def test_full_and_empty_envelopes_survive_encoding():
     full = notices.Envelope(
         notices=list(itertools.islice(instances(notices.Notice), 3)),  # type: ignore[arg-type]
         messages=list(itertools.islice(instances(notices.StoredMessage), 3)),  # type: ignore[arg-type]
-        passing=list(itertools.islice(instances(notices.Passing), 3)),  # type: ignore[arg-type]
+        ephemeral=list(itertools.islice(instances(notices.EphemeralFrame), 3)),  # type: ignore[arg-type]
     )
     for envelope in (full, notices.Envelope()):
         assert notices.decode(notices.encode(envelope)) == envelope
