@@ -18,7 +18,7 @@ from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.flows import message_send
-from core.messages.rules import Draft, Mark, Placed, check_message
+from core.messages.rules import Draft, Mark, StoreResult, check_message
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
@@ -45,11 +45,11 @@ log = logs.get("message_batch")
 encode = msgspec.json.encode
 
 
-def _ack(draft: Draft, placed: Placed, *, at: str, server_time: str, ref: str | None) -> bytes:
+def _ack(draft: Draft, result: StoreResult, *, at: str, server_time: str, ref: str | None) -> bytes:
     """Return the `message_ack` frame. It is formatted by hand for speed; only the client's `ref` needs escaping."""
     echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
     return (
-        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{placed.id}","seq":{placed.seq},'
+        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{result.id}","seq":{result.seq},'
         f'"created_at":"{at}","server_time":"{server_time}"{echoed}}}'
     ).encode()
 
@@ -211,33 +211,33 @@ class MessageBatch:
                 retry_after_seconds=1,
             )
 
-    def _announce(self, items: list[Item], answers: list[Placed | bool]) -> list[StoredMessage]:
+    def _announce(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
         stored = []
         at, moment = "", None
-        for item, placed in zip(items, answers, strict=True):
+        for item, result in zip(items, answers, strict=True):
             connection = item.connection
-            if not isinstance(placed, Placed):
-                code = "SESSION_NOT_ACTIVE" if placed else "NOT_FOUND"
+            if not isinstance(result, StoreResult):
+                code = "SESSION_NOT_ACTIVE" if result else "NOT_FOUND"
                 connection.error(
                     code, Text(en="The message was not stored.", id="Pesan ini tidak tersimpan."), item.ref
                 )
                 continue
             draft = item.draft
             if (
-                placed.created_at is not moment
+                result.created_at is not moment
             ):  # all messages of a batch have the same time; repeated ones have their own
-                moment, at = placed.created_at, as_text(placed.created_at)
-            server_time = at if not placed.repeated else self._hub.server_time()
-            connection.put(_ack(draft, placed, at=at, server_time=server_time, ref=item.ref))
-            if placed.repeated:
+                moment, at = result.created_at, as_text(result.created_at)
+            server_time = at if not result.repeated else self._hub.server_time()
+            connection.put(_ack(draft, result, at=at, server_time=server_time, ref=item.ref))
+            if result.repeated:
                 continue
             stored.append(
                 StoredMessage(
                     session_id=draft.session_id,
                     customer_id=item.feed.customer_id,
                     mitra_id=item.feed.mitra_id,
-                    seq=placed.seq,
-                    frame=message_send.message_frame(draft, placed, sender_type=item.sender_type, at=at),
+                    seq=result.seq,
+                    frame=message_send.message_frame(draft, result, sender_type=item.sender_type, at=at),
                     skip=connection.id,
                 )
             )

@@ -15,7 +15,7 @@ from core.base.errors import NotFound, Unavailable
 from core.bus.rate_limit import Limit, RateLimited
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.messages import store
-from core.messages.rules import Draft, Mark, Placed, TooFast
+from core.messages.rules import Draft, Mark, StoreResult, TooFast
 from core.runtime import Runtime, away_is_unavailable
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
@@ -35,15 +35,15 @@ class Parties:
     mitra_id: str
 
 
-def message_frame(draft: Draft, placed: Placed, *, sender_type: str, at: str) -> bytes:
-    """Return the `message` frame. It is encoded once and sent to all recipients. `at` is `placed.created_at` as text.
+def message_frame(draft: Draft, result: StoreResult, *, sender_type: str, at: str) -> bytes:
+    """Return the `message` frame. It is encoded once and sent to all recipients. `at` is `result.created_at` as text.
 
     The JSON is assembled by hand because this is the most frequent frame; only the content needs escaping.
     """
     content, metadata = encode(draft.content).decode(), draft.metadata or "null"
     return (
-        f'{{"type":"message","event_id":"{placed.id}","server_time":"{at}","message":{{"id":"{placed.id}",'
-        f'"session_id":"{draft.session_id}","seq":{placed.seq},"sender_type":"{sender_type}",'
+        f'{{"type":"message","event_id":"{result.id}","server_time":"{at}","message":{{"id":"{result.id}",'
+        f'"session_id":"{draft.session_id}","seq":{result.seq},"sender_type":"{sender_type}",'
         f'"sender_id":"{draft.sender_id}","client_message_id":"{draft.client_message_id}","type":"{draft.type}",'
         f'"content":{content},"metadata":{metadata},"status":"sent","created_at":"{at}","delivered_at":null,'
         f'"read_at":null}}}}'
@@ -70,26 +70,26 @@ async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session
     return session, party
 
 
-async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> Placed:
+async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
     """Store one message of the caller and publish it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
     session, party = await _own(runtime, actor, draft.session_id)
     await _limit(runtime, party, session.id)
     draft = msgspec.structs.replace(draft, sender_id=party)
     answer = await _commit(runtime, [draft], {})
-    placed = answer[1][0]
-    if not isinstance(placed, Placed):
-        raise SessionNotActive if placed else NotFound
-    if not placed.repeated and session.mitra_id is not None:
+    result = answer[1][0]
+    if not isinstance(result, StoreResult):
+        raise SessionNotActive if result else NotFound
+    if not result.repeated and session.mitra_id is not None:
         metrics.MESSAGES.inc()
         stored = StoredMessage(
             session_id=session.id,
             customer_id=session.customer_id,
             mitra_id=session.mitra_id,
-            seq=placed.seq,
-            frame=message_frame(draft, placed, sender_type=actor.user_type.value, at=as_text(placed.created_at)),
+            seq=result.seq,
+            frame=message_frame(draft, result, sender_type=actor.user_type.value, at=as_text(result.created_at)),
         )
         runtime.tell(Envelope(messages=[stored]))
-    return placed
+    return result
 
 
 async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
@@ -122,7 +122,9 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
         runtime.tell(Envelope(ephemeral=both))
 
 
-async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]) -> tuple[Any, list[Placed | bool]]:
+async def _commit(
+    runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
+) -> tuple[Any, list[StoreResult | bool]]:
     with away_is_unavailable():
         async with runtime.commits.connection() as connection:
             return await store.commit(
@@ -137,7 +139,7 @@ async def _commit(runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark])
 
 async def commit_batch(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
-) -> tuple[Any, list[Placed | bool]]:
+) -> tuple[Any, list[StoreResult | bool]]:
     """Store a batch of frames from many connections, and retry while the database is unavailable.
 
     A retry is always safe: a `client_message_id` is stored once, and markers only grow. Returns (the transaction's

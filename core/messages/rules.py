@@ -43,7 +43,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None  # JSON text
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class StoreResult(msgspec.Struct, frozen=True, kw_only=True):
     """A stored message. `repeated`: it was stored before, and the other fields are those of the first time."""
 
     id: str

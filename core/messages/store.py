@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from core.messages.rules import Draft, Mark, Placed
+from core.messages.rules import Draft, Mark, StoreResult
 from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many
@@ -43,10 +43,10 @@ async def commit(
     anchor: dt.datetime,
     scale: float,
     timeout: float,
-) -> tuple[dt.datetime | None, list[Placed | bool]]:
+) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
     """Store drafts and read markers (session id -> Mark) in one transaction.
 
-    Return (service time of the batch, results of the drafts in their order). A result is Placed, True if the session
+    Return (service time of the batch, results of the drafts in their order). A result is StoreResult, True if the session
     was not active, or False if the sender is not a party of it. `timeout` is in real seconds.
     """
     touched = sorted({d.session_id for d in drafts} | marks.keys())
@@ -64,15 +64,15 @@ async def commit(
         anchor, scale, timeout=timeout,
     )  # fmt: skip
     kept = iter(zip(row["kept_ids"] or (), row["kept_ats"] or (), strict=True))
-    answers: list[Placed | bool] = []
+    answers: list[StoreResult | bool] = []
     for draft, seq in zip(drafts, row["seqs"] or (), strict=True):
         if seq is None or seq == 0:
             answers.append(seq == 0)
         elif seq < 0:
             kept_id, kept_at = next(kept)
-            answers.append(Placed(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True))
+            answers.append(StoreResult(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True))
         else:
-            answers.append(Placed(id=draft.id, seq=seq, created_at=row["at"], repeated=False))
+            answers.append(StoreResult(id=draft.id, seq=seq, created_at=row["at"], repeated=False))
     return row["at"], answers
 
 

@@ -16,7 +16,7 @@ from core.flows import (
     session_end,
     session_timers,
 )
-from core.messages.rules import Draft, Mark, Placed, TooFast
+from core.messages.rules import Draft, Mark, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Stage
@@ -36,7 +36,7 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 def test_concurrent_writers_store_messages_without_gaps_in_each_senders_order(chat: Chat) -> None:
-    async def write(sender: Actor) -> list[Placed | bool]:
+    async def write(sender: Actor) -> list[StoreResult | bool]:
         placed = []
         for n in range(30):
             batch = [chat.draft(sender, f"{n}-{m}") for m in range(1 + n % 4)]
@@ -62,7 +62,7 @@ def test_message_sent_by_several_writers_is_stored_once_with_one_answer(chat: Ch
     async def play() -> None:
         keys = [ids.new_id() for _ in range(20)]
 
-        async def write() -> list[Placed | bool]:
+        async def write() -> list[StoreResult | bool]:
             answers = []
             for key in keys:
                 answers += await chat.commit(
@@ -108,14 +108,14 @@ def test_batch_with_a_message_of_a_stranger_stores_the_other_messages(chat: Chat
     chat.stage.run(play())
 
 
-async def _write_until_refused(chat: Chat, sender: Actor) -> list[Placed]:
+async def _write_until_refused(chat: Chat, sender: Actor) -> list[StoreResult]:
     """Send messages until the session has ended, within the rate limit; return the stored messages.
 
     The pause after each message makes the burst last for the whole test, so that both parties are writing when the
     session ends.
     """
     runtime = chat.stage.runtime
-    stored: list[Placed] = []
+    stored: list[StoreResult] = []
     while True:
         try:
             stored.append(await message_send.send_one(runtime, sender, chat.draft(sender)))
@@ -171,7 +171,7 @@ def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Cha
         again = chat.draft(sender, client_message_id=str(first["client_message_id"]))
         answers = await chat.commit(chat.draft(chat.customer), again, chat.draft(chat.mitra))
         assert (answers[0], answers[2]) == (True, True)
-        assert isinstance(answers[1], Placed)
+        assert isinstance(answers[1], StoreResult)
         assert (answers[1].seq, answers[1].id, answers[1].repeated) == (1, str(first["id"]), True)
         assert await chat.is_whole() == len(hers) + len(theirs)
 
