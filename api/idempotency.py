@@ -8,10 +8,10 @@ from litestar import Request
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
-from core.idempotency.rules import MAX_KEY, Once, once
+from core.idempotency.rules import MAX_KEY, KeyedRequest, keyed_request
 
 
-def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: Any) -> Once | None:
+def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: Any) -> KeyedRequest | None:
     """Return the request's idempotency key with the operation and body; None without the header.
 
     Raises ValidationFailed if the key is invalid.
@@ -21,4 +21,4 @@ def key_of(request: Request[Any, Any, Any], actor: Actor, operation: str, data: 
         return None
     if not 1 <= len(key) <= MAX_KEY:
         raise ValidationFailed.of("Idempotency-Key", field_messages.length(1, MAX_KEY))
-    return once(user_id=actor.user_id, key=key, operation=operation, body=attrs.asdict(data))
+    return keyed_request(user_id=actor.user_id, key=key, operation=operation, body=attrs.asdict(data))

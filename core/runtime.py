@@ -109,7 +109,7 @@ class Runtime:
     # Customers who paid lately, whose access tokens may still say that they are newcomers. Cleared at PAID_KEPT.
     paid: set[str] = attrs.field(factory=set)
     # One lock for each (user id, Idempotency-Key) that requests of this process wait for.
-    lines: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.field(
+    key_locks: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.field(
         factory=weakref.WeakValueDictionary
     )
     _readiness: tuple[bool, bool, str | None] = (False, False, None)

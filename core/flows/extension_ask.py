@@ -5,14 +5,14 @@ from core.base.errors import NotFound
 from core.extensions import store as extensions
 from core.extensions.store import Extension
 from core.extensions.views import ExtensionView, view_of
-from core.idempotency.rules import Once
+from core.idempotency.rules import KeyedRequest
 from core.payments import store as payments
 from core.payments.rules import PaymentNotConfirmed
 from core.payments.states import PaymentStatus
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.steps import extend, once
+from core.steps import extend, idempotency
 from core.storage.database import Tx
 
 
@@ -27,17 +27,17 @@ async def ask(runtime: Runtime, *, payment_request_id: str) -> None:
 
 
 async def ask_explicitly(
-    runtime: Runtime, actor: Actor, *, session_id: str, payment_request_id: str, key: Once | None = None
+    runtime: Runtime, actor: Actor, *, session_id: str, payment_request_id: str, key: KeyedRequest | None = None
 ) -> ExtensionView:
     """Ask for the caller's confirmed extension payment of this session.
 
     If that was done, return the extension as it is. A retry with the same `key` gets the first answer. Raises NotFound,
     PaymentNotConfirmed, IdempotencyMismatch, IdempotencyInFlight.
     """
-    async with once.transaction(runtime, key) as turn:
-        if (before := turn.repeated(ExtensionView)) is not None:
+    async with idempotency.transaction(runtime, key) as idempotent:
+        if (before := idempotent.repeated(ExtensionView)) is not None:
             return before
-        tx = turn.tx
+        tx = idempotent.tx
         session = await sessions.lock(tx, session_id)
         payment = await payments.get(tx, payment_request_id)
         if session is None or not actor.owns(session.customer_id):
@@ -48,7 +48,7 @@ async def ask_explicitly(
         if extension is None:
             raise PaymentNotConfirmed
         view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
-        await turn.keep(view, http_status=200)
+        await idempotent.keep(view, http_status=200)
     return view
 
 

@@ -6,7 +6,7 @@ from core.base.languages import Text
 from core.customers import store as customers
 from core.extensions import store as extensions
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
-from core.idempotency.rules import Once
+from core.idempotency.rules import KeyedRequest
 from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen
 from core.payments.store import PaymentRequest
@@ -15,7 +15,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.steps import extend, invoices, once
+from core.steps import extend, idempotency, invoices
 from core.storage.database import Tx
 
 
@@ -27,7 +27,7 @@ async def request_extension(
     duration_minutes: int,
     mode: str | None,
     address: str,
-    key: Once | None = None,
+    key: KeyedRequest | None = None,
 ) -> PaymentView:
     """Create a payment request for more minutes of a session. It is pending, or confirmed if the price is 0.
 
@@ -35,14 +35,14 @@ async def request_extension(
     SessionNotExtendable, ExtensionPending, ExtensionLimit, TierNotFound, FreeRequestOpen, ValidationFailed (`mode`
     differs from the session's), IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
-    async with once.transaction(runtime, key) as turn:
-        if (before := turn.repeated(PaymentView)) is not None:
+    async with idempotency.transaction(runtime, key) as idempotent:
+        if (before := idempotent.repeated(PaymentView)) is not None:
             return before
-        request = await invoices.begun(turn)
+        request = await invoices.begun(idempotent)
         if request is None:
-            request = await _create(runtime, turn.tx, actor, session_id, duration_minutes, mode, address)
-        answer = await invoices.asked(runtime, turn, request)
-    return answer or await invoices.issue(runtime, turn, request)
+            request = await _create(runtime, idempotent.tx, actor, session_id, duration_minutes, mode, address)
+        answer = await invoices.asked(runtime, idempotent, request)
+    return answer or await invoices.issue(runtime, idempotent, request)
 
 
 async def _create(

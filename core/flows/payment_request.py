@@ -14,8 +14,8 @@ from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.customers import store as customers
 from core.customers.rules import DisplayNameRequired
 from core.events.signals import InvoiceVoided, PaymentConfirmed
-from core.idempotency import store as idempotency
-from core.idempotency.rules import Once
+from core.idempotency import store as keys
+from core.idempotency.rules import KeyedRequest
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.outside.gateway import Gateway
@@ -28,7 +28,7 @@ from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
-from core.steps import calls, invoices, once
+from core.steps import calls, idempotency, invoices
 from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
@@ -47,7 +47,7 @@ class Wish:
 
 
 async def request_payment(
-    runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: Once | None = None
+    runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: KeyedRequest | None = None
 ) -> PaymentView:
     """Create a payment request with a fixed price. It is pending, or confirmed if the price is 0.
 
@@ -56,12 +56,12 @@ async def request_payment(
     FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight,
     GatewayUnavailable.
     """
-    async with once.transaction(runtime, key) as turn:
-        if (before := turn.repeated(PaymentView)) is not None:
+    async with idempotency.transaction(runtime, key) as idempotent:
+        if (before := idempotent.repeated(PaymentView)) is not None:
             return before
-        request = await invoices.begun(turn) or await _create(runtime, turn.tx, actor, wish, address)
-        answer = await invoices.asked(runtime, turn, request)
-    return answer or await invoices.issue(runtime, turn, request)
+        request = await invoices.begun(idempotent) or await _create(runtime, idempotent.tx, actor, wish, address)
+        answer = await invoices.asked(runtime, idempotent, request)
+    return answer or await invoices.issue(runtime, idempotent, request)
 
 
 async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: str) -> PaymentRequest:
@@ -200,8 +200,8 @@ async def purge_keys(runtime: Runtime) -> None:
     """Sweep: delete idempotency keys whose answers are too old to be repeated."""
     while True:
         async with runtime.transaction() as tx:
-            gone = await idempotency.purge(tx)
-        if gone < idempotency.AT_ONCE:
+            gone = await keys.purge(tx)
+        if gone < keys.AT_ONCE:
             return
 
 

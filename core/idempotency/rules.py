@@ -38,7 +38,7 @@ class IdempotencyInFlight(DomainError):
 
 
 @attrs.frozen(kw_only=True)
-class Once:
+class KeyedRequest:
     """A request with an idempotency key; `fingerprint` is a hash of its operation and body."""
 
     user_id: str
@@ -46,7 +46,9 @@ class Once:
     fingerprint: str
 
 
-def once(*, user_id: str, key: str, operation: str, body: Mapping[str, Any]) -> Once:
+def keyed_request(*, user_id: str, key: str, operation: str, body: Mapping[str, Any]) -> KeyedRequest:
     """Return an idempotent request. Spaces and the order of fields in the body don't change its fingerprint."""
     text = json.dumps([operation, body], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Once(user_id=user_id, key=key, fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+    return KeyedRequest(
+        user_id=user_id, key=key, fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    )

@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.idempotency.rules import KEEP, Once
+from core.idempotency.rules import KEEP, KeyedRequest
 from core.storage.database import Tx
 from core.storage.records import one
 
@@ -13,7 +13,7 @@ AT_ONCE = 1_000  # rows per statement
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
+class StoredAnswer:
     """The row of a key.
 
     `answer` is JSON; None while a process works on the request, which has made `resource_id` so far. `claim_age_s` is
@@ -26,26 +26,26 @@ class Kept:
     claim_age_s: float
 
 
-async def try_hold(tx: Tx, once: Once) -> bool:
+async def try_hold(tx: Tx, request: KeyedRequest) -> bool:
     """Lock the key for this transaction; return False while another transaction has it."""
     sql = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4))"
-    return await tx.fetchval(sql, f"{once.user_id} {once.key}")
+    return await tx.fetchval(sql, f"{request.user_id} {request.key}")
 
 
-async def find(tx: Tx, once: Once, *, now: dt.datetime) -> Kept | None:
+async def find(tx: Tx, request: KeyedRequest, *, now: dt.datetime) -> StoredAnswer | None:
     """Lock and read the key's row; None without one, or if it is older than KEEP. Waits for the row's lock."""
     return one(
-        Kept,
+        StoredAnswer,
         await tx.fetchrow(
             """SELECT fingerprint, answer, resource_id,
                  coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
                FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3 FOR UPDATE""",
-            once.user_id, once.key, now - KEEP,
+            request.user_id, request.key, now - KEEP,
         ),
     )  # fmt: skip
 
 
-async def claim(tx: Tx, once: Once, *, resource_id: str) -> dt.datetime:
+async def claim(tx: Tx, request: KeyedRequest, *, resource_id: str) -> dt.datetime:
     """Claim a key and store what was made; the answer follows. Return the real time of the claim."""
     return await tx.fetchval(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
@@ -53,11 +53,11 @@ async def claim(tx: Tx, once: Once, *, resource_id: str) -> dt.datetime:
              fingerprint = excluded.fingerprint, http_status = NULL, answer = NULL, resource_id = excluded.resource_id,
              claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at
            RETURNING claimed_real_at""",
-        ids.new_id(), once.user_id, once.key, once.fingerprint, resource_id, tx.now,
+        ids.new_id(), request.user_id, request.key, request.fingerprint, resource_id, tx.now,
     )  # fmt: skip
 
 
-async def forget(tx: Tx, once: Once, *, claimed_at: dt.datetime | None) -> bool:
+async def forget(tx: Tx, request: KeyedRequest, *, claimed_at: dt.datetime | None) -> bool:
     """Release a claimed key so that the request can be retried.
 
     Return False if another process has taken over the claim since, or the answer is stored.
@@ -65,18 +65,18 @@ async def forget(tx: Tx, once: Once, *, claimed_at: dt.datetime | None) -> bool:
     return bool(
         await tx.execute(
             """DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND claimed_real_at = $3 AND answer IS NULL""",
-            once.user_id, once.key, claimed_at,
+            request.user_id, request.key, claimed_at,
         )
     )  # fmt: skip
 
 
-async def keep(tx: Tx, once: Once, *, http_status: int, answer: str) -> None:
+async def keep(tx: Tx, request: KeyedRequest, *, http_status: int, answer: str) -> None:
     """Store the first answer to a request."""
     await tx.execute(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
              http_status = excluded.http_status, answer = excluded.answer, created_at = excluded.created_at""",
-        ids.new_id(), once.user_id, once.key, once.fingerprint, http_status, answer, tx.now,
+        ids.new_id(), request.user_id, request.key, request.fingerprint, http_status, answer, tx.now,
     )  # fmt: skip
 
 

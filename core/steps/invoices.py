@@ -21,7 +21,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.runtime import Runtime
 from core.steps import announce, money
-from core.steps.once import Turn, forget, kept
+from core.steps.idempotency import IdempotentRequest, forget, store_answer
 from core.storage.database import Tx
 
 CREATED = 201
@@ -123,31 +123,31 @@ async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
     return view
 
 
-async def begun(turn: Turn) -> PaymentRequest | None:
+async def begun(idempotent: IdempotentRequest) -> PaymentRequest | None:
     """Return the request that an earlier attempt with this key created before its process died.
 
     None without such a request, or if it was abandoned or expired since.
     """
-    if turn.unfinished is None:
+    if idempotent.unfinished is None:
         return None
-    request = await payments.get(turn.tx, turn.unfinished)
+    request = await payments.get(idempotent.tx, idempotent.unfinished)
     return request if request is not None and request.status not in GIVEN_UP else None
 
 
-async def asked(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView | None:
+async def asked(runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest) -> PaymentView | None:
     """Return the answer for a new request, or None if an invoice must be made first.
 
     No invoice is needed without a gateway, at a price of 0, or if the request was paid in the meantime.
     """
     if runtime.gateway is not None and request.status is PaymentStatus.PENDING:
-        await turn.claim(request.id)
+        await idempotent.claim(request.id)
         return None
-    view = await view_in(turn.tx, request)
-    await turn.keep(view, http_status=CREATED)
+    view = await view_in(idempotent.tx, request)
+    await idempotent.keep(view, http_status=CREATED)
     return view
 
 
-async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> PaymentView:
+async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest) -> PaymentView:
     """Make the invoice after the first transaction, and store it with the answer.
 
     If the gateway does not make it, the request is abandoned and the key can be used again. Raises GatewayUnavailable.
@@ -164,12 +164,12 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
         ),
     )
     try:
-        invoice = await runtime.gateway.create(wanted, again=turn.unfinished is not None)
+        invoice = await runtime.gateway.create(wanted, again=idempotent.unfinished is not None)
     except GatewayUnavailable:
         async with runtime.transaction() as tx:
             locked = await payments.lock(tx, request.id)
             assert locked is not None
-            if await forget(tx, turn):
+            if await forget(tx, idempotent):
                 await abandon(tx, locked, by=None)
                 await invoice_counts.remove(tx, request.id)
         raise
@@ -182,7 +182,7 @@ async def issue(runtime: Runtime, turn: Turn, request: PaymentRequest) -> Paymen
             tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
-        await kept(tx, turn.once, view, http_status=CREATED)
+        await store_answer(tx, idempotent.request, view, http_status=CREATED)
     return view
 
 

@@ -35,7 +35,7 @@ from core.flows import (
 )
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
-from core.idempotency.rules import once
+from core.idempotency.rules import keyed_request
 from core.messages.rules import Draft, Mark
 from core.pairing_failures.rules import OperatorAction
 from core.pricing import desk
@@ -76,7 +76,7 @@ class Life:
             topics=None,
         )
         body = {"minutes": 12}
-        key = once(user_id=customer.user_id, key=ids.new_id(), operation="pay", body=body)
+        key = keyed_request(user_id=customer.user_id, key=ids.new_id(), operation="pay", body=body)
         return (
             await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS, key=key)
         ).payment_request_id

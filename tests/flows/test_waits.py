@@ -27,7 +27,7 @@ from core.flows import (
 )
 from core.flows.operator_work import MitraChange
 from core.idempotency import store as idempotency
-from core.idempotency.rules import Once
+from core.idempotency.rules import KeyedRequest
 from core.logins import refresh
 from core.operators import store as operators
 from core.pairing import store as pairing
@@ -401,18 +401,18 @@ def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(stage: Sta
 def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(stage: Stage) -> None:
     async def play() -> None:
         runtime, customer = stage.runtime, await stage.customer()
-        once = Once(user_id=customer.user_id, key="k", fingerprint="f")
+        request = KeyedRequest(user_id=customer.user_id, key="k", fingerprint="f")
         async with runtime.transaction() as tx:
-            await idempotency.claim(tx, once, resource_id=ids.new_id())
+            await idempotency.claim(tx, request, resource_id=ids.new_id())
 
         async def look() -> str | None:
             async with runtime.transaction() as tx:
-                found = await idempotency.find(tx, once, now=runtime.now())
+                found = await idempotency.find(tx, request, now=runtime.now())
                 assert found is not None
                 return found.answer
 
         async with runtime.transaction() as tx:
-            await idempotency.keep(tx, once, http_status=201, answer="{}")
+            await idempotency.keep(tx, request, http_status=201, answer="{}")
             task = asyncio.create_task(look())
             await stage.until(WAITING, 1)
         assert await task == "{}"
@@ -426,18 +426,18 @@ def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(st
 def test_answer_stored_again_while_its_old_key_is_purged_is_kept(stage: Stage) -> None:
     async def play() -> None:
         runtime, customer = stage.runtime, await stage.customer()
-        once = Once(user_id=customer.user_id, key="k", fingerprint="f")
+        request = KeyedRequest(user_id=customer.user_id, key="k", fingerprint="f")
         async with runtime.transaction() as tx:
-            await idempotency.keep(tx, once, http_status=201, answer='{"old":1}')
+            await idempotency.keep(tx, request, http_status=201, answer='{"old":1}')
         await runtime.db.fetch("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
         async with runtime.transaction() as tx:  # a day later the key is used again
-            assert await idempotency.find(tx, once, now=tx.now) is None
-            await idempotency.keep(tx, once, http_status=201, answer='{"new":1}')
+            assert await idempotency.find(tx, request, now=tx.now) is None
+            await idempotency.keep(tx, request, http_status=201, answer='{"new":1}')
             purge = asyncio.create_task(payment_request.purge_keys(runtime))
             await stage.until(WAITING, 1)
         await purge
         async with runtime.transaction() as tx:
-            kept = await idempotency.find(tx, once, now=tx.now)
+            kept = await idempotency.find(tx, request, now=tx.now)
         assert kept is not None
         assert kept.answer == '{"new":1}'
 

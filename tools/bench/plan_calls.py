@@ -24,7 +24,7 @@ from core.config.keys import KEYS
 from core.customers.rules import Identity, IdentityKind
 from core.extensions.states import ExtensionStatus
 from core.flows import payment_request
-from core.idempotency.rules import Once
+from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, Mark
 from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
@@ -146,7 +146,7 @@ class Caller:
             "name": "Dewi",
             "connection": database.watch,
             "runner": database.watch,
-            "once": Once(user_id=text["customer_id"], key="a-key", fingerprint="a-body"),
+            "request": KeyedRequest(user_id=text["customer_id"], key="a-key", fingerprint="a-body"),
             "object_id": text["failure_id"],
             "but": text["session_id"],
             "ip_address": "10.1.2.9",

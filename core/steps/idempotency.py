@@ -16,8 +16,8 @@ import msgspec
 
 from core.base.clock import monotonic, real_sleep
 from core.idempotency import store
-from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, Once
-from core.idempotency.store import Kept
+from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, KeyedRequest
+from core.idempotency.store import StoredAnswer
 from core.runtime import Runtime
 from core.storage.database import Tx
 
@@ -26,73 +26,73 @@ POLL_S = 0.05
 
 
 @attrs.define
-class Turn:
+class IdempotentRequest:
     """The transaction of an idempotent request, and what is stored for its key.
 
-    Without a key `once` is None. `kept` is the stored row, None for the first request. `claimed_at` is set by `claim`.
+    Without a key `request` is None. `stored` is the stored row, None for the first request. `claimed_at` is set by `claim`.
     """
 
     tx: Tx
-    once: Once | None
-    kept: Kept | None
+    request: KeyedRequest | None
+    stored: StoredAnswer | None
     claimed_at: dt.datetime | None = None
 
     def repeated(self, cls: type[T]) -> T | None:
         """Return the stored answer of the first request; None without one."""
-        if self.kept is None or self.kept.answer is None:
+        if self.stored is None or self.stored.answer is None:
             return None
-        return msgspec.json.decode(self.kept.answer, type=cls)
+        return msgspec.json.decode(self.stored.answer, type=cls)
 
     @property
     def unfinished(self) -> str | None:
         """The id of the resource that an earlier request created before its process died; None otherwise."""
-        return self.kept.resource_id if self.kept is not None and self.kept.answer is None else None
+        return self.stored.resource_id if self.stored is not None and self.stored.answer is None else None
 
     async def keep(self, answer: object, *, http_status: int) -> None:
         """Store the first answer, in the same transaction."""
-        await kept(self.tx, self.once, answer, http_status=http_status)
+        await store_answer(self.tx, self.request, answer, http_status=http_status)
 
     async def claim(self, resource_id: str) -> None:
         """Store the id of the resource that was created, in the same transaction. The answer follows later."""
-        if self.once is not None:
-            self.claimed_at = await store.claim(self.tx, self.once, resource_id=resource_id)
+        if self.request is not None:
+            self.claimed_at = await store.claim(self.tx, self.request, resource_id=resource_id)
 
 
-async def kept(tx: Tx, once: Once | None, answer: object, *, http_status: int) -> None:
+async def store_answer(tx: Tx, request: KeyedRequest | None, answer: object, *, http_status: int) -> None:
     """Store the answer for a key. Without a key nothing is stored."""
-    if once is not None:
-        await store.keep(tx, once, http_status=http_status, answer=msgspec.json.encode(answer).decode())
+    if request is not None:
+        await store.keep(tx, request, http_status=http_status, answer=msgspec.json.encode(answer).decode())
 
 
-async def forget(tx: Tx, turn: Turn) -> bool:
+async def forget(tx: Tx, idempotent: IdempotentRequest) -> bool:
     """Release a claimed key so that the request can be retried.
 
     Return False if another process has taken over the claim since, because this one was too slow.
     """
-    return turn.once is None or await store.forget(tx, turn.once, claimed_at=turn.claimed_at)
+    return idempotent.request is None or await store.forget(tx, idempotent.request, claimed_at=idempotent.claimed_at)
 
 
 @contextlib.asynccontextmanager
-async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn]:
+async def transaction(runtime: Runtime, request: KeyedRequest | None) -> AsyncIterator[IdempotentRequest]:
     """Open a write transaction that holds the key.
 
     Raises IdempotencyMismatch if the key was used with another body, and IdempotencyInFlight if the first request is
     still running after WAIT_S.
     """
-    if once is None:
+    if request is None:
         async with runtime.transaction() as tx:
-            yield Turn(tx, None, None)
+            yield IdempotentRequest(tx, None, None)
         return
     until = monotonic() + WAIT_S
-    async with _first_in_line(runtime, once):
+    async with _first_with_key(runtime, request):
         while True:
             async with runtime.transaction() as tx:
-                if await store.try_hold(tx, once):
-                    found = await store.find(tx, once, now=runtime.now())
-                    if found is not None and found.fingerprint != once.fingerprint:
+                if await store.try_hold(tx, request):
+                    found = await store.find(tx, request, now=runtime.now())
+                    if found is not None and found.fingerprint != request.fingerprint:
                         raise IdempotencyMismatch
                     if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:
-                        yield Turn(tx, once, found)
+                        yield IdempotentRequest(tx, request, found)
                         return
             if monotonic() >= until:
                 raise IdempotencyInFlight
@@ -100,12 +100,12 @@ async def transaction(runtime: Runtime, once: Once | None) -> AsyncIterator[Turn
 
 
 @contextlib.asynccontextmanager
-async def _first_in_line(runtime: Runtime, once: Once) -> AsyncIterator[None]:
+async def _first_with_key(runtime: Runtime, request: KeyedRequest) -> AsyncIterator[None]:
     """Let only one of this process's requests with the same key query the database at a time.
 
     Raises IdempotencyInFlight after WAIT_S.
     """
-    lock = runtime.lines.setdefault((once.user_id, once.key), asyncio.Lock())
+    lock = runtime.key_locks.setdefault((request.user_id, request.key), asyncio.Lock())
     try:
         async with asyncio.timeout(WAIT_S):
             await lock.acquire()
