@@ -123,9 +123,9 @@ class Runtime:
     # Set to core.reactions.react: returns the flow that follows a committed signal in this process.
     react: Reaction | None = None
     # Set by the realtime process: gives an envelope to its own sockets without the bus.
-    local: Callable[[Envelope], None] | None = None
-    hear: list[Callable[[Signal], Awaitable[None] | None]] = attrs.field(factory=list)
-    missed: list[Callable[[], None]] = attrs.field(factory=list)
+    deliver_locally: Callable[[Envelope], None] | None = None
+    subscribers: list[Callable[[Signal], Awaitable[None] | None]] = attrs.field(factory=list)
+    on_resubscribe: list[Callable[[], None]] = attrs.field(factory=list)
     _tasks: set[asyncio.Task[Any]] = attrs.field(factory=set)
     _followers: set[asyncio.Task[Any]] = attrs.field(factory=set)
 
@@ -155,9 +155,9 @@ class Runtime:
         with away_is_unavailable():
             async with self.db.transaction(self.now) as tx:
                 yield tx
-        self.tell(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
-        for fact in tx.signals:
-            self.announce(fact)
+        self.publish_frames(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
+        for emitted in tx.signals:
+            self.publish_signal(emitted)
 
     async def charge(self, charges: Charges) -> None:
         """Take one token from each of these buckets. Raises RateLimited."""
@@ -169,24 +169,24 @@ class Runtime:
 
     # -- publishing
 
-    def tell(self, envelope: Envelope) -> None:
+    def publish_frames(self, envelope: Envelope) -> None:
         """Send committed events and frames to users' sockets, in this process and in all others."""
         if not (envelope.notices or envelope.messages or envelope.ephemeral):
             return
-        if self.local is not None:
-            self.local(envelope)
+        if self.deliver_locally is not None:
+            self.deliver_locally(envelope)
         self.bus.publish(frames_of(self.node), wire.encode(envelope))
 
-    def announce(self, signal: Signal) -> None:
+    def publish_signal(self, signal: Signal) -> None:
         """Publish a signal to all processes and start the flow that follows it here."""
-        self._take_to_heart(signal)
+        self._update_caches(signal)
         self.bus.publish(SIGNALS, signals.encode(signal))
         if self.react is not None:
             follow = self.react(self, signal)
             if follow is not None:
                 self.follow(follow)
 
-    def _take_to_heart(self, signal: Signal) -> None:
+    def _update_caches(self, signal: Signal) -> None:
         """Apply a signal to this process's own caches, whether it came from this process or another."""
         if isinstance(signal, signals.LoginsRevoked):
             self.revoked.add(signal.auth_session_ids, now=monotonic())
@@ -237,28 +237,28 @@ class Runtime:
     def start(self, *, look: bool = True) -> None:
         """Start the background tasks: the bus, the clock and, if `look` is set, the poll for changes."""
         self.spawn(self.bus.run_writer())
-        self.spawn(self.bus.listen([SIGNALS], self._heard, self._resubscribed))
+        self.spawn(self.bus.listen([SIGNALS], self._on_signal, self._resubscribed))
         self.spawn(self._keep_clock())
         if look:
             self.spawn(self._keep_looking())
 
-    async def _heard(self, _channel: str, data: bytes) -> None:
+    async def _on_signal(self, _channel: str, data: bytes) -> None:
         signal = signals.decode(data)
         if signal is None:
             return
         if isinstance(signal, signals.ConfigChanged):
             await self.refresh_config()
-        await self._pass_on(signal)
+        await self._dispatch(signal)
 
-    async def _pass_on(self, signal: Signal) -> None:
-        self._take_to_heart(signal)
-        for hear in self.hear:
-            result = hear(signal)
+    async def _dispatch(self, signal: Signal) -> None:
+        self._update_caches(signal)
+        for subscriber in self.subscribers:
+            result = subscriber(signal)
             if result is not None:
                 await result
 
     def _resubscribed(self) -> None:
-        for callback in self.missed:
+        for callback in self.on_resubscribe:
             callback()
 
     async def _keep_clock(self) -> None:
@@ -307,10 +307,10 @@ class Runtime:
         row = await self.db.fetchrow(NEWS, back_s)
         fresh = [sid for sid in row["revoked"] if sid not in self.revoked]
         if fresh:
-            await self._pass_on(signals.LoginsRevoked(auth_session_ids=fresh))
+            await self._dispatch(signals.LoginsRevoked(auth_session_ids=fresh))
         for pair in row["joined"]:  # repeated for OVERLAP_S, because a read of the account may have been in progress
             customer_id, joined_id = pair.split()
-            await self._pass_on(signals.AccountJoined(customer_id=customer_id, joined_id=joined_id))
+            await self._dispatch(signals.AccountJoined(customer_id=customer_id, joined_id=joined_id))
         await self.follow_config(row["config_version"])
 
     async def follow_config(self, version: str | None) -> None:

@@ -33,7 +33,7 @@ async def serve(settings: Settings) -> int:
             f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is in use"
         ) from error
     timers = Runner(runtime)
-    runtime.hear.append(timers.on_signal)
+    runtime.subscribers.append(timers.on_signal)
     runtime.start(look=False)
     runtime.spawn(timers.run())
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)

@@ -167,7 +167,7 @@ class Commands:
             }
         )
         ephemeral = [EphemeralFrame(recipient_id=other, frame=frame, skip=connection.id)]
-        self._hub.runtime.tell(Envelope(ephemeral=ephemeral))
+        self._hub.runtime.publish_frames(Envelope(ephemeral=ephemeral))
 
     async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:

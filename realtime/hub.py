@@ -261,11 +261,11 @@ class Hub:
 
     # -- fan-out
 
-    def local(self, envelope: Envelope) -> None:
+    def deliver_locally(self, envelope: Envelope) -> None:
         """Send the frames of this process's own commits, without the bus."""
         self.take(envelope)
 
-    def heard(self, _channel: str, data: bytes) -> None:
+    def on_frames(self, _channel: str, data: bytes) -> None:
         """Send frames that arrived over the bus from other processes; `local` has sent our own."""
         envelope = wire.decode(data)
         if any(message.session_id in self.feeds for message in envelope.messages):

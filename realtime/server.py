@@ -53,10 +53,10 @@ async def serve(settings: Settings) -> int:
     hub = Hub(runtime)
     batch = MessageBatch(hub)
     watch = Watch(hub)
-    runtime.local = hub.local
-    runtime.hear.append(hub.on_signal)
+    runtime.deliver_locally = hub.deliver_locally
+    runtime.subscribers.append(hub.on_signal)
     runtime.db.on_new_epoch.append(hub.on_new_epoch)
-    runtime.missed.append(watch.missed)
+    runtime.on_resubscribe.append(watch.on_resubscribe)
     acks = Acks(runtime)
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
@@ -78,7 +78,9 @@ async def serve(settings: Settings) -> int:
             f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is in use"
         ) from error
     runtime.start()
-    runtime.spawn(runtime.bus.listen(frames_of_others(runtime.node), hub.heard, watch.missed, patterns=True))
+    runtime.spawn(
+        runtime.bus.listen(frames_of_others(runtime.node), hub.on_frames, watch.on_resubscribe, patterns=True)
+    )
     runtime.spawn(batch.run())
     runtime.spawn(acks.run())
     runtime.spawn(admission.watch())

@@ -38,7 +38,7 @@ class Watch:
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
 
-    def missed(self) -> None:
+    def on_resubscribe(self) -> None:
         """Look for lost events and messages soon, because frames sent before a new bus subscription may be lost."""
         self._hurried = TURNS
         self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)

@@ -74,7 +74,7 @@ async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> As
         asked = await _keep(
             runtime, tx, UserType.MITRA, otp_request_id, number, ip_address, code_hash=None, known_phone=False
         )
-        tx.signal(CodeAsked(otp_request_id=otp_request_id))
+        tx.emit(CodeAsked(otp_request_id=otp_request_id))
     return asked
 
 

@@ -88,7 +88,7 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
             seq=result.seq,
             frame=message_frame(draft, result, sender_type=actor.user_type.value, at=as_text(result.created_at)),
         )
-        runtime.tell(Envelope(messages=[stored]))
+        runtime.publish_frames(Envelope(messages=[stored]))
     return result
 
 
@@ -119,7 +119,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     if bound and session.mitra_id is not None:
         frame = status_frame(session_id, "read", bound, as_text(at or runtime.now()))
         both = [EphemeralFrame(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
-        runtime.tell(Envelope(ephemeral=both))
+        runtime.publish_frames(Envelope(ephemeral=both))
 
 
 async def _commit(

@@ -27,8 +27,8 @@ async def go_online(runtime: Runtime, actor: Actor) -> None:
         if mitra is None or not mitra.is_active:
             raise MitraOffline
         await presence.bring_online(tx, mitra.id)
-        tx.signal(MitrasFreed(mitra_ids=[mitra.id]))
-        tx.signal(DeadlineSet(at=tx.now + runtime.config.seconds("mitra_stale_after_seconds")))
+        tx.emit(MitrasFreed(mitra_ids=[mitra.id]))
+        tx.emit(DeadlineSet(at=tx.now + runtime.config.seconds("mitra_stale_after_seconds")))
 
 
 async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:

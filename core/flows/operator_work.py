@@ -78,7 +78,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
                 before={"value": before},
                 after={"value": value},
             )
-            tx.signal(ConfigChanged(key=name))
+            tx.emit(ConfigChanged(key=name))
     await runtime.refresh_config()
 
 

@@ -63,7 +63,7 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
         if session is not None and session.status is SessionStatus.SEARCHING:
             await _go_on(runtime, tx, session)
         else:  # just paid: its search begins as a blast
-            tx.signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=False))
+            tx.emit(PaymentConfirmed(payment_request_id=payment.id, is_extension=False))
     else:
         raise NotTargeted
 

@@ -26,7 +26,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
             raise rules.PaymentNotPending
         case = await money.take(tx, payment, account, late=False, invoice_id=None)
         if payment.gateway_invoice_id is not None:  # the money was seen, so the open invoice must not be paid too
-            tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+            tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
         await operators.audit(
             tx,
             operator_id=actor.user_id,

@@ -193,7 +193,7 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
             return
         await invoices.expire(tx, locked)
         if invoice is not None and invoice.status == "PENDING":
-            tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
+            tx.emit(InvoiceVoided(gateway_invoice_id=invoice.id))
 
 
 async def purge_keys(runtime: Runtime) -> None:
@@ -218,5 +218,5 @@ async def announce_again(runtime: Runtime) -> dt.datetime | None:
     """Sweep: publish `PaymentConfirmed` again for confirmed requests that have no session or extension."""
     settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
     for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
-        runtime.announce(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))
+        runtime.publish_signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))
     return None

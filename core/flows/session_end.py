@@ -45,7 +45,7 @@ async def _close(tx: Tx, session: Session, actor: Actor) -> None:
     await extend.trip(tx, session)
     announce.deadline(tx, tx.now + rules.GRACE)
     if session.mitra_id is not None:
-        tx.signal(MitrasFreed(mitra_ids=[session.mitra_id]))
+        tx.emit(MitrasFreed(mitra_ids=[session.mitra_id]))
 
 
 async def _view(tx: Tx, actor: Actor, session_id: str) -> SessionView:

@@ -64,5 +64,5 @@ async def _complete(runtime: Runtime, *, flooded: str | None = None) -> int:
         await invoices.abandon_extensions(tx, ids)
         await announce.session_event(tx, ids, "session_completed")
         if due:
-            tx.signal(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))
+            tx.emit(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))
     return len(due)

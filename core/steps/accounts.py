@@ -53,7 +53,7 @@ async def sign_in(
             await _check_joins(runtime, tx, known.id)
             await customers.join(tx, anonymous.user_id, account_id=known.id)
             await login_steps.revoke(tx, user_id=anonymous.user_id)
-            tx.signal(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
+            tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:
         customer = await customers.upgrade(tx, anonymous.user_id, identity)
         await login_steps.revoke(tx, user_id=customer.id, but=anonymous.id)

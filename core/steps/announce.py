@@ -65,7 +65,7 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
             if party is not None:
                 stored = attrs.evolve(view, closures=[])  # goodbyes are added when the event is sent
                 found.append(_notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
-        tx.signal(SessionMoved(session_id=two.customer.id, status=two.customer.status))
+        tx.emit(SessionMoved(session_id=two.customer.id, status=two.customer.status))
     await deliveries.add(tx, found, as_sent=await goodbyes.fill_in(tx, found))
 
 
@@ -253,4 +253,4 @@ async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason
 def deadline(tx: Tx, at: dt.datetime | None) -> None:
     """Wake the jobs process if `at` is sooner than the deadline that it is waiting for. None does nothing."""
     if at is not None:
-        tx.signal(DeadlineSet(at=at))
+        tx.emit(DeadlineSet(at=at))

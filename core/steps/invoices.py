@@ -179,7 +179,7 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
         other = found.gateway_invoice_id
         if other != invoice.id and (other is not None or found.status is not PaymentStatus.PENDING):
             # The request was paid by another invoice or ended in the meantime, so this invoice must not be paid.
-            tx.signal(InvoiceVoided(gateway_invoice_id=invoice.id))
+            tx.emit(InvoiceVoided(gateway_invoice_id=invoice.id))
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
         await store_answer(tx, idempotent.request, view, http_status=CREATED)
@@ -190,7 +190,7 @@ def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
     """Void the invoices of these requests after the commit."""
     for payment in given_up:
         if payment.gateway_invoice_id is not None:
-            tx.signal(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+            tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
 
 
 async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:

@@ -18,7 +18,7 @@ async def revoke(
     """
     ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id, but=but)
     if ended:
-        tx.signal(LoginsRevoked(auth_session_ids=[one.id for one in ended]))
+        tx.emit(LoginsRevoked(auth_session_ids=[one.id for one in ended]))
     for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
         await refresh_push_token(tx, *owner)
     return bool(ended)

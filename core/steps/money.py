@@ -82,7 +82,7 @@ async def take(
         raise MoneyMoved(payment.id)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
-    tx.signal(
+    tx.emit(
         PaymentConfirmed(
             payment_request_id=payment.id,
             is_extension=payment.is_extension,

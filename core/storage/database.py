@@ -141,9 +141,9 @@ class Tx:
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
-    def signal(self, event: Signal) -> None:
+    def emit(self, signal: Signal) -> None:
         """Publish a signal to the other processes after the commit."""
-        self.signals.append(event)
+        self.signals.append(signal)
 
 
 class Database:

@@ -175,7 +175,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
     async def play() -> None:
         runtime, hub = quiet.runtime, Hub(quiet.runtime)
         customer = await quiet.customer()
-        runtime.local = hub.local
+        runtime.deliver_locally = hub.deliver_locally
         try:
             async with connected(hub, customer) as phone:
                 search = await a_search(quiet, customer)
@@ -186,10 +186,10 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
                     assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
                     await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
                     late = list[Envelope]()
-                    runtime.local = late.append
+                    runtime.deliver_locally = late.append
                     assert await pairing_advance.repeat_asked(runtime) == 1
                     assert await pairing_advance.repeat_asked(runtime) == 0
-                    runtime.local = hub.local
+                    runtime.deliver_locally = hub.deliver_locally
                     if number == 2:
                         assert search.payment_request_id is not None
                         await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
@@ -198,7 +198,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
                         hub.take(envelope)
                     assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
         finally:
-            runtime.local = None
+            runtime.deliver_locally = None
 
     quiet.run(play())
 
