@@ -25,7 +25,7 @@ from api.bodies import MAX_DEPTH, MAX_ERRORS
 from core.base import field_messages, http_texts, languages, logs, metrics
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.base.languages import Language
-from core.runtime import AWAY
+from core.runtime import TRANSIENT_ERRORS
 
 # HTTP status of the framework's own errors -> our refusal.
 FRAMEWORK = {
@@ -154,7 +154,7 @@ def too_deep(request: Request[Any, Any, Any], __: RecursionError) -> Response[An
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Log an unexpected error with its traceback, and return an answer that has only the request's id."""
-    if isinstance(error, AWAY):
+    if isinstance(error, TRANSIENT_ERRORS):
         return refusal(request, Unavailable())
     request_id = request.scope.get("state", {}).get("request_id", "")
     language = note(request.scope, INTERNAL_ERROR.code)

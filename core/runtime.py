@@ -46,7 +46,7 @@ from core.outside.identity_keys import IdentityProvider, make_identity_providers
 from core.outside.otp_sender import OtpSender, make_otp_sender
 from core.outside.push_sender import PushSender, make_push_sender
 from core.outside.webhook_sink import WebhookSink
-from core.storage.database import AWAY, Database, Tx
+from core.storage.database import TRANSIENT_ERRORS, Database, Tx
 from core.webhooks.flood_counts import FloodCounts
 
 LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
@@ -152,7 +152,7 @@ class Runtime:
         Raises Unavailable if the database does not answer, is overloaded, or keeps the transaction waiting for a lock
         too long.
         """
-        with away_is_unavailable():
+        with translate_db_errors():
             async with self.db.transaction(self.now) as tx:
                 yield tx
         self.publish_frames(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
@@ -214,7 +214,7 @@ class Runtime:
         """
         try:
             await work
-        except (DomainError, *AWAY) as error:
+        except (DomainError, *TRANSIENT_ERRORS) as error:
             log.warning("reaction failed; a sweep will do its work", error=type(error).__name__)
         except Exception:
             log.exception("reaction failed")
@@ -271,7 +271,7 @@ class Runtime:
             changed.clear()
             try:
                 await self.set_clock()
-            except AWAY:
+            except TRANSIENT_ERRORS:
                 continue
             except Exception:
                 log.exception("setting the service clock failed")
@@ -293,7 +293,7 @@ class Runtime:
             try:
                 await self.look(back_s=started - looked + OVERLAP_S)
                 looked = started
-            except AWAY:
+            except TRANSIENT_ERRORS:
                 continue
             except Exception:
                 log.exception("polling for changes failed")
@@ -383,11 +383,11 @@ class Runtime:
 
 
 @contextlib.contextmanager
-def away_is_unavailable() -> Any:
+def translate_db_errors() -> Any:
     """Turn all errors of an unreachable or overloaded database into Unavailable (503)."""
     try:
         yield
-    except AWAY as error:
+    except TRANSIENT_ERRORS as error:
         log.warning("the database did not answer", error=type(error).__name__)
         raise Unavailable from error
 
@@ -409,14 +409,14 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_s
     Messages are committed over a pool of `commit_pool_size` connections; 0 uses the common pool. Raises SettingsError
     if SESI_TIME_ANCHOR differs from the database's anchor, and Unavailable if the database does not answer.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         db = await Database.connect(settings.database_url, size=pool_size)
     commits = db
     try:
         if commit_pool_size:
-            with away_is_unavailable():
+            with translate_db_errors():
                 commits = await Database.connect(settings.database_url, size=commit_pool_size)
-        with away_is_unavailable():
+        with translate_db_errors():
             clock = await _open_clock(settings, db)
         runtime = Runtime(
             settings=settings,

@@ -20,7 +20,7 @@ from core.base.errors import Unavailable
 from core.events.signals import DeadlineSet, Signal
 from core.flows import pairing_advance
 from core.reads import deadlines
-from core.runtime import AWAY, Runtime
+from core.runtime import TRANSIENT_ERRORS, Runtime
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0
@@ -74,7 +74,7 @@ class Runner:
         while not self._stopping.is_set():
             try:
                 await self._turn(group)
-            except (Unavailable, *AWAY):
+            except (Unavailable, *TRANSIENT_ERRORS):
                 await real_sleep(0.25)
             except Exception:
                 log.exception("looking for due deadlines failed")
@@ -137,7 +137,7 @@ class Runner:
         metrics.JOB_RUNS.labels(name).inc()
         try:
             await run(self._runtime)
-        except (Unavailable, *AWAY):
+        except (Unavailable, *TRANSIENT_ERRORS):
             metrics.JOB_FAILURES.labels(name).inc()
         except Exception:
             metrics.JOB_FAILURES.labels(name).inc()
@@ -151,7 +151,7 @@ class Runner:
             try:
                 await sweep.run(self._runtime)
                 pause = max(pause, sweep.every_s / self._runtime.clock.scale)
-            except (Unavailable, *AWAY):
+            except (Unavailable, *TRANSIENT_ERRORS):
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
             except Exception:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()

@@ -13,7 +13,7 @@ from core.flows import pairing_answer
 from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
 from core.reads import chats
-from core.runtime import AWAY
+from core.runtime import TRANSIENT_ERRORS
 from realtime import frames, message_rate
 from realtime.acks import Acks
 from realtime.connection import Connection, encode
@@ -95,7 +95,7 @@ class Commands:
                 connection.answer("pong", frame.ref)
         except DomainError as error:
             self._refuse(connection, frame, error)
-        except AWAY:
+        except TRANSIENT_ERRORS:
             connection.error(
                 "UNAVAILABLE",
                 Unavailable.message,

@@ -21,7 +21,7 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.flows import mitra_status
 from core.mitras.rules import Channel, MitraOffline
-from core.runtime import AWAY, Runtime
+from core.runtime import TRANSIENT_ERRORS, Runtime
 
 EVERY_S = 10.0  # service seconds between two writes for a mitra
 AGAIN_S = 1.0  # real seconds, at most, until a failed write is retried
@@ -101,7 +101,7 @@ class Heartbeats:
         is_online = None
         try:
             is_online = await self._together.of(mitra_id)
-        except (Unavailable, *AWAY):
+        except (Unavailable, *TRANSIENT_ERRORS):
             self._failed.add(mitra_id)
         except Exception:
             log.exception("storing a heartbeat failed", mitra_id=mitra_id)

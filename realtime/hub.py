@@ -26,7 +26,7 @@ from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
 from core.reads import chats
 from core.reads.chats import Place
-from core.runtime import AWAY, Runtime
+from core.runtime import TRANSIENT_ERRORS, Runtime
 from realtime import close_codes
 from realtime.budgets import Budgets
 from realtime.connection import Connection
@@ -383,7 +383,7 @@ class Hub:
 
     async def _read_on(self, feed: Feed) -> None:
         """Send the stored messages after `sent`, up to the first gap."""
-        with contextlib.suppress(*AWAY):
+        with contextlib.suppress(*TRANSIENT_ERRORS):
             while True:
                 views = await chats.messages_after(self.runtime, feed.id, after=feed.sent, limit=PAGE)
                 if self.feeds.get(feed.id) is not feed:  # dropped since; a party who reconnected has a snapshot
@@ -449,7 +449,7 @@ class Hub:
                     for notice in unheard:
                         if notice.event == LAST_WORD:
                             self.notify(notice)
-        except (Unavailable, *AWAY):
+        except (Unavailable, *TRANSIENT_ERRORS):
             log.warning("closing websockets of ended auth sessions without the reason")
         finally:
             for connection in connections:

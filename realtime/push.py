@@ -7,7 +7,7 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.flows import push_fallback
-from core.runtime import AWAY, Runtime
+from core.runtime import TRANSIENT_ERRORS, Runtime
 
 TICK_S = 0.5
 CHATS_S = 1.0  # less often than TICK_S, because each look at all open chats costs more
@@ -32,7 +32,7 @@ async def _again_and_again(
         try:
             while await work(runtime) >= many:
                 continue
-        except (Unavailable, *AWAY):
+        except (Unavailable, *TRANSIENT_ERRORS):
             continue
         except Exception:
             log.exception("planning pushes failed")
@@ -56,7 +56,7 @@ async def _keep_sending(runtime: Runtime) -> None:
 async def _taken(runtime: Runtime, free: int) -> list[push_fallback.Push]:
     try:
         return await push_fallback.claim_due(runtime, limit=free)
-    except (Unavailable, *AWAY):
+    except (Unavailable, *TRANSIENT_ERRORS):
         return []
     except Exception:
         log.exception("claiming due pushes failed")

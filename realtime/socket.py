@@ -16,7 +16,7 @@ from core.base.languages import Language, Text
 from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
 from core.reads import chats, people
-from core.runtime import AWAY
+from core.runtime import TRANSIENT_ERRORS
 from realtime import close_codes, frames, wire
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals
@@ -246,7 +246,7 @@ class Sockets:
         try:
             fields = await self._state(connection, connection.actor)
             unheard = await self._arrivals.unheard(connection.actor)
-        except (Unavailable, *AWAY):
+        except (Unavailable, *TRANSIENT_ERRORS):
             self._hub.runtime.note_overload()
             connection.close(close_codes.GOING_AWAY)
             return

@@ -11,7 +11,7 @@ from core.base.errors import Unavailable
 from core.events.notices import EphemeralFrame
 from core.flows import delivery, message_send
 from core.reads import chats
-from core.runtime import AWAY
+from core.runtime import TRANSIENT_ERRORS
 from realtime import close_codes
 from realtime.connection import Connection
 from realtime.hub import Feed, Hub
@@ -95,7 +95,7 @@ class Watch:
                 ):
                     self._hub.notify(notice)
                 self._events_since = started - EVENTS_BACK
-            except AWAY:
+            except TRANSIENT_ERRORS:
                 continue
             except Exception:
                 log.exception("looking for lost events failed")
@@ -123,7 +123,7 @@ class Watch:
                         self._hub.drop_lost(feeds[place.id])
                     else:
                         self._compare(place)
-            except (Unavailable, *AWAY):
+            except (Unavailable, *TRANSIENT_ERRORS):
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = TURNS
             except Exception:

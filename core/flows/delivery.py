@@ -5,7 +5,7 @@ import datetime as dt
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import goodbyes
 
 KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
@@ -18,7 +18,7 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
     events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
     """
     pairs = [(event_id, recipient_id) for event_id, actor in acks for recipient_id in actor.ids]
-    with away_is_unavailable():
+    with translate_db_errors():
         return await deliveries.acknowledge(runtime.db, pairs)
 
 

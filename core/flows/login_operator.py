@@ -20,7 +20,7 @@ from core.operators.attempts import Attempt
 from core.operators.login_token import LoginTokenInvalid
 from core.operators.rules import LoginInvalid
 from core.operators.store import Operator
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import failed_sign_ins, lockout, second_factor, tokens
 from core.steps.tokens import Opening
 from core.storage.database import Tx
@@ -92,7 +92,7 @@ async def verify_second_factor(
     with failed_sign_ins.noted(runtime, way="operator second factor", address=ip_address) as noted:
         keys = runtime.keys.login_tokens
         read = login_token.read(keys, token, real_now=runtime.clock.real_now())
-        with away_is_unavailable():
+        with translate_db_errors():
             known = await operators.get(runtime.db, read.operator_id)
         if known is None:
             raise LoginTokenInvalid

@@ -12,7 +12,7 @@ from core.logins import codes, otp
 from core.logins.codes import Pending
 from core.mitras import store as mitras
 from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.storage.database import Tx
 
 AT_ONCE = 16  # codes that the jobs process sends concurrently
@@ -35,7 +35,7 @@ async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
 async def send_overdue(runtime: Runtime) -> None:
     """Sweep: send codes whose process has not sent them, and retry those that the provider did not accept."""
     while True:
-        with away_is_unavailable():
+        with translate_db_errors():
             taken = await codes.claim_due(runtime.db, limit=AT_ONCE)
         if not taken:
             return

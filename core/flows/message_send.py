@@ -16,7 +16,7 @@ from core.bus.rate_limit import Limit, RateLimited
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, Mark, StoreResult, TooFast
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from core.sessions.store import Session
@@ -60,7 +60,7 @@ def status_frame(session_id: str, status: str, up_to: int, at: str) -> bytes:
 
 async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session, str]:
     """Return (session, id): a session of the caller's, and the id with which they are its party. Raises NotFound."""
-    with away_is_unavailable():
+    with translate_db_errors():
         session = await sessions.get(runtime.db, session_id)
     party = None
     if session is not None:
@@ -125,7 +125,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 async def _commit(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
 ) -> tuple[Any, list[StoreResult | bool]]:
-    with away_is_unavailable():
+    with translate_db_errors():
         async with runtime.commits.connection() as connection:
             return await store.commit(
                 connection,
@@ -171,6 +171,6 @@ async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
 
 
 async def _fill(runtime: Runtime, after: dict[str, int]) -> list[store.Filled]:
-    with away_is_unavailable():
+    with translate_db_errors():
         async with runtime.commits.connection() as connection:
             return await store.fill(connection, after)

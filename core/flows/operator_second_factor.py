@@ -18,7 +18,7 @@ from core.operators import second_factor as store
 from core.operators import store as operators
 from core.operators.store import Operator
 from core.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, TotpRequired, TotpRequiredByRole
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import failed_sign_ins, lockout, second_factor
 from core.steps import logins as login_steps
 from core.storage.database import Tx
@@ -172,7 +172,7 @@ async def _try(
     """
     with failed_sign_ins.noted(runtime, way=WAY, address=ip_address) as noted:
         noted.auth_session_id = actor.auth_session_id
-        with away_is_unavailable():
+        with translate_db_errors():
             known = await operators.get(runtime.db, actor.user_id)
         if known is None:
             raise Unauthenticated

@@ -20,7 +20,7 @@ from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
 from core.outages import rules, store
 from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
-from core.runtime import AWAY, Runtime
+from core.runtime import TRANSIENT_ERRORS, Runtime
 
 AGAIN_S = 0.25  # before the retry of a failed renewal
 LATE_S = 1.0  # delay of the event loop that counts as overload
@@ -70,14 +70,14 @@ class ProcessLease:
         try:
             async with asyncio.timeout(ATTEMPT_S), self._turn:
                 await store.end(self._runtime.leases, self._place)
-        except AWAY:
+        except TRANSIENT_ERRORS:
             log.info("the lease could not be ended and will expire: the database does not answer")
 
     async def _try(self) -> bool:
         try:
             async with asyncio.timeout(ATTEMPT_S):
                 await self._renew()
-        except AWAY:
+        except TRANSIENT_ERRORS:
             if monotonic() - self._succeeded_at > rules.LEASE_S:
                 self._note(OutageKind.DATABASE, is_open=True)
             return False

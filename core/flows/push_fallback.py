@@ -12,7 +12,7 @@ from core.logins import store as logins
 from core.outside.push_sender import DeadToken, Later, Notification, Outcome, Refused
 from core.pushes import store as pushes
 from core.pushes.store import Push
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions import store as sessions
 from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
@@ -59,7 +59,7 @@ async def plan_chats(runtime: Runtime) -> int:
 
 async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
     """Claim pushes that are due and not claimed by another process. Raises Unavailable."""
-    with away_is_unavailable():
+    with translate_db_errors():
         return await pushes.claim(runtime.db, limit=limit)
 
 

@@ -8,7 +8,7 @@ import attrs
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.pages import Items, Page, cut
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
@@ -58,7 +58,7 @@ def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:
     """List invitations, newest first."""
     statement, args = log_query(page, which)
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(statement, *args)
     found = []
     for row in rows:
@@ -129,7 +129,7 @@ async def summary(
     begin = since or max(end, EARLIEST) - USUAL
     if begin >= end:
         raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
-    with away_is_unavailable():
+    with translate_db_errors():
         if mitra_id is None:
             rows = await runtime.db.fetch(SUMMARY, begin, end, now)
         else:
@@ -228,7 +228,7 @@ KINDS = (
 async def overview(runtime: Runtime) -> Overview:
     """Return the figures of the overview page."""
     now, config = runtime.now(), runtime.config
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(
             OVERVIEW, now, config.flag("require_mitra_ping"), config.seconds("mitra_stale_after_seconds").total_seconds(),
             config.number("max_customers_per_mitra"),

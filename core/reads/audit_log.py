@@ -7,7 +7,7 @@ import attrs
 
 from core.base.pages import Items, Page, cut
 from core.operators.store import LIST
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
@@ -61,7 +61,7 @@ async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[A
     where.add("a.created_at < {0}", which.until)
     where.behind("a.created_at", "a.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"{ENTRIES} WHERE {where} ORDER BY a.created_at DESC, a.id DESC LIMIT {limit}", *where.args
         )

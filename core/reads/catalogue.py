@@ -11,7 +11,7 @@ from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
 from core.pricing import rules, store
 from core.pricing.store import Tier
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps.availability import availability_policy
 
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
@@ -69,7 +69,7 @@ def _eligible(runtime: Runtime, promotion: rules.Promotion | None, past: rules.P
 
 async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
     """Return the price list for the caller."""
-    with away_is_unavailable():
+    with translate_db_errors():
         tiers = await store.active_tiers(runtime.db)
         promotion = await store.first_session(runtime.db)
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
@@ -109,7 +109,7 @@ async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
 
     Raises NotFound if the caller is gone.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(ONBOARDING, actor.user_id, list(actor.ids))
         promotion = await store.first_session(runtime.db)
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
@@ -211,7 +211,7 @@ class Availability:
 
     async def _read(self, runtime: Runtime) -> int:
         started = monotonic()
-        with away_is_unavailable():
+        with translate_db_errors():
             self._count = await mitras.count_free(runtime.db, availability_policy(runtime.config), now=runtime.now())
         self._until = started + FRESH_S
         return self._count

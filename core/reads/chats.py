@@ -12,7 +12,7 @@ from core.base.pages import Items, Page, cut
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
 from core.mitras.rules import MitraOffline
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions import views
 from core.sessions.rules import Closure, closures_for
 from core.sessions.states import OPEN, SessionStatus
@@ -60,7 +60,7 @@ async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionVie
 
     Raises NotFound if it is not theirs.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         view = await views.one_of(runtime.db, session_id, party_ids=list(actor.ids), side=actor.user_type)
     if view is None:
         raise NotFound
@@ -85,7 +85,7 @@ async def messages(
             "before", Text(en="must be absent when `after` is given", id="tidak dapat dipakai bersama `after`")
         )
     await session(runtime, actor, session_id)
-    with away_is_unavailable():
+    with translate_db_errors():
         if after is not None:
             return await messages_after(runtime, session_id, after=after, limit=limit)
         rows = await runtime.db.fetch(
@@ -97,7 +97,7 @@ async def messages(
 
 async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
     """Return a message that was just stored."""
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(f"{MESSAGES} WHERE m.session_id = $1 AND m.id = $2", session_id, message_id)
     if row is None:
         raise NotFound
@@ -106,7 +106,7 @@ async def message(runtime: Runtime, message_id: str, session_id: str) -> Message
 
 async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
     """Return the caller's sessions in `active`, `expired` and `closing`, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
 
 
@@ -119,7 +119,7 @@ class OpenSession(SessionView):
 
 async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:
     """Return party id -> their sessions in `active`, `expired` and `closing`, with pending extensions."""
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
         ids = [session.id for sessions in found.values() for session in sessions]
         asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
@@ -139,7 +139,7 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
 
 async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[SessionView], SessionView | None]:
     """Return (the calling customer's sessions in `active`, `expired` and `closing`, their running search or None)."""
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await views.open_of(
             runtime.db, list(actor.ids), actor.user_type, [*OPEN_STATES, SessionStatus.SEARCHING.value]
         )
@@ -149,7 +149,7 @@ async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[Sessi
 
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
     """Return the caller's running search, or None."""
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await views.open_of(runtime.db, list(actor.ids), actor.user_type, ["searching"])
     return found[0] if found else None
 
@@ -171,7 +171,7 @@ class ChatRequest:
 
 async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
     """List the chat requests that are open to the calling mitra, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(f"{REQUESTS} AND n.mitra_id = $1 ORDER BY n.notified_at DESC", actor.user_id)
     return [ChatRequest(**{k: v for k, v in as_dict(row).items() if k != "mitra_id"}) for row in rows]
 
@@ -190,7 +190,7 @@ class MitraStatus:
 
 async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
     """Return the calling mitra's presence and load."""
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(
             """SELECT o.is_online, o.last_online_at, o.last_heartbeat_at,
                  (SELECT count(*)::int FROM chat_sessions s WHERE s.mitra_id = o.mitra_id AND s.status IN ('active', 'expired'))
@@ -223,7 +223,7 @@ class HistoryRow:
 
 async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the mitras of the caller's past sessions, the most recent first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""SELECT h.mitra_id, m.display_name, s.id AS last_session_id, h.last_session_at, s.topics,
                  coalesce(o.is_online, false) AS mitra_is_online, h.sessions_count, s.status, {views.CLOSURES}
@@ -247,7 +247,7 @@ def _history_row(row: Any) -> HistoryRow:
 
 async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the calling mitra's sessions, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""{views.VIEW} WHERE s.mitra_id = $1 AND ($2::timestamptz IS NULL OR (s.created_at, s.id) < ($2, $3::uuid))
                 ORDER BY s.created_at DESC, s.id DESC LIMIT $4""",
@@ -278,7 +278,7 @@ PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_deliver
 async def places_of(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[Place]]:
     """Return party id -> the progress of their chats in `active`, `expired` and `closing`."""
     column = "mitra_id" if side is UserType.MITRA else "customer_id"
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"{PLACES} {column} = ANY($1::uuid[]) AND status = ANY($2)", party_ids, OPEN_STATES
         )

@@ -7,7 +7,7 @@ import attrs
 
 from core.base.errors import NotFound
 from core.config.keys import KEYS, Key, loaded
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 
 ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM app_config k
@@ -57,7 +57,7 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
 
 async def rows(runtime: Runtime) -> list[ConfigRow]:
     """Return the rows of all keys."""
-    with away_is_unavailable():
+    with translate_db_errors():
         stored = {row["key"]: row for row in await runtime.db.fetch(ROWS)}
     return [_row(runtime, key, stored.get(name)) for name, key in KEYS.items()]
 
@@ -69,6 +69,6 @@ async def row(runtime: Runtime, name: str) -> ConfigRow:
     """
     if name not in KEYS:
         raise NotFound
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await runtime.db.fetchrow(f"{ROWS} WHERE k.key = $1", name)
     return _row(runtime, KEYS[name], found)

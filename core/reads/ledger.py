@@ -12,7 +12,7 @@ from core.reads.ledger_money import MONEY
 from core.reads.ledger_overdue import OVERDUE
 from core.reads.ledger_people import PEOPLE
 from core.reads.ledger_rule import Rule
-from core.runtime import MIGRATION_LOCK, Runtime, away_is_unavailable
+from core.runtime import MIGRATION_LOCK, Runtime, translate_db_errors
 
 RULES: tuple[Rule, ...] = (*MONEY, *CHATS, *PEOPLE, *OVERDUE)
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
@@ -46,7 +46,7 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
 
     `overdue`: also check the rules about overdue work. Pass False for a service whose timers are stopped on purpose.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         async with (
             runtime.db.pool.acquire(timeout=4) as connection,
             connection.transaction(isolation="read_committed", readonly=True),

@@ -6,7 +6,7 @@ import attrs
 
 from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.storage.records import many
 
 
@@ -52,7 +52,7 @@ ROLES = """SELECT r.id, r.name, r.permissions, r.require_totp, (SELECT count(*):
 
 async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
     """List operators, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""{OPERATORS} WHERE $2::timestamptz IS NULL OR (o.created_at, o.id) < ($2, $3::uuid)
                 ORDER BY o.created_at DESC, o.id DESC LIMIT $4""",
@@ -66,7 +66,7 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = many(OperatorRow, await runtime.db.fetch(f"{OPERATORS} WHERE o.id = $2", runtime.now(), operator_id))
     if not rows:
         raise NotFound
@@ -75,7 +75,7 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
 
 async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
     """List roles, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""{ROLES} WHERE $1::timestamptz IS NULL OR (r.created_at, r.id) < ($1, $2::uuid)
                 ORDER BY r.created_at DESC, r.id DESC LIMIT $3""",
@@ -89,7 +89,7 @@ async def role(runtime: Runtime, role_id: str) -> RoleRow:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = many(RoleRow, await runtime.db.fetch(f"{ROLES} WHERE r.id = $1", role_id))
     if not rows:
         raise NotFound

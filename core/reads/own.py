@@ -14,7 +14,7 @@ from core.base.actor import Actor, UserType
 from core.base.pages import Items, Page, cut
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions import views as session_views
 from core.sessions.views import SessionView
 from core.storage.conditions import Conditions, newest
@@ -67,7 +67,7 @@ async def _newest(
     """
     where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
     found = newest(table, t, [("customer_id", list(actor.ids))], where, where.arg(page.limit + 1))
-    with away_is_unavailable():
+    with translate_db_errors():
         return await runtime.db.fetch(
             f"{found} {view} JOIN found ON found.id = {t}.id ORDER BY {t}.created_at DESC, {t}.id DESC", *where.args
         )

@@ -11,7 +11,7 @@ from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
 from core.payments import views
 from core.payments.views import PaymentView
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
@@ -22,7 +22,7 @@ async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> Pa
 
     Raises NotFound if it is not theirs.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
     if view is None:
         raise NotFound
@@ -46,7 +46,7 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = many(
             DevelopmentPage,
             await runtime.db.fetch(
@@ -113,7 +113,7 @@ async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) ->
         "f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=which.oldest_first
     )
     limit = where.arg(page.limit + 1)
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"{FAILURES} WHERE {where} ORDER BY f.created_at {order}, f.id {order} LIMIT {limit}", *where.args
         )
@@ -125,7 +125,7 @@ async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(f"{FAILURES} WHERE f.id = $1", failure_id)
     if row is None:
         raise NotFound

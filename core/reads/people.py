@@ -19,7 +19,7 @@ from core.operators import store as operators
 from core.operators.rules import allows
 from core.operators.store import Operator
 from core.operators.totp import TotpRequired
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import disclosure
 from core.storage.records import as_dict, many
 
@@ -117,7 +117,7 @@ def operator_view(operator: Operator) -> OperatorView:
 
 async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
     """Return the calling customer."""
-    with away_is_unavailable():
+    with translate_db_errors():
         customer = await customers.get(runtime.db, user_id)
     if customer is None:
         raise NotFound
@@ -126,7 +126,7 @@ async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
 
 async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
     """Return the calling mitra."""
-    with away_is_unavailable():
+    with translate_db_errors():
         mitra = await mitras.get(runtime.db, user_id)
     if mitra is None:
         raise NotFound
@@ -135,7 +135,7 @@ async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
 
 async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     """Return the calling operator."""
-    with away_is_unavailable():
+    with translate_db_errors():
         operator = await operators.get(runtime.db, user_id)
     if operator is None:
         raise NotFound
@@ -215,7 +215,7 @@ def _device(row: Any, actor: Actor) -> Device:
 
 async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the devices on which the caller is signed in, newest first."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""{DEVICES} AND ($4::timestamptz IS NULL OR (created_at, id) < ($4, $5::uuid))
                 ORDER BY created_at DESC, id DESC LIMIT $6""",
@@ -229,7 +229,7 @@ async def device(runtime: Runtime, actor: Actor, auth_session_id: str) -> Device
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(
             f"{DEVICES} AND id = $4", actor.user_type.value, actor.user_id, runtime.now(), auth_session_id
         )
@@ -246,7 +246,7 @@ MITRA_ROWS = """SELECT m.id, m.phone, m.display_name, m.is_active, coalesce(o.is
 
 async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraRow:
     """Return a mitra for an operator."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = many(MitraRow, await runtime.db.fetch(f"{MITRA_ROWS} WHERE m.id = $1", mitra_id))
     if not rows:
         raise NotFound
@@ -257,7 +257,7 @@ async def mitras_for_operator(
     runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
 ) -> Items:
     """List mitras, newest first. `q` is a part of the name or phone."""
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""{MITRA_ROWS} WHERE ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone LIKE ANY ($7::text[]))
                 AND ($2::bool IS NULL OR m.is_active = $2) AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
@@ -279,7 +279,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         raise Unauthenticated
     operator: Operator | None = None
     if claims.user_type is UserType.OPERATOR:
-        with away_is_unavailable():
+        with translate_db_errors():
             operator = await operators.get(runtime.db, claims.user_id)
         if operator is None or operator.disabled:
             raise Unauthenticated
@@ -306,7 +306,7 @@ async def require_step_up(runtime: Runtime, actor: Actor) -> None:
     """
     if not actor.has_totp:
         return
-    with away_is_unavailable():
+    with translate_db_errors():
         until = await logins.stepped_up_until(runtime.db, actor.auth_session_id)
     if until is None or until <= runtime.clock.real_now():
         raise TotpRequired
@@ -318,7 +318,7 @@ async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
         return (claims.user_id,)
     known = runtime.accounts.get(claims.user_id, claims.auth_session_id)
     if known is None:
-        with away_is_unavailable():
+        with translate_db_errors():
             known = await runtime.callers_ids.of(claims.user_id) or (claims.user_id,)
         runtime.accounts.put(claims.user_id, claims.auth_session_id, known)
     return known

@@ -9,7 +9,7 @@ from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
 from core.pricing import desk
 from core.pricing.desk import PromotionRow, TierRow
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 from core.storage.records import as_dict
 
@@ -28,7 +28,7 @@ class PriceChange:
 
 async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierRow]:
     """List all tiers, also deleted ones, by mode and in the operators' order."""
-    with away_is_unavailable():
+    with translate_db_errors():
         return Items(items=await desk.tiers(runtime.db, mode=mode))
 
 
@@ -37,7 +37,7 @@ async def tier(runtime: Runtime, tier_id: str) -> TierRow:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await desk.tier(runtime.db, tier_id)
     if found is None:
         raise NotFound
@@ -49,7 +49,7 @@ async def promotion(runtime: Runtime) -> PromotionRow:
 
     Raises NotFound if it does not exist.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         found = await desk.promotion(runtime.db)
     if found is None:
         raise NotFound
@@ -57,7 +57,7 @@ async def promotion(runtime: Runtime) -> PromotionRow:
 
 
 async def _history(runtime: Runtime, page: Page, table: str, where: str, *args: Any) -> Items[PriceChange]:
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"""SELECT h.id, h.change_kind, h.changed_by, o.display_name AS operator_name, h.changed_at, h.before, h.after
                 FROM {table} h LEFT JOIN control_center_users o ON o.id = h.changed_by

@@ -24,7 +24,7 @@ from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
 from core.reads.people import CustomerView, shown_to
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.sessions import views
 from core.sessions.views import Person, SessionView
 from core.storage.conditions import Conditions, newest
@@ -96,7 +96,7 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
     """
     open_book = allows(actor.permissions, "customers.pii", "read")
     where = Conditions()
-    with away_is_unavailable():
+    with translate_db_errors():
         if which.q:
             await _fit(runtime, where, which.q, open_book=open_book)
         where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
@@ -152,7 +152,7 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     where = _asked("s", page, which)
     limit = where.arg(page.limit + 1)
     found, order = "", "ORDER BY s.created_at DESC, s.id DESC"
-    with away_is_unavailable():
+    with translate_db_errors():
         if which.q:
             customers, mitras = await _accounts_named(runtime, which.q), await _named(runtime, "mitras", which.q)
             if customers is None or mitras is None:
@@ -172,7 +172,7 @@ async def session(runtime: Runtime, session_id: str) -> SupportSession:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(f"{views.VIEW} WHERE s.id = $1", session_id)
     if row is None:
         raise NotFound
@@ -208,7 +208,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     where = _asked("p", page, which)
     limit = where.arg(page.limit + 1)
     found, order = "", "ORDER BY p.created_at DESC, p.id DESC"
-    with away_is_unavailable():
+    with translate_db_errors():
         if which.q:
             customers = await _accounts_named(runtime, which.q)
             if customers is None:
@@ -241,7 +241,7 @@ async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
 
     Raises NotFound for an unknown id.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(f"{PAYMENTS} WHERE p.id = $1", payment_request_id)
     if row is None:
         raise NotFound

@@ -12,7 +12,7 @@ import attrs
 from core.base.errors import NotFound
 from core.pairing.rules import CauseTag
 from core.reads.support import SupportPayment, payment
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 
 
 @attrs.frozen(kw_only=True)
@@ -306,7 +306,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
     entries: list[Entry] = []
-    with away_is_unavailable():
+    with translate_db_errors():
         db = runtime.db
         audits = await db.fetch(AUDIT, payment_request_id, extended)
         by_operator = any(row["status"] == "searching" for row in audits)

@@ -11,7 +11,7 @@ from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.personal import without_personal_fields
 from core.operators.rules import allows
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import disclosure
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
@@ -70,7 +70,7 @@ def _call(row: Any, actor: Actor) -> WebhookCall:
 
 
 async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
-    with away_is_unavailable():
+    with translate_db_errors():
         row = await runtime.db.fetchrow(f"SELECT raw_body, {COLUMNS} FROM webhook_logs WHERE id = $1", log_id)
     if row is None:
         raise NotFound
@@ -114,7 +114,7 @@ async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: Webho
     where.add("processing_result = {0}", which.processing_result)
     where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
     limit, body = where.arg(page.limit + 1), "raw_body" if which.bodies else "''::bytea AS raw_body"
-    with away_is_unavailable():
+    with translate_db_errors():
         rows = await runtime.db.fetch(
             f"SELECT {body}, {COLUMNS} FROM webhook_logs WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}",
             *where.args,

@@ -14,7 +14,7 @@ from core.operators import store as operators
 from core.operators.attempts import Attempt, Count
 from core.operators.rules import AccountLocked, LoginInvalid
 from core.operators.store import Operator
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 from core.steps import failed_sign_ins
 from core.storage.database import Tx
 
@@ -27,7 +27,7 @@ async def look(runtime: Runtime, *, email: str, address: str) -> Attempt:
 
     So an attempt on a locked account costs no hashing. Raises AccountLocked, Unavailable.
     """
-    with away_is_unavailable():
+    with translate_db_errors():
         attempt = await attempts.read(runtime.db, email=email, address=who_has(address))
     _refuse_locked(attempt, now=runtime.now())
     return attempt
@@ -79,7 +79,7 @@ async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_ad
     Raises LoginInvalid, AccountLocked, Unauthenticated, Unavailable.
     """
     with failed_sign_ins.noted(runtime, way="operator password again", address=ip_address) as noted:
-        with away_is_unavailable():
+        with translate_db_errors():
             before = await operators.get(runtime.db, actor.user_id)
         if before is None:
             raise Unauthenticated

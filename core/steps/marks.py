@@ -6,7 +6,7 @@ would exceed the statement timeout on every attempt, and hold up the sessions co
 
 from core.base.clock import monotonic
 from core.messages import store as messages
-from core.runtime import Runtime, away_is_unavailable
+from core.runtime import Runtime, translate_db_errors
 
 FLOOD = 20_000  # messages; a longer chat is synced in batches before its session is completed
 
@@ -22,7 +22,7 @@ async def bring_up(runtime: Runtime, session_id: str, heard: int, *, until: floa
     while (begun := runtime.brought_up.get(session_id, 0)) < heard:
         if monotonic() >= until:
             return False
-        with away_is_unavailable():
+        with translate_db_errors():
             await messages.fill(runtime.db, {session_id: begun})
         runtime.brought_up[session_id] = begun + messages.FILL_MOST
     return True

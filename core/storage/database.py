@@ -36,7 +36,7 @@ SERVER_SETTINGS = {
     "jit": "off",
 }
 # The connection is lost, or no server accepts one. A read, or the start of a transaction, may be retried.
-LOST = (
+CONNECTION_ERRORS = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InternalClientError,  # the server closed the connection just as the statement was sent
@@ -45,8 +45,8 @@ LOST = (
     asyncpg.CrashShutdownError,
 )
 # All errors of a database that is unreachable or overloaded.
-AWAY = (
-    *LOST,
+TRANSIENT_ERRORS = (
+    *CONNECTION_ERRORS,
     TimeoutError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
@@ -63,7 +63,7 @@ CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connecti
 
 @contextlib.contextmanager
 def lost_as_such() -> Iterator[None]:
-    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, which is in LOST."""
+    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, which is in CONNECTION_ERRORS."""
     try:
         yield
     except asyncpg.InterfaceError as error:
@@ -234,7 +234,7 @@ class Database:
     async def _find_writable(self) -> None:
         """Open one connection. If its server takes writes, replace every other connection at its next use."""
         self._servers.doubt_used()
-        with contextlib.suppress(*AWAY, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with contextlib.suppress(*TRANSIENT_ERRORS, asyncpg.PostgresError, asyncpg.InterfaceError):
             _drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
             if self._servers.takes_writes:
                 await self.pool.expire_connections()
@@ -276,7 +276,7 @@ class Database:
                     return await connection.fetch(sql, *args)
             except TimeoutError:
                 raise  # the server is frozen, not gone: a retry would only make the caller wait longer
-            except LOST:
+            except CONNECTION_ERRORS:
                 if attempt == 3:
                     raise
                 await real_sleep(0.02 * 4**attempt)
@@ -302,7 +302,7 @@ class Database:
                 return await self._begin()
             except TimeoutError:
                 raise  # the server is frozen, or no server takes writes
-            except LOST:
+            except CONNECTION_ERRORS:
                 if attempt == 3:
                     raise
                 await real_sleep(0.02 * 4**attempt)
@@ -326,7 +326,7 @@ class Database:
 
         Commit it when the block ends; roll it back if the block raises. `clock` returns service time.
 
-        After an error in LOST or a TimeoutError the transaction may have been committed.
+        After an error in CONNECTION_ERRORS or a TimeoutError the transaction may have been committed.
         """
         connection = await self.begin()
         try:
@@ -362,7 +362,7 @@ class Database:
             _drop(connection)
             if isinstance(error, asyncio.CancelledError):
                 raise
-        except AWAY:
+        except TRANSIENT_ERRORS:
             pass
 
     async def is_writable(self) -> bool:

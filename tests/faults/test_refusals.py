@@ -18,7 +18,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from core.storage.database import AWAY, LOST, Database
+from core.storage.database import CONNECTION_ERRORS, TRANSIENT_ERRORS, Database
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
@@ -190,11 +190,11 @@ async def test_wrong_number_of_sql_arguments_is_not_reported_as_an_outage(own: S
     try:
         with pytest.raises(asyncpg.InterfaceError) as caught:
             await database.fetch("SELECT $1::int")
-        assert not isinstance(caught.value, AWAY)
+        assert not isinstance(caught.value, TRANSIENT_ERRORS)
         with pytest.raises(asyncpg.InterfaceError, match="expects 1 argument") as caught:
             async with database.transaction(lambda: None) as tx:
                 await tx.fetch("SELECT $1::int")
-        assert not isinstance(caught.value, AWAY)
+        assert not isinstance(caught.value, TRANSIENT_ERRORS)
     finally:
         await database.close()
 
@@ -207,9 +207,9 @@ async def test_closed_connection_and_closing_pool_raise_a_connection_error(own: 
             with pytest.raises(asyncpg.InterfaceError):
                 await tx.fetch("SELECT 1")
         raise AssertionError("a transaction without its connection was committed")
-    except LOST:
+    except CONNECTION_ERRORS:
         assert await database.fetchval("SELECT 1") == 1
     finally:
         await database.close()
-    with pytest.raises(LOST):
+    with pytest.raises(CONNECTION_ERRORS):
         await database.fetchval("SELECT 1")
