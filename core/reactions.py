@@ -34,5 +34,5 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     if isinstance(signal, CodeAsked):
         return login_otp_send.send_asked(runtime, otp_request_id=signal.otp_request_id)
     if isinstance(signal, MitrasFreed):
-        return pairing_advance.invite_free(runtime, mitra_ids=signal.mitra_ids)
+        return pairing_advance.invite_available(runtime, mitra_ids=signal.mitra_ids)
     return None

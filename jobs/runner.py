@@ -127,7 +127,7 @@ class Runner:
     async def _invite(self) -> None:
         """Invite mitras who became available during a search without a signal; then pause."""
         began = monotonic()
-        await self._do(INVITING, pairing_advance.invite_free)
+        await self._do(INVITING, pairing_advance.invite_available)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((monotonic() - began) * INVITING_RESTS):
                 await self._stopping.wait()

@@ -85,13 +85,13 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
     return None
 
 
-async def close_asked(runtime: Runtime) -> dt.datetime | None:
+async def close_orphaned_invitations(runtime: Runtime) -> dt.datetime | None:
     """Sweep: close invitations that were created while their mitra went offline."""
     for mitra_id in await pairing.asked_offline(runtime.db):
         try:
             async with runtime.transaction() as tx:
                 if await mitras.lock(tx, mitra_id) is not None:
-                    await presence.close_asked(tx, mitra_id)
+                    await presence.close_orphaned_invitations(tx, mitra_id)
         except Exception:  # one failure must not keep other mitras' invitations open
             log.exception("closing an offline mitra's invitations failed", mitra_id=mitra_id)
     return None

@@ -27,7 +27,7 @@ REPEATS = 500
 log = logs.get("pairing")
 
 
-async def invite_free(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
+async def invite_available(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
     """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all without it."""
     limits = availability_policy(runtime.config)
     for session_id in await pairing.inviting_sessions(runtime.db, limits, now=runtime.now(), only=mitra_ids):

@@ -323,11 +323,11 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
     return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
 
 
-async def stamp_orphans(runtime: Runtime) -> dt.datetime | None:
+async def close_abandoned_calls(runtime: Runtime) -> dt.datetime | None:
     """Sweep: stamp calls whose process died before it answered."""
     age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
     while True:
         async with runtime.transaction() as tx:
-            stamped = await webhooks.stamp_orphans(tx, before=tx.now - age)
+            stamped = await webhooks.close_abandoned_calls(tx, before=tx.now - age)
         if stamped < webhooks.ORPHANS_AT_ONCE:
             return None

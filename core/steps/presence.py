@@ -25,7 +25,7 @@ async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason) -> Notice | 
     """Take a mitra offline, close their open invitations as `IGNORED`, and fail a targeted search for them.
 
     The caller must hold the lock of the mitra's row. The sessions of the open invitations are locked here, in order of
-    their ids. An invitation created concurrently is not visible yet; the `close_asked` sweep closes it.
+    their ids. An invitation created concurrently is not visible yet; the `close_orphaned_invitations` sweep closes it.
 
     Returns the event stored for the mitra's devices. None if the mitra was offline already or chose to go offline; a
     deactivation always stores one, because it ends their auth sessions.
@@ -49,7 +49,7 @@ async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:
     return [session for session in locked if session is not None and session.mitra_id == mitra_id]
 
 
-async def close_asked(tx: Tx, mitra_id: str) -> None:
+async def close_orphaned_invitations(tx: Tx, mitra_id: str) -> None:
     """Close invitations that were created while the mitra went offline.
 
     The caller must hold the lock of the mitra's row.

@@ -108,7 +108,7 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
     )  # fmt: skip
 
 
-async def stamp_orphans(tx: Tx, *, before: dt.datetime) -> int:
+async def close_abandoned_calls(tx: Tx, *, before: dt.datetime) -> int:
     """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
 
     These calls had no effects, because effects and result are committed together. Rows that a handler has locked are

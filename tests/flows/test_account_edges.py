@@ -43,7 +43,7 @@ def test_session_begun_before_the_account_shows_the_account_name(quiet: Stage) -
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
         await mitra_status.go_online(runtime, mitra)
-        await pairing_advance.invite_free(runtime)
+        await pairing_advance.invite_available(runtime)
         (request,) = await chats.chat_requests(runtime, mitra)
         assert request.customer_display_name == "Sari"
         view = await chats.session(runtime, mitra, session_id)

@@ -571,7 +571,7 @@ class MoneyMachine(RuleBasedStateMachine):
         actor = self.mitras[mitra]
         error = "MITRA_OFFLINE" if actor.user_id in self.seen.inactive else None
         self.act(mitra_status.go_online(self.stage.runtime, actor), become={}, error=error)
-        self.act(pairing_advance.invite_free(self.stage.runtime, mitra_ids=[actor.user_id]), become={})
+        self.act(pairing_advance.invite_available(self.stage.runtime, mitra_ids=[actor.user_id]), become={})
         for session in self.seen.sessions.values():
             running = session["status"] == "searching" and self.clock.now() < session["round_ends_at"]
             if running and session["targeted_mitra_id"] is None and self.seen.unfree(actor.user_id) is None:

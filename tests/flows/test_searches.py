@@ -61,9 +61,9 @@ def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Stage
         await mitra_status.go_online(quiet.runtime, mitra)
         first, *others = sorted(search.id for search in searches)
         async with broken(quiet, "chat_request_notifications", "session_id", first):
-            await pairing_advance.invite_free(quiet.runtime)
+            await pairing_advance.invite_available(quiet.runtime)
             assert await invited(quiet) == set(others)
-        await pairing_advance.invite_free(quiet.runtime, mitra_ids=[mitra.user_id])
+        await pairing_advance.invite_available(quiet.runtime, mitra_ids=[mitra.user_id])
         assert await invited(quiet) == {first, *others}
 
     quiet.run(play())
@@ -76,7 +76,7 @@ def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: St
         held, *others = sorted(search.id for search in searches)
         async with quiet.runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", held)
-            await pairing_advance.invite_free(quiet.runtime)
+            await pairing_advance.invite_available(quiet.runtime)
         assert await invited(quiet) == set(others)
 
     quiet.run(play())
@@ -182,7 +182,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
                 assert await statuses(phone) == [("searching0", True)]
                 for number in (1, 2):
                     await mitra_status.go_online(runtime, await quiet.mitra())
-                    await pairing_advance.invite_free(runtime)
+                    await pairing_advance.invite_available(runtime)
                     assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
                     await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
                     late = list[Envelope]()
@@ -208,7 +208,7 @@ def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(quiet: Stage) 
         runtime, customer = quiet.runtime, await quiet.customer()
         search = await a_search(quiet, customer)
         await mitra_status.go_online(runtime, await quiet.mitra())
-        await pairing_advance.invite_free(runtime)
+        await pairing_advance.invite_available(runtime)
         assert search.payment_request_id is not None
         await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
         await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())

@@ -208,7 +208,7 @@ def test_invitation_during_going_offline_counts_as_unanswered(quiet: Stage) -> N
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # does not see the invitation yet
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
-        await mitra_status.close_asked(runtime)
+        await mitra_status.close_orphaned_invitations(runtime)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         assert (await quiet.session_of(request_id)).status == "searching"
 
@@ -461,13 +461,13 @@ def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Stage)
                 webhook_receive.bring_in(runtime, msgspec.json.encode(call), trust_unsealed=True)
             )
             await quiet.until(WAITING, 1)
-            await webhook_receive.stamp_orphans(runtime)
+            await webhook_receive.close_abandoned_calls(runtime)
             assert tuple(await runtime.db.fetchrow(row, call.id)) == (500, "error", ORPHANED)
         answer = await task
         assert answer is not None
         assert answer.processing_result == "confirmed"
         assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
-        await webhook_receive.stamp_orphans(runtime)
+        await webhook_receive.close_abandoned_calls(runtime)
         assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
 
     quiet.run(play())
