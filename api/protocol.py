@@ -39,7 +39,7 @@ REFRESHES_A_TURN = 16  # refreshes parsed in one iteration of the event loop: on
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
 
 
-class OneWrite:
+class CoalescingTransport:
     """A transport that joins the writes of one event loop iteration into one system call.
 
     The head and the body of an answer are written separately, and each system call costs a good part of the answer.
@@ -134,7 +134,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
         many."""
-        super().connection_made(cast("asyncio.Transport", OneWrite(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self.loop)))
         self._host = self.client[0] if self.client else ""
         self._head_size = self._fields = self._named = 0
         self._in_head = True

@@ -13,7 +13,7 @@ from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.base import logs
 from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
-from core.base.process import raise_file_limit, settle_memory, stop_event
+from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
@@ -101,7 +101,7 @@ async def serve(settings: Settings) -> int:
         _server(internal_app(runtime), runtime, connections),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]
-    settle_memory()
+    tune_gc()
     log.info("api process is listening", public=settings.public_port, internal=settings.internal_port)
     stopper = asyncio.create_task(stop.wait())
     await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)

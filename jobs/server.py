@@ -4,7 +4,7 @@ from aiohttp import web
 
 from core import probes
 from core.base import logs
-from core.base.process import settle_memory, stop_event
+from core.base.process import stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
@@ -38,7 +38,7 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(timers.run())
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
     runtime.spawn(lease.run())
-    settle_memory()
+    tune_gc()
     log.info("jobs process is running", port=settings.jobs_port)
     await stop.wait()
     await runtime.drain(stop)

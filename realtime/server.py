@@ -9,7 +9,7 @@ from aiohttp import web
 
 from core.base import logs
 from core.base.connections import BACKLOG
-from core.base.process import raise_file_limit, settle_memory, stop_event, wait_for_second_signal
+from core.base.process import raise_file_limit, stop_event, tune_gc, wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.bus.bus import frames_of_others
 from core.flows.process_lease import ProcessLease
@@ -91,7 +91,7 @@ async def serve(settings: Settings) -> int:
     runtime.spawn(commands.heartbeats.store_failed())
     lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
     runtime.spawn(lease.run())
-    settle_memory()
+    tune_gc()
     log.info("realtime process is listening", port=settings.realtime_port)
     await stop.wait()
     hurried = await runtime.drain(stop)

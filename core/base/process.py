@@ -55,7 +55,7 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def settle_memory() -> None:
+def tune_gc() -> None:
     """Exclude the objects loaded so far from garbage collection, and collect less often; call it after the start."""
     gc.collect()
     gc.freeze()
