@@ -27,7 +27,9 @@ class Arrivals:
         self._snapshots: dict[UserType, BatchLoader[list[OpenSession]]] = {
             side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
         }
-        self._unheard: BatchLoader[list[Notice]] = BatchLoader(functools.partial(delivery.unheard, runtime), nothing=[])
+        self._unacknowledged: BatchLoader[list[Notice]] = BatchLoader(
+            functools.partial(delivery.unacknowledged, runtime), nothing=[]
+        )
 
     async def places(self, actor: Actor) -> list[Place]:
         """Return the progress of the caller's running chats."""
@@ -38,9 +40,9 @@ class Arrivals:
         found: list[OpenSession] = _flat(await self._snapshots[actor.user_type].of_all(actor.ids))
         return sorted(found, key=lambda session: session.created_at, reverse=True)
 
-    async def unheard(self, actor: Actor) -> list[Notice]:
+    async def unacknowledged(self, actor: Actor) -> list[Notice]:
         """Return the caller's unacknowledged events, oldest first within each of the caller's ids."""
-        return _flat(await self._unheard.of_all(actor.ids))
+        return _flat(await self._unacknowledged.of_all(actor.ids))
 
 
 def _flat(found: list[list[Any]]) -> list[Any]:

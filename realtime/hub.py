@@ -312,10 +312,10 @@ class Hub:
             if len(self.ended_searches) > REMEMBER_ENDS:
                 self.ended_searches.popitem(last=False)
 
-    def repeated(self, connection: Connection, unheard: list[Notice]) -> list[bytes]:
+    def repeated(self, connection: Connection, unacknowledged: list[Notice]) -> list[bytes]:
         """Return the frames of unacknowledged events for a new connection."""
         is_pairing = connection.path == "pairing"
-        mine = [notice for notice in unheard if (notice.event in PAIRING_EVENTS) == is_pairing]
+        mine = [notice for notice in unacknowledged if (notice.event in PAIRING_EVENTS) == is_pairing]
         for notice in mine:
             self._note_end(notice)
         return [self._event_frame(notice) for notice in mine]
@@ -445,8 +445,8 @@ class Hub:
         recipients = list({connection.actor.user_id for connection in connections if connection.actor is not None})
         try:
             async with asyncio.timeout(LAST_WORD_S):
-                for unheard in (await delivery.unheard(self.runtime, recipients)).values():
-                    for notice in unheard:
+                for unacknowledged in (await delivery.unacknowledged(self.runtime, recipients)).values():
+                    for notice in unacknowledged:
                         if notice.event == LAST_WORD:
                             self.notify(notice)
         except (Unavailable, *TRANSIENT_ERRORS):

@@ -245,7 +245,7 @@ class Sockets:
         epoch = self._hub.runtime.db.epoch
         try:
             fields = await self._state(connection, connection.actor)
-            unheard = await self._arrivals.unheard(connection.actor)
+            unacknowledged = await self._arrivals.unacknowledged(connection.actor)
         except (Unavailable, *TRANSIENT_ERRORS):
             self._hub.runtime.note_overload()
             connection.close(close_codes.GOING_AWAY)
@@ -261,7 +261,7 @@ class Sockets:
         }
         if ref is not None:
             frame["ref"] = ref
-        connection.put_first([encode(frame), *self._hub.repeated(connection, unheard)])
+        connection.put_first([encode(frame), *self._hub.repeated(connection, unacknowledged)])
 
     async def _state(self, connection: Connection, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime

@@ -64,7 +64,7 @@ async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) ->
             return found
 
 
-async def unheard(reader: Reader, recipient_ids: list[str], *, within_s: float) -> dict[str, list[Notice]]:
+async def unacknowledged(reader: Reader, recipient_ids: list[str], *, within_s: float) -> dict[str, list[Notice]]:
     """Return recipient -> their unacknowledged deliveries of the last `within_s` real seconds, oldest first.
 
     Each recipient gets the newest 200 at most.

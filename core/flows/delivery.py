@@ -31,12 +31,12 @@ async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) 
     return await goodbyes.fill_in(runtime.db, found)
 
 
-async def unheard(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
+async def unacknowledged(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
     """Return the unacknowledged events of these users, as they are sent, by user id.
 
     Only events of the last hour (real time) are returned.
     """
-    found = await deliveries.unheard(runtime.db, recipient_ids, within_s=KEEP_S)
+    found = await deliveries.unacknowledged(runtime.db, recipient_ids, within_s=KEEP_S)
     filled = iter(await goodbyes.fill_in(runtime.db, [notice for notices in found.values() for notice in notices]))
     return {recipient_id: [next(filled) for _ in notices] for recipient_id, notices in found.items()}
 

@@ -318,7 +318,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
     await app.pay(world, payment)
     await cast.extension(more_id)
     _, pending = await cast.pending()
-    unheard, untold = await cast.pending()
+    unacknowledged, untold = await cast.pending()
     _, _, search_id = await cast.searching()
     stack = world.stack
 
@@ -355,7 +355,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
             for kind in ("session_warning", "session_expired", "session_completed"):
                 await one.until(lambda one=one, kind=kind: about(one, kind, session_id) == 1, timeout=20)
     await expect(customer, session_id, "completed")
-    await app.accept(mitra, await app.searched(world, unheard, untold))
+    await app.accept(mitra, await app.searched(world, unacknowledged, untold))
     await app.accept(mitra, search_id)
     await world.until(lambda: app.view(more, payment), lambda seen: seen["status"] == "consumed")
     active = await stack.sql(

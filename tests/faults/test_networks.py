@@ -138,22 +138,22 @@ async def test_unacknowledged_events_are_sent_before_newer_events(people: World,
     await calm.sql(
         "UPDATE deliveries SET created_at = created_at - interval '15 seconds' WHERE session_id = $1::uuid", session_id
     )
-    unheard = calm.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
+    unacknowledged = calm.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
     phone = Phone(customer)
     await phone.start()
     try:
-        await unheard.reached()
+        await unacknowledged.reached()
         await app.end_now(people, [session_id])
         status = "SELECT status FROM chat_sessions WHERE id = $1::uuid"
         await people.until(lambda: calm.sql(status, session_id), lambda rows: rows[0]["status"] == "expired")
         await asyncio.sleep(0.5)  # it is sent to the socket, which has not received its snapshot yet
-        unheard.release()
+        unacknowledged.release()
         await phone.until(lambda: len(phone.events) == 2)
         assert [frame["type"] for frame in phone.events] == ["session_started", "session_expired"]
         await app.shows(people, phone, session_id)
         assert phone.sessions[session_id]["status"] == "expired"
     finally:
-        unheard.release()
+        unacknowledged.release()
         await phone.stop()
 
 

@@ -28,7 +28,7 @@ def chat(stage: Stage) -> Chat:
     return stage.run(a_chat(stage))
 
 
-async def _unheard(stage: Stage, *, after_s: float) -> set[str]:
+async def _unacknowledged(stage: Stage, *, after_s: float) -> set[str]:
     """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
     async with stage.runtime.transaction() as tx:
         tx.now += dt.timedelta(seconds=after_s)
@@ -42,22 +42,22 @@ def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat
     def say(sender: Actor) -> None:
         stage.run(chat.commit(chat.draft(sender)))
 
-    def unheard(after_s: float = 10) -> set[str]:
-        return stage.run(_unheard(stage, after_s=after_s))
+    def unacknowledged(after_s: float = 10) -> set[str]:
+        return stage.run(_unacknowledged(stage, after_s=after_s))
 
     for _ in range(3):
         say(his)
-    assert unheard(after_s=ACK_S - 2) == set()
-    assert unheard() == {hers.user_id}
-    assert unheard() == set()
+    assert unacknowledged(after_s=ACK_S - 2) == set()
+    assert unacknowledged() == {hers.user_id}
+    assert unacknowledged() == set()
     stage.run(chat.commit(mark=Mark(customer_delivered=3)))
     for _ in range(3):
         say(hers)  # the user's own message, which lies behind the marker, is not an unacknowledged one
-    assert unheard() == {his.user_id}
-    assert unheard() == set()
+    assert unacknowledged() == {his.user_id}
+    assert unacknowledged() == set()
     say(his)
     say(hers)  # nor does it hide earlier messages
-    assert unheard() == {hers.user_id}
+    assert unacknowledged() == {hers.user_id}
     row = stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
     assert tuple(row) == (8, 7, 8)
 

@@ -30,7 +30,7 @@ def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Stage) 
         """Return what is sent to sockets again; sockets that reconnect get the same."""
         since = runtime.clock.real_now() - dt.timedelta(minutes=1)
         again = shown(await delivery.waiting(runtime, since=since, older_than_s=0))
-        by_user = await delivery.unheard(runtime, [one.user_id for one in people])
+        by_user = await delivery.unacknowledged(runtime, [one.user_id for one in people])
         assert shown([notice for notices in by_user.values() for notice in notices]) == again
         return again
 

@@ -280,7 +280,7 @@ class Caller:
             form = f"{len(party_ids)} {side.value}s"
             for read in (chats.snapshots, chats.places_of, views.open_of_all):
                 yield Call(function=read, form=form, with_={"side": side, "party_ids": party_ids})
-            yield Call(function=deliveries.unheard, form=form, with_={"recipient_ids": party_ids})
+            yield Call(function=deliveries.unacknowledged, form=form, with_={"recipient_ids": party_ids})
         together = self.many[UserType.CUSTOMER]
         yield Call(function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together})
 
