@@ -41,11 +41,11 @@ from core.logins.access import AccessTokens
 from core.logins.passwords import PasswordHasher
 from core.logins.revoked import RevokedLogins
 from core.outages.rules import ATTEMPT_S
-from core.outside.gateway import Gateway, make_gateway
-from core.outside.identity_keys import IdentityProvider, make_identity_providers
-from core.outside.otp_sender import OtpSender, make_otp_sender
-from core.outside.push_sender import PushSender, make_push_sender
-from core.outside.webhook_sink import WebhookSink
+from core.providers.gateway import Gateway, make_gateway
+from core.providers.identity_keys import IdentityProvider, make_identity_providers
+from core.providers.otp_sender import OtpSender, make_otp_sender
+from core.providers.push_sender import PushSender, make_push_sender
+from core.providers.webhook_sink import WebhookSink
 from core.storage.database import TRANSIENT_ERRORS, Database, Tx
 from core.webhooks.flood_counts import FloodCounts
 

@@ -12,9 +12,9 @@ from core.base.addresses import place
 from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
-from core.outside.gateway import make_gateway
-from core.outside.identity_keys import IdentityProvider, make_identity_providers
-from core.outside.push_sender import make_push_sender
+from core.providers.gateway import make_gateway
+from core.providers.identity_keys import IdentityProvider, make_identity_providers
+from core.providers.push_sender import make_push_sender
 from core.storage.servers import writable_url
 from tools import environment, migrate, up
 

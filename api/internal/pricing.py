@@ -26,7 +26,7 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import pricing_edit
 from core.flows.pricing_edit import Place
-from core.pricing.desk import PromotionRow, TierRow
+from core.pricing.admin_store import PromotionRow, TierRow
 from core.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
 from core.reads import prices
 from core.runtime import Runtime

@@ -14,12 +14,12 @@ from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.bus.rate_limit import Charge, Limit, RateLimited
 from core.customers import store as customers
-from core.outside.gateway import Gateway, Invoice
 from core.payments import rules
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
+from core.providers.gateway import Gateway, Invoice
 from core.runtime import ERRANDS, Runtime
 from core.steps import calls
 

@@ -9,10 +9,10 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.customers import store as customers
-from core.outside.gateway import Invoice
 from core.payments import rules
 from core.payments import store as payments
 from core.payments.rules import Case
+from core.providers.gateway import Invoice
 from core.runtime import Runtime
 from core.steps import calls
 

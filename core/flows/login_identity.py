@@ -13,7 +13,7 @@ from core.logins import identity, refresh
 from core.logins import store as logins
 from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
 from core.logins.issued import Tokens
-from core.outside.identity_keys import IdentityProvider
+from core.providers.identity_keys import IdentityProvider
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens
 from core.steps.tokens import Opening

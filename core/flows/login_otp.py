@@ -17,7 +17,7 @@ from core.logins.codes import OtpRequest
 from core.logins.issued import Tokens
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
-from core.outside.otp_sender import OtpVerifier, Verdict
+from core.providers.otp_sender import OtpVerifier, Verdict
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens
 from core.steps.failed_sign_ins import Attempt

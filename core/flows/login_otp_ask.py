@@ -17,7 +17,7 @@ from core.customers import store as customers
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
 from core.logins.otp import Hit
-from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
+from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
 from core.storage.database import Tx
 

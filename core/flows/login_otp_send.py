@@ -11,7 +11,7 @@ from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.logins import codes, otp
 from core.logins.codes import Pending
 from core.mitras import store as mitras
-from core.outside.otp_sender import Code, NumberRefused, OtpVerifier
+from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime, translate_db_errors
 from core.storage.database import Tx
 

@@ -18,7 +18,6 @@ from core.idempotency import store as keys
 from core.idempotency.rules import KeyedRequest
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
-from core.outside.gateway import Gateway
 from core.payments import invoice_counts, rules
 from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
@@ -27,6 +26,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
+from core.providers.gateway import Gateway
 from core.runtime import Runtime
 from core.steps import calls, idempotency, invoices
 from core.steps.availability import availability_policy

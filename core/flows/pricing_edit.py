@@ -11,8 +11,8 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.operators import store as operators
-from core.pricing import desk
-from core.pricing.desk import TierRow
+from core.pricing import admin_store
+from core.pricing.admin_store import TierRow
 from core.pricing.rules import StaleWrite, TierExists
 from core.runtime import Runtime
 from core.storage.database import Tx
@@ -20,7 +20,7 @@ from core.storage.database import Tx
 
 async def _fresh(tx: Tx, tier_id: str, token: str) -> TierRow:
     """Lock a tier and check that its version is the one that the operator saw. Raises NotFound, StaleWrite."""
-    found = (await desk.lock_tiers(tx, [tier_id])).get(tier_id)
+    found = (await admin_store.lock_tiers(tx, [tier_id])).get(tier_id)
     if found is None:
         raise NotFound
     if found.updated_at != token:
@@ -45,7 +45,7 @@ async def add_tier(
 ) -> str:
     """Add a tier and return its id. Raises TierExists, with the id of the existing tier."""
     async with runtime.transaction() as tx:
-        tier_id = await desk.create_tier(
+        tier_id = await admin_store.create_tier(
             tx,
             mode=mode,
             minutes=minutes,
@@ -55,8 +55,8 @@ async def add_tier(
             operator_id=actor.user_id,
         )
         if tier_id is None:
-            raise TierExists(details={"id": await desk.tier_of(tx, mode=mode, minutes=minutes)})
-        made = await desk.tier(tx, tier_id)
+            raise TierExists(details={"id": await admin_store.tier_of(tx, mode=mode, minutes=minutes)})
+        made = await admin_store.tier(tx, tier_id)
         assert made is not None
         await _audit(tx, actor, "tier.created", tier_id, None, attrs.asdict(made))
     return tier_id
@@ -82,8 +82,8 @@ async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind
         before = await _fresh(tx, tier_id, token)
         if all(getattr(before, name) == value for name, value in values.items()):
             return  # nothing changes, so the version must not change either
-        await desk.change_tier(tx, tier_id, kind=kind, operator_id=actor.user_id, **values)
-        after = await desk.tier(tx, tier_id)
+        await admin_store.change_tier(tx, tier_id, kind=kind, operator_id=actor.user_id, **values)
+        after = await admin_store.tier(tx, tier_id)
         assert after is not None
         await _audit(tx, actor, f"tier.{kind}", tier_id, attrs.asdict(before), attrs.asdict(after))
 
@@ -104,7 +104,7 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
             "items", Text(en="must not contain a tier twice", id="tidak boleh memuat satu harga dua kali")
         )
     async with runtime.transaction() as tx:
-        known = {tier.id: tier for tier in await desk.tiers(tx, mode=mode)}
+        known = {tier.id: tier for tier in await admin_store.tiers(tx, mode=mode)}
         if any(tier_id not in known for tier_id in wanted):
             raise NotFound
         missing = [tier.id for tier in known.values() if tier.is_active and tier.id not in wanted]
@@ -113,13 +113,13 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
                 "items",
                 Text(en="must contain every active tier of the mode", id="harus menyebut setiap harga aktif jenis ini"),
             )
-        locked = await desk.lock_tiers(tx, wanted)
+        locked = await admin_store.lock_tiers(tx, wanted)
         for place in items:
             if locked[place.id].updated_at != place.updated_at:
                 raise StaleWrite(details={"current": attrs.asdict(locked[place.id])})
         moved = [(place.id, order) for order, place in enumerate(items) if locked[place.id].sort_order != order]
         for tier_id, order in moved:
-            await desk.change_tier(tx, tier_id, kind="reordered", operator_id=actor.user_id, sort_order=order)
+            await admin_store.change_tier(tx, tier_id, kind="reordered", operator_id=actor.user_id, sort_order=order)
         if moved:
             await _audit(tx, actor, "tier.reordered", mode, [i for i in known if i in set(wanted)], wanted)
 
@@ -127,7 +127,7 @@ async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[
 async def change_promotion(runtime: Runtime, actor: Actor, *, token: str, values: dict[str, Any]) -> None:
     """Change the first-session discount. Raises StaleWrite, and NotFound if it was never added (`sesi seed tiers`)."""
     async with runtime.transaction() as tx:
-        found = await desk.lock_promotion(tx)
+        found = await admin_store.lock_promotion(tx)
         if found is None:
             raise NotFound
         promotion_id, before = found
@@ -135,7 +135,7 @@ async def change_promotion(runtime: Runtime, actor: Actor, *, token: str, values
             raise StaleWrite(details={"current": attrs.asdict(before)})
         if all(getattr(before, name) == value for name, value in values.items()):
             return
-        await desk.change_promotion(tx, promotion_id, operator_id=actor.user_id, **values)
-        after = await desk.promotion(tx)
+        await admin_store.change_promotion(tx, promotion_id, operator_id=actor.user_id, **values)
+        after = await admin_store.promotion(tx)
         assert after is not None
         await _audit(tx, actor, "promotion.updated", promotion_id, attrs.asdict(before), attrs.asdict(after))

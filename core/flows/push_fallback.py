@@ -9,7 +9,7 @@ from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries
 from core.logins import store as logins
-from core.outside.push_sender import DeadToken, Later, Notification, Outcome, Refused
+from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused
 from core.pushes import store as pushes
 from core.pushes.store import Push
 from core.runtime import Runtime, translate_db_errors

@@ -7,8 +7,8 @@ import attrs
 
 from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
-from core.pricing import desk
-from core.pricing.desk import PromotionRow, TierRow
+from core.pricing import admin_store
+from core.pricing.admin_store import PromotionRow, TierRow
 from core.runtime import Runtime, translate_db_errors
 from core.sessions.views import Person
 from core.storage.records import as_dict
@@ -29,7 +29,7 @@ class PriceChange:
 async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierRow]:
     """List all tiers, also deleted ones, by mode and in the operators' order."""
     with translate_db_errors():
-        return Items(items=await desk.tiers(runtime.db, mode=mode))
+        return Items(items=await admin_store.tiers(runtime.db, mode=mode))
 
 
 async def tier(runtime: Runtime, tier_id: str) -> TierRow:
@@ -38,7 +38,7 @@ async def tier(runtime: Runtime, tier_id: str) -> TierRow:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        found = await desk.tier(runtime.db, tier_id)
+        found = await admin_store.tier(runtime.db, tier_id)
     if found is None:
         raise NotFound
     return found
@@ -50,7 +50,7 @@ async def promotion(runtime: Runtime) -> PromotionRow:
     Raises NotFound if it does not exist.
     """
     with translate_db_errors():
-        found = await desk.promotion(runtime.db)
+        found = await admin_store.promotion(runtime.db)
     if found is None:
         raise NotFound
     return found

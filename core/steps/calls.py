@@ -8,10 +8,10 @@ import json
 
 from core.base import ids, logs
 from core.base.plain_json import plain_text
-from core.outside.gateway import Invoice
 from core.payments import rules, store
 from core.payments.rules import Call, Case, Issued
 from core.payments.store import PaymentRequest
+from core.providers.gateway import Invoice
 from core.steps import invoices, money
 from core.storage.database import Tx
 from core.webhooks import store as webhooks

@@ -13,12 +13,12 @@ from core.base.addresses import place, who_has
 from core.base.errors import GatewayUnavailable
 from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
-from core.outside.gateway import Wanted, duration_s
 from core.payments import invoice_counts, rules, views
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
+from core.providers.gateway import Wanted, duration_s
 from core.runtime import Runtime
 from core.steps import announce, money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import OtpDeliveryFailed
-from core.outside.otp_sender import Code, HttpOtpSender
+from core.providers.otp_sender import Code, HttpOtpSender
 from tests.accounts.people import (
     ASK,
     CUSTOMER,

@@ -38,7 +38,7 @@ from core.flows.webhook_receive import Incoming
 from core.idempotency.rules import keyed_request
 from core.messages.rules import Draft, Mark
 from core.pairing_failures.rules import OperatorAction
-from core.pricing import desk
+from core.pricing import admin_store
 from core.reads import ledger
 from core.runtime import Runtime, open_runtime
 from core.sessions.sensitivity import Sensitivity
@@ -179,12 +179,12 @@ async def _time_is_up(runtime: Runtime, session_id: str) -> None:
 async def _operate(life: Life) -> None:
     runtime, root = life.runtime, life.root
     await operator_work.set_config(runtime, root, {"pairing_blast_timeout_seconds": 90})
-    (tier, *_) = await desk.tiers(runtime.db, mode="chat")
+    (tier, *_) = await admin_store.tiers(runtime.db, mode="chat")
     await pricing_edit.change_tier(runtime, root, tier_id=tier.id, token=tier.updated_at, values={"tag": "hemat"})
-    tiers = await desk.tiers(runtime.db, mode="call")
+    tiers = await admin_store.tiers(runtime.db, mode="call")
     places = [pricing_edit.Place(id=t.id, updated_at=t.updated_at) for t in reversed(tiers)]
     await pricing_edit.order_tiers(runtime, root, mode="call", items=places)
-    promotion = await desk.promotion(runtime.db)
+    promotion = await admin_store.promotion(runtime.db)
     assert promotion is not None
     await pricing_edit.change_promotion(runtime, root, token=promotion.updated_at, values={"price_idr": 2500})
     failure = await runtime.db.fetchval(

@@ -8,9 +8,9 @@ import pytest
 from core.base import metrics
 from core.base.errors import GatewayUnavailable
 from core.flows import invoice_poll, payment_request
-from core.outside.circuit import FAILURES
-from core.outside.gateway import Gateway, Wanted
 from core.payments.views import PaymentView
+from core.providers.circuit import FAILURES
+from core.providers.gateway import Gateway, Wanted
 from core.reads import payments as reads
 from tests.flows.conftest import ADDRESS, WISH, Stage
 from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, no

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from core.base.errors import GatewayUnavailable
-from core.outside.circuit import FAILURES, OPEN_S
-from core.outside.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, Wanted
+from core.providers.circuit import FAILURES, OPEN_S
+from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, Wanted
 from tests.gateway.played import CREATE, READ, SECRET_KEY, VOID, PlayedGateway, no
 from tests.stack import Stack, World, at_once, new_id, refused
 from tools.client import Client

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from core.base.errors import GatewayUnavailable
-from core.outside.gateway import Gateway, Wanted
+from core.providers.gateway import Gateway, Wanted
 from tests.gateway.played import AUTHORIZATION, CREATE, FIND, SECRET_KEY, VOID, Cut, PlayedGateway, Said, no
 from tests.realtime.bare import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused

@@ -14,8 +14,17 @@ import pytest
 
 from core.base.clock import UTC, Clock, monotonic
 from core.base.settings import SettingsError, read
-from core.outside import push_sender
-from core.outside.push_sender import DeadToken, Fcm, Later, LogPushSender, Notification, Refused, Sent, make_push_sender
+from core.providers import push_sender
+from core.providers.push_sender import (
+    DeadToken,
+    Fcm,
+    Later,
+    LogPushSender,
+    Notification,
+    Refused,
+    Sent,
+    make_push_sender,
+)
 from tests.push.odd_provider import odd_provider, said
 from tests.stack import new_id
 from tools.push_inbox import ACCESS_TOKEN, PROJECT, PushInbox

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from core.base.errors import Unavailable
 from core.logins import identity
 from core.logins.identity import Claims, IdentityTokenInvalid
-from core.outside.identity_keys import IdentityKeys
+from core.providers.identity_keys import IdentityKeys
 from tests.accounts.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
 
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)

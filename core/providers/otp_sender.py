@@ -17,7 +17,7 @@ from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.base.plain_json import plain_text, storable
 from core.base.settings import Settings
-from core.outside.answers import read_json
+from core.providers.answers import read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2

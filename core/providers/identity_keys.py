@@ -13,7 +13,7 @@ from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.settings import Settings
-from core.outside.answers import read_json
+from core.providers.answers import read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2

@@ -20,8 +20,8 @@ from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
 from core.base.plain_json import storable
 from core.base.settings import Settings
-from core.outside.answers import read_json
-from core.outside.circuit import Circuit
+from core.providers.answers import read_json
+from core.providers.circuit import Circuit
 
 TIMEOUT_S = 5.0  # for each call
 ATTEMPTS = 3

@@ -17,7 +17,7 @@ from core.base import logs
 from core.base.clock import Clock, monotonic
 from core.base.plaintext import http_in_plaintext
 from core.base.settings import Settings, SettingsError
-from core.outside.answers import read_json
+from core.providers.answers import read_json
 
 TIMEOUT_S = 5.0  # for each call
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
