@@ -17,18 +17,18 @@ class Begin(Protocol):
     def __call__(self, runtime: Runtime, *, payment_request_id: str) -> Coroutine[Any, Any, None]: ...
 
 
-async def _in_turn(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> None:
+async def _in_slot(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> None:
     """Run the flow when a slot is free, so that many paid requests at once leave connections for other work."""
-    async with runtime.turns:
+    async with runtime.reaction_slots:
         await begin(runtime, payment_request_id=signal.payment_request_id)
 
 
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     """Return the work that follows a signal; None for a signal without any."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
-        return _in_turn(runtime, pairing_start.start, signal)
+        return _in_slot(runtime, pairing_start.start, signal)
     if isinstance(signal, PaymentConfirmed):
-        return _in_turn(runtime, extension_ask.ask, signal)
+        return _in_slot(runtime, extension_ask.ask, signal)
     if isinstance(signal, InvoiceVoided) and runtime.gateway is not None:
         return invoice_void.void(runtime, gateway_invoice_id=signal.gateway_invoice_id)
     if isinstance(signal, CodeAsked):

@@ -51,7 +51,7 @@ from core.webhooks.flood_counts import FloodCounts
 
 LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
 CLOCK_EVERY_S = 60.0
-ERRANDS, VOIDS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
+GATEWAY_SLOTS, VOID_SLOTS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
 UNPROVEN_CALLS = 2  # database connections for storing webhook calls without a valid token
 CODE_SENDS = 16  # concurrent calls to the OTP provider that no request waits for
 PAID_KEPT = 50_000
@@ -95,9 +95,9 @@ class Runtime:
     gateway: Gateway | None
     push_sender: PushSender
     rate_limit: RateLimit
-    turns: asyncio.Semaphore  # for reactions that work in the database
-    errands: asyncio.Semaphore  # for polls of the gateway that no customer waits for
-    voids: asyncio.Semaphore  # for voiding invoices; separate, so that voiding never delays polls
+    reaction_slots: asyncio.Semaphore  # for reactions that work in the database
+    gateway_slots: asyncio.Semaphore  # for polls of the gateway that no customer waits for
+    void_slots: asyncio.Semaphore  # for voiding invoices; separate, so that voiding never delays polls
     unproven_calls: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(UNPROVEN_CALLS))
     flood_counts: FloodCounts = attrs.field(init=False)
     code_sends: asyncio.Semaphore  # for sending sign-in codes to mitras
@@ -435,9 +435,9 @@ async def open_runtime(settings: Settings, *, pool_size: int = 16, commit_pool_s
             gateway=make_gateway(settings),
             push_sender=make_push_sender(settings, clock),
             rate_limit=RateLimit(settings),
-            turns=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
-            errands=asyncio.Semaphore(ERRANDS),
-            voids=asyncio.Semaphore(VOIDS),
+            reaction_slots=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
+            gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),
+            void_slots=asyncio.Semaphore(VOID_SLOTS),
             code_sends=asyncio.Semaphore(CODE_SENDS),
         )
         await runtime.look(back_s=runtime.token_life_s)

@@ -20,8 +20,8 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.providers.gateway import Gateway, Invoice
-from core.runtime import ERRANDS, Runtime
-from core.steps import calls
+from core.runtime import GATEWAY_SLOTS, Runtime
+from core.steps import gateway_events
 
 # For polls after a read: an app may read every second, and the gateway has a rate limit.
 OF_REQUEST = Limit(name="invoice_polls_request", per_minute=6, burst=1)
@@ -42,7 +42,7 @@ async def poll_due(runtime: Runtime) -> int:
         return 0
     async with runtime.transaction() as tx:
         # Take no more than can be polled at once: if the process dies, the polls it took are lost.
-        taken = await payments.take_polls(tx, limit=ERRANDS)
+        taken = await payments.take_polls(tx, limit=GATEWAY_SLOTS)
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_poll(runtime, gateway, payment)) for payment in taken]
     left = [payment.id for payment, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]
@@ -55,7 +55,12 @@ async def poll_due(runtime: Runtime) -> int:
 def after_reading(runtime: Runtime, view: PaymentView) -> None:
     """Poll a pending request in the background after its customer has read it. Returns at once."""
     gateway = runtime.gateway
-    if gateway is None or view.status != PaymentStatus.PENDING or gateway.poll_wait_s() or runtime.errands.locked():
+    if (
+        gateway is None
+        or view.status != PaymentStatus.PENDING
+        or gateway.poll_wait_s()
+        or runtime.gateway_slots.locked()
+    ):
         return
     runtime.follow(_poll_read(runtime, gateway, view.payment_request_id))
 
@@ -74,7 +79,7 @@ async def _poll(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> 
     """Poll one request and apply the answer. Return False if the circuit breaker did not allow the poll."""
     if payment.gateway_invoice_id is None:
         return True
-    async with runtime.errands:
+    async with runtime.gateway_slots:
         if not gateway.may_poll():
             return False
         try:
@@ -93,4 +98,4 @@ async def _settle(runtime: Runtime, payment: PaymentRequest, invoice: Invoice) -
         account = await customers.lock_account(tx, payment.customer_id)
         locked = await payments.lock(tx, payment.id)
         assert locked is not None
-        await calls.settle_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
+        await gateway_events.apply_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)

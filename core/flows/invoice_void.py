@@ -14,7 +14,7 @@ from core.payments import store as payments
 from core.payments.rules import Case
 from core.providers.gateway import Invoice
 from core.runtime import Runtime
-from core.steps import calls
+from core.steps import gateway_events
 
 WAITS_S = 300.0  # waiting for a slot plus the call itself; after this long, give up
 PAUSES_S = (1.0, 4.0, 15.0, 60.0)
@@ -29,7 +29,7 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
     if runtime.gateway is None:
         return
     try:
-        async with asyncio.timeout(WAITS_S), runtime.voids:
+        async with asyncio.timeout(WAITS_S), runtime.void_slots:
             if await runtime.gateway.void(gateway_invoice_id):
                 return
             invoice = await runtime.gateway.get(gateway_invoice_id)
@@ -61,9 +61,9 @@ async def _take(runtime: Runtime, invoice: Invoice) -> None:
         first = None if isinstance(call, Case) else await payments.get(tx, call.external_id)
         if first is None:
             note = call.result if isinstance(call, Case) else Case.UNKNOWN.result
-            await calls.keep_conflict(tx, invoice, payment_request_id=None, note=note)
+            await gateway_events.keep_conflict(tx, invoice, payment_request_id=None, note=note)
             return
         account = await customers.lock_account(tx, first.customer_id)
         payment = await payments.lock(tx, first.id)
         assert payment is not None
-        await calls.settle_polled(tx, payment, account, invoice, app_tag=app_tag)
+        await gateway_events.apply_polled(tx, payment, account, invoice, app_tag=app_tag)

@@ -28,7 +28,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.providers.gateway import Gateway
 from core.runtime import Runtime
-from core.steps import calls, idempotency, invoices
+from core.steps import gateway_events, idempotency, invoices
 from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
@@ -163,7 +163,7 @@ async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
 
 async def _settle_all(runtime: Runtime, gateway: Gateway, due: list[PaymentRequest]) -> None:
     async def settle(payment: PaymentRequest) -> None:
-        async with runtime.errands:
+        async with runtime.gateway_slots:
             try:
                 await _settle_due(runtime, gateway, payment)
             except (GatewayUnavailable, Unavailable):
@@ -189,7 +189,7 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
         if invoice is not None and invoice.status in rules.PAID_STATUSES:
             # After a conflict the request stays pending and is reported as overdue: there is money that a person must
             # look at.
-            await calls.settle_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
+            await gateway_events.apply_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
             return
         await invoices.expire(tx, locked)
         if invoice is not None and invoice.status == "PENDING":

@@ -30,7 +30,7 @@ from core.operators import store as operators
 from core.payments import rules, store
 from core.payments.rules import Case
 from core.runtime import Runtime
-from core.steps import calls
+from core.steps import gateway_events
 from core.storage.database import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -299,11 +299,11 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
         return Case.UNKNOWN, None
     if first.confirmed_at is not None and first.gateway_invoice_id is not None:
         # No call can change this request any longer, so don't wait for its lock.
-        return rules.judge(readable, calls.issued(first), received_at=came_at), None
+        return rules.judge(readable, gateway_events.issued(first), received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None
-    return await calls.settle(tx, payment, account, readable, received_at=came_at)
+    return await gateway_events.apply(tx, payment, account, readable, received_at=came_at)
 
 
 async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:

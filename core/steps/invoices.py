@@ -87,7 +87,7 @@ async def create(
     await payments.create(tx, request)
     if amount > 0:
         return request
-    await money.take(tx, request, tuple(account), late=False, invoice_id=None)
+    await money.record_payment(tx, request, tuple(account), late=False, invoice_id=None)
     confirmed = await payments.get(tx, request.id)
     assert confirmed is not None
     return confirmed

@@ -52,7 +52,7 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
     )
 
 
-async def take(
+async def record_payment(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
 ) -> Case:
     """Record money for a locked request that was not paid before: confirm it, or fail it if it can't lead to a chat.

@@ -34,7 +34,7 @@ def issued(payment: PaymentRequest) -> Issued:
     )
 
 
-async def settle(
+async def apply(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: Call, *, received_at: dt.datetime
 ) -> tuple[Case, str | None]:
     """Judge a call of the gateway and apply its effect.
@@ -52,13 +52,13 @@ async def settle(
     if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)
     if case in (Case.CONFIRMED, Case.LATE):
-        case = await money.take(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
+        case = await money.record_payment(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
         over = rules.overpaid_by(call, asked)
         return case, f"overpaid by {over}" if over else None
     return case, None
 
 
-async def settle_polled(
+async def apply_polled(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, *, app_tag: str
 ) -> Case:
     """Judge an invoice that the gateway returned when polled, and apply its effect.
@@ -72,7 +72,7 @@ async def settle_polled(
     elif call.external_id != payment.id:
         case, note = Case.CONFLICT, "the invoice is for another request"
     else:
-        case, note = await settle(tx, payment, account, call, received_at=tx.now)
+        case, note = await apply(tx, payment, account, call, received_at=tx.now)
     if invoice.status in rules.PAID_STATUSES and case not in FITS:
         return await keep_conflict(tx, invoice, payment_request_id=payment.id, note=note or "not what was asked for")
     return case
