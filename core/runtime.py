@@ -119,7 +119,7 @@ class Runtime:
     overloaded_at: float = -math.inf
     draining: bool = False  # stopping: no longer ready, still serving
     # Progress of syncing the message statuses of very long chats, by session id.
-    brought_up: dict[str, int] = attrs.field(factory=dict)
+    synced_up_to: dict[str, int] = attrs.field(factory=dict)
     # Set to core.reactions.react: returns the flow that follows a committed signal in this process.
     react: Reaction | None = None
     # Set by the realtime process: gives an envelope to its own sockets without the bus.

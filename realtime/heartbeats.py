@@ -30,7 +30,7 @@ log = logs.get("heartbeats")
 
 
 @attrs.frozen
-class _Heard:
+class _LastHeartbeat:
     """The result of a mitra's last write. Until `until` (monotonic), the mitra's frames need no other one."""
 
     until: float
@@ -51,13 +51,13 @@ class Heartbeats:
         self._together = BatchLoader(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
         self._every_s = EVERY_S / runtime.clock.scale
         self._again_s = min(AGAIN_S, self._every_s)
-        self._heard: OrderedDict[str, _Heard] = OrderedDict()  # oldest first
+        self._last: OrderedDict[str, _LastHeartbeat] = OrderedDict()  # oldest first
         self._under_way: dict[str, asyncio.Task[bool | None]] = {}
 
     def hear_of(self, mitra_id: str, now: float) -> None:
         """Start the write of a mitra's heartbeat in the background, unless one is recent. `now` is monotonic."""
-        heard = self._heard.get(mitra_id)
-        if heard is None or now >= heard.until:
+        last = self._last.get(mitra_id)
+        if last is None or now >= last.until:
             self._ask(mitra_id)
 
     def arrived(self, mitra_id: str) -> None:
@@ -67,16 +67,16 @@ class Heartbeats:
         """
 
         def forget_answer(_: object) -> None:
-            heard = self._heard.get(mitra_id)
-            if heard is not None:
-                self._heard[mitra_id] = _Heard(heard.until, None)
+            last = self._last.get(mitra_id)
+            if last is not None:
+                self._last[mitra_id] = _LastHeartbeat(last.until, None)
 
         self._ask(mitra_id).add_done_callback(forget_answer)
 
     async def note(self, actor: Actor) -> bool:
         """Store a heartbeat, unless one is recent; return whether the mitra is online. Raises Unavailable."""
-        heard = self._heard.get(actor.user_id)
-        if heard is not None and heard.is_online and monotonic() < heard.until:
+        last = self._last.get(actor.user_id)
+        if last is not None and last.is_online and monotonic() < last.until:
             return True
         is_online = await asyncio.shield(self._ask(actor.user_id))
         if is_online is not None:
@@ -121,7 +121,7 @@ class Heartbeats:
 
     def _remember(self, mitra_id: str, is_online: bool | None) -> None:
         now = monotonic()
-        self._heard.pop(mitra_id, None)
-        self._heard[mitra_id] = _Heard(now + (self._again_s if is_online is None else self._every_s), is_online)
-        while next(iter(self._heard.values())).until <= now:  # expired
-            self._heard.popitem(last=False)
+        self._last.pop(mitra_id, None)
+        self._last[mitra_id] = _LastHeartbeat(now + (self._again_s if is_online is None else self._every_s), is_online)
+        while next(iter(self._last.values())).until <= now:  # expired
+            self._last.popitem(last=False)

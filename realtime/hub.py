@@ -80,7 +80,7 @@ class SearchStatus(msgspec.Struct):
 class Feed:
     """The progress of one session's chat in this process."""
 
-    __slots__ = ("customer_id", "filled", "held", "id", "last_seq", "marks", "mitra_id", "reading", "sent")
+    __slots__ = ("customer_id", "held", "id", "last_seq", "marks", "mitra_id", "reading", "sent", "synced_up_to")
 
     def __init__(self, session_id: str, customer_id: str, mitra_id: str) -> None:
         self.id = session_id
@@ -91,7 +91,7 @@ class Feed:
         self.held: dict[int, StoredMessage] = {}
         self.reading = False
         self.marks = [0, 0, 0, 0]  # customer delivered, customer read, mitra delivered, mitra read
-        self.filled = 0  # up to this seq, the status columns of single messages are final
+        self.synced_up_to = 0  # up to this seq, the status columns of single messages are final
 
     def party(self, connection: Connection) -> str | None:
         """Return the id under which the connection's user is a party of the session; None if they aren't one."""
@@ -115,7 +115,7 @@ class Hub:
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
         self.ended_searches: OrderedDict[str, None] = OrderedDict()
-        self.unfilled: set[Feed] = set()
+        self.unsynced: set[Feed] = set()
         # Returns the ids of a feed's messages that this process is committing now, and will send after the commit.
         self.committing: Callable[[Feed], set[str]] = lambda _feed: set()
         # Loop time at which another process last sent a message of a session that has a feed here.
@@ -463,7 +463,7 @@ class Hub:
         seconds and see the new epoch.
         """
         self.feeds.clear()
-        self.unfilled.clear()
+        self.unsynced.clear()
         self.sent_events.clear()
         for connection in self.connections:
             connection.muted = True

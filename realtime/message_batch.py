@@ -249,7 +249,7 @@ class MessageBatch:
         ephemeral = []
         moment = as_text(at) if at is not None else self._hub.server_time()
         for feed, moved in marked:
-            self._hub.unfilled.add(feed)
+            self._hub.unsynced.add(feed)
             for kind in sorted(moved):
                 up_to, device = moved[kind]
                 status = "read" if kind & 1 else "delivered"
@@ -263,7 +263,7 @@ class MessageBatch:
     async def _fill(self) -> None:
         """Update the status columns of single messages from the read markers, in bulk once a second."""
         while True:
-            todo, self._hub.unfilled = list(self._hub.unfilled), set()
+            todo, self._hub.unsynced = list(self._hub.unsynced), set()
             size = min(FILL_SESSIONS, max(1, len(todo) // FILL_PARTS))
             parts = [todo[start : start + size] for start in range(0, len(todo), size)]
             for part in parts or ([],):
@@ -271,14 +271,16 @@ class MessageBatch:
                 if not part:
                     continue
                 try:
-                    final = await message_send.fill_marks(self._hub.runtime, {feed.id: feed.filled for feed in part})
+                    final = await message_send.sync_statuses(
+                        self._hub.runtime, {feed.id: feed.synced_up_to for feed in part}
+                    )
                 except Exception as error:
                     if not isinstance(error, Unavailable):
                         log.exception("updating message statuses from the read markers failed")
-                    self._hub.unfilled.update(part)
+                    self._hub.unsynced.update(part)
                     continue
                 for feed in part:  # as stored: the markers in memory may be ahead of the database
-                    feed.filled = final.get(feed.id, feed.filled)
+                    feed.synced_up_to = final.get(feed.id, feed.synced_up_to)
 
     async def drained(self, timeout: float) -> None:
         """Wait up to `timeout` seconds until the queue is empty and all batches have ended."""

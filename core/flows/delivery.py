@@ -28,7 +28,7 @@ async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) 
     The events are returned as they are sent, with goodbyes.
     """
     found = await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
-    return await goodbyes.fill_in(runtime.db, found)
+    return await goodbyes.add_goodbyes(runtime.db, found)
 
 
 async def unacknowledged(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
@@ -37,8 +37,10 @@ async def unacknowledged(runtime: Runtime, recipient_ids: list[str]) -> dict[str
     Only events of the last hour (real time) are returned.
     """
     found = await deliveries.unacknowledged(runtime.db, recipient_ids, within_s=KEEP_S)
-    filled = iter(await goodbyes.fill_in(runtime.db, [notice for notices in found.values() for notice in notices]))
-    return {recipient_id: [next(filled) for _ in notices] for recipient_id, notices in found.items()}
+    with_goodbyes = iter(
+        await goodbyes.add_goodbyes(runtime.db, [notice for notices in found.values() for notice in notices])
+    )
+    return {recipient_id: [next(with_goodbyes) for _ in notices] for recipient_id, notices in found.items()}
 
 
 async def purge(runtime: Runtime) -> int:

@@ -156,21 +156,21 @@ async def commit_batch(
     raise AssertionError("unreachable")
 
 
-async def fill_marks(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
+async def sync_statuses(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:
     """Write the statuses of single messages from their sessions' markers, beyond `after` (session id to seq).
 
     Returns, by session id, the seq up to which statuses are now final. Long sessions take several statements; what is
     final is decided by the markers that the first one saw.
     """
-    filled = await _fill(runtime, after)
-    final = {one.id: one.final for one in filled if one.final is not None}
-    while further := {one.id: after[one.id] + store.FILL_MOST for one in filled if one.goes_on}:
+    synced = await _sync(runtime, after)
+    final = {one.id: one.final for one in synced if one.final is not None}
+    while further := {one.id: after[one.id] + store.SYNC_AT_ONCE for one in synced if one.goes_on}:
         after = further
-        filled = await _fill(runtime, after)
+        synced = await _sync(runtime, after)
     return final
 
 
-async def _fill(runtime: Runtime, after: dict[str, int]) -> list[store.Filled]:
+async def _sync(runtime: Runtime, after: dict[str, int]) -> list[store.StatusSync]:
     with translate_db_errors():
         async with runtime.commits.connection() as connection:
-            return await store.fill(connection, after)
+            return await store.sync_statuses(connection, after)

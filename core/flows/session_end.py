@@ -17,12 +17,12 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend, marks, search
+from core.steps import announce, extend, message_statuses, search
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters
 MAX_REASON = 500  # characters
-BRING_UP_S = 3.0  # real seconds
+SYNC_S = 3.0  # real seconds
 
 
 async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
@@ -123,7 +123,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
         raise ValidationFailed.of("message", field_messages.length(1, MAX_CLOSURE))
     await _bring_up(runtime, actor, session_id)
-    runtime.brought_up.pop(session_id, None)
+    runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
         rules.may_close(await _status_now(session, tx))
@@ -139,7 +139,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
             event = "session_closing"
         if closures == 2:
             await sessions.complete(tx, session_id)
-            await messages.fill_in(tx, [session_id])
+            await messages.sync_all_statuses(tx, [session_id])
             event = "session_completed"
         if event is not None:
             await announce.session_event(tx, [session_id], event)
@@ -149,11 +149,11 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
 async def _bring_up(runtime: Runtime, actor: Actor, session_id: str) -> None:
     """Sync the message statuses of a very long chat before the second goodbye completes it.
 
-    Raises Unavailable if that takes longer than BRING_UP_S; a retry continues where this call stopped.
+    Raises Unavailable if that takes longer than SYNC_S; a retry continues where this call stopped.
     """
     session = await sessions.get(runtime.db, session_id)
     if session is None or not (actor.owns(session.customer_id) or actor.owns(session.mitra_id)):
         return  # the caller refuses it under the lock
-    heard = await sessions.half_closed(runtime.db, session_id)
-    if not await marks.bring_up(runtime, session_id, heard, until=monotonic() + BRING_UP_S):
+    delivered = await sessions.delivered_count(runtime.db, session_id)
+    if not await message_statuses.sync_statuses(runtime, session_id, delivered, until=monotonic() + SYNC_S):
         raise Unavailable

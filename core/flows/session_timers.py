@@ -9,10 +9,10 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules
 from core.sessions import store as sessions
-from core.steps import announce, invoices, marks
+from core.steps import announce, invoices, message_statuses
 
 BATCH = 500
-FLOODS_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
+VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
 
 
 async def warn(runtime: Runtime) -> int:
@@ -45,22 +45,24 @@ async def complete(runtime: Runtime) -> int:
     Very long chats are synced in batches first, so that they don't hold up the others.
     """
     done = await _complete(runtime)
-    floods = await sessions.due_after_flood(runtime.db, now=runtime.now(), over=marks.FLOOD)
-    until = monotonic() + FLOODS_S
-    for session_id, heard in floods.items():
-        if await marks.bring_up(runtime, session_id, heard, until=until):
+    very_long_chats = await sessions.due_very_long(runtime.db, now=runtime.now(), over=message_statuses.VERY_LONG_CHAT)
+    until = monotonic() + VERY_LONG_S
+    for session_id, delivered in very_long_chats.items():
+        if await message_statuses.sync_statuses(runtime, session_id, delivered, until=until):
             try:
-                return done + await _complete(runtime, flooded=session_id)
+                return done + await _complete(runtime, very_long=session_id)
             finally:
-                runtime.brought_up.pop(session_id, None)
+                runtime.synced_up_to.pop(session_id, None)
     return done
 
 
-async def _complete(runtime: Runtime, *, flooded: str | None = None) -> int:
+async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
     async with runtime.transaction() as tx:
-        due = await sessions.complete_due(tx, limit=BATCH, messages=marks.FLOOD, flooded=flooded)
+        due = await sessions.complete_due(
+            tx, limit=BATCH, messages=message_statuses.VERY_LONG_CHAT, very_long=very_long
+        )
         ids = [s.id for s in due]
-        await messages.fill_in(tx, ids)
+        await messages.sync_all_statuses(tx, ids)
         await invoices.abandon_extensions(tx, ids)
         await announce.session_event(tx, ids, "session_completed")
         if due:

@@ -19,8 +19,8 @@ COMMIT = """SELECT * FROM chat_commit($1::text::uuid[], $2::text::int[], $3::tex
   $6::text::int[], $7::text::uuid[], $8::text::uuid[], $9::text::uuid[], $10::text::text[], $11::text::text[], $12::text::text[],
   $13, $14)"""
 # Syncs the statuses of messages with their session's read markers; safe to repeat.
-FILL = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"
-FILL_MOST = 5_000  # messages of a session per statement: a tenth of what a statement has time for
+SYNC_STATUSES = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"
+SYNC_AT_ONCE = 5_000  # messages of a session per statement: a tenth of what a statement has time for
 
 
 def _plain(values: Iterable[str]) -> str:
@@ -77,7 +77,7 @@ async def commit(
 
 
 @attrs.frozen(kw_only=True)
-class Filled:
+class StatusSync:
     """The result of syncing a part of a session's messages. `goes_on`: another part follows.
 
     `final` is the seq up to which all messages have their final status once all parts are synced; None if a side's
@@ -89,12 +89,12 @@ class Filled:
     goes_on: bool
 
 
-async def fill(reader: Reader, after: dict[str, int]) -> list[Filled]:
-    """Sync the statuses of the next FILL_MOST messages after `after` (session id -> seq). Safe to repeat."""
-    return many(Filled, await reader.fetch(FILL, list(after), list(after.values()), FILL_MOST))
+async def sync_statuses(reader: Reader, after: dict[str, int]) -> list[StatusSync]:
+    """Sync the statuses of the next SYNC_AT_ONCE messages after `after` (session id -> seq). Safe to repeat."""
+    return many(StatusSync, await reader.fetch(SYNC_STATUSES, list(after), list(after.values()), SYNC_AT_ONCE))
 
 
-async def fill_in(tx: Tx, session_ids: list[str]) -> None:
+async def sync_all_statuses(tx: Tx, session_ids: list[str]) -> None:
     """Sync the statuses of all messages of sessions, in the transaction that completes the sessions."""
     if session_ids:
-        await tx.execute(FILL, session_ids, [0] * len(session_ids), None)
+        await tx.execute(SYNC_STATUSES, session_ids, [0] * len(session_ids), None)

@@ -258,47 +258,49 @@ async def complete(tx: Tx, session_id: str) -> bool:
 # A pending extension keeps an `expired` session from being completed.
 UNHELD = """NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))"""
 GRACE_OVER = f"s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1 AND {UNHELD}"
-HEARD = "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # at most this many message statuses must be synced
+DELIVERED = (
+    "greatest(s.customer_delivered_seq, s.mitra_delivered_seq)"  # at most this many message statuses must be synced
+)
 
 
-async def half_closed(reader: Reader, session_id: str) -> int:
+async def delivered_count(reader: Reader, session_id: str) -> int:
     """Return the number of delivered messages of a `closing` session in which a side has said goodbye; 0 for all
     others."""
     found = await reader.fetchval(
-        f"""SELECT {HEARD} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing'
+        f"""SELECT {DELIVERED} FROM chat_sessions s WHERE s.id = $1 AND s.status = 'closing'
               AND EXISTS (SELECT 1 FROM session_closures c WHERE c.session_id = s.id)""",
         session_id,
     )
     return found or 0
 
 
-async def due_after_flood(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
+async def due_very_long(reader: Reader, *, now: dt.datetime, over: int) -> dict[str, int]:
     """Return session id -> its delivered messages, for sessions whose grace period is over and that have more than
     `over`."""
     return dict(
         await reader.fetch(
-            f"""SELECT s.id::text, {HEARD} FROM chat_sessions s WHERE {GRACE_OVER} AND {HEARD} > $2
+            f"""SELECT s.id::text, {DELIVERED} FROM chat_sessions s WHERE {GRACE_OVER} AND {DELIVERED} > $2
                 ORDER BY s.grace_ends_at LIMIT 100""",
             now, over,
         )
     )  # fmt: skip
 
 
-async def complete_due(tx: Tx, *, limit: int, messages: int, flooded: str | None = None) -> list[Session]:
+async def complete_due(tx: Tx, *, limit: int, messages: int, very_long: str | None = None) -> list[Session]:
     """Complete at most `limit` sessions whose grace period is over, with at most `messages` delivered messages in all.
 
-    A session with more messages is skipped, unless its id is `flooded`; then it is completed alone.
+    A session with more messages is skipped, unless its id is `very_long`; then it is completed alone.
     Uses two statements, so that the second sees extensions that were requested while the first waited for locks.
     """
     rows = await tx.fetch(
-        f"""SELECT s.id, {HEARD} AS heard FROM chat_sessions s
-            WHERE {GRACE_OVER} AND CASE WHEN $4::uuid IS NULL THEN {HEARD} <= $3 ELSE s.id = $4 END
+        f"""SELECT s.id, {DELIVERED} AS delivered FROM chat_sessions s
+            WHERE {GRACE_OVER} AND CASE WHEN $4::uuid IS NULL THEN {DELIVERED} <= $3 ELSE s.id = $4 END
             ORDER BY s.grace_ends_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED""",
-        tx.now, limit, messages, flooded,
+        tx.now, limit, messages, very_long,
     )  # fmt: skip
     if not rows:
         return []
-    sums = itertools.accumulate(row["heard"] for row in rows)
+    sums = itertools.accumulate(row["delivered"] for row in rows)
     taken = [
         row["id"]
         for number, (row, total) in enumerate(zip(rows, sums, strict=True))

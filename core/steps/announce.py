@@ -66,7 +66,7 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
                 stored = attrs.evolve(view, closures=[])  # goodbyes are added when the event is sent
                 found.append(_notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
         tx.emit(SessionMoved(session_id=two.customer.id, status=two.customer.status))
-    await deliveries.add(tx, found, as_sent=await goodbyes.fill_in(tx, found))
+    await deliveries.add(tx, found, as_sent=await goodbyes.add_goodbyes(tx, found))
 
 
 async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:

@@ -17,7 +17,7 @@ from core.storage.reads import Reader
 EVENTS = frozenset({"session_closing", "session_completed"})
 
 
-async def fill_in(reader: Reader, notices: list[Notice]) -> list[Notice]:
+async def add_goodbyes(reader: Reader, notices: list[Notice]) -> list[Notice]:
     """Return the events as they are sent. Events of a session's end get the goodbyes that their recipient may read."""
     ended = {notice.session_id for notice in notices if notice.event in EVENTS and notice.session_id is not None}
     if not ended:

@@ -113,7 +113,7 @@ class Life:
             await message_send.commit_batch(self.runtime, [draft], {})
         mark = Mark(customer_delivered=9, customer_read=9, mitra_delivered=9, mitra_read=1)
         await message_send.commit_batch(self.runtime, [], {session_id: mark})
-        await message_send.fill_marks(self.runtime, {session_id: 0})
+        await message_send.sync_statuses(self.runtime, {session_id: 0})
 
 
 async def _live(life: Life) -> None:

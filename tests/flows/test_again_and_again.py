@@ -99,7 +99,7 @@ def test_concurrent_status_syncs_of_the_same_sessions_do_not_deadlock(chat: Chat
         async with runtime.db.pool.acquire() as holder, asyncio.TaskGroup() as group, holder.transaction():
             await holder.fetch("SELECT 1 FROM chat_messages WHERE session_id = $1 FOR UPDATE", high.id)
             for n, order in enumerate(((high, low), (low, high)), start=1):
-                group.create_task(message_send.fill_marks(runtime, {one.id: 0 for one in order}))
+                group.create_task(message_send.sync_statuses(runtime, {one.id: 0 for one in order}))
                 await until_waiting(n)
 
     stage.run(play())
@@ -112,12 +112,12 @@ def test_status_sync_skips_final_messages_and_the_readers_own(chat: Chat) -> Non
     drafts = [chat.draft(sender) for sender in (chat.customer, chat.mitra) * 3]
     stage.run(chat.commit(*drafts))
     stage.run(chat.commit(mark=Mark(customer_delivered=6, customer_read=2, mitra_delivered=3)))
-    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 1}))
+    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 1}))
     assert [row["status"] for row in stage.run(chat.log())] == ["sent", "read", "delivered", "delivered", "sent", "delivered"]  # fmt: skip
-    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 0}))
+    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
     stage.run(chat.commit(mark=Mark(customer_read=6, mitra_delivered=6, mitra_read=6)))
     before = stage.run(chat.log())
-    stage.run(message_send.fill_marks(stage.runtime, {chat.id: 0}))
+    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
     after = stage.run(chat.log())
     assert {row["status"] for row in after} == {"read"}
     assert all(b["delivered_at"] in (None, a["delivered_at"]) for a, b in zip(after, before, strict=True))

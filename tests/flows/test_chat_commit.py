@@ -254,10 +254,10 @@ def test_status_sync_updates_messages_up_to_the_stored_markers_only(chat: Chat) 
     async def play() -> list[dict[str, int]]:
         senders = (chat.customer, chat.mitra) * 2
         await chat.commit(*(chat.draft(sender) for sender in senders))
-        final = [await message_send.fill_marks(chat.stage.runtime, {chat.id: 0})]  # no message is delivered yet
+        final = [await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0})]  # no message is delivered yet
         await chat.commit(mark=Mark(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
-        final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 0}))
-        final.append(await message_send.fill_marks(chat.stage.runtime, {chat.id: 2}))
+        final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0}))
+        final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 2}))
         return final
 
     assert chat.stage.run(play()) == [{}, {chat.id: 2}, {chat.id: 2}]

@@ -7,10 +7,10 @@ import pytest
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.flows import message_send, payment_request, session_end, session_timers
-from core.messages.store import FILL_MOST
+from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
 from core.reads import ledger
-from core.steps.marks import FLOOD
+from core.steps.message_statuses import FLOOD
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Stage
 from tests.stack import within
@@ -48,7 +48,7 @@ async def _writes(stage: Stage, *session_ids: str) -> list[int]:
 
 def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, FLOOD + FILL_MOST // 2)
+        *_, flood = await _over(quiet, FLOOD + SYNC_AT_ONCE // 2)
         *_, still = await _over(quiet, 0)
         status = "SELECT status FROM chat_sessions WHERE id = $1"
         await session_timers.complete(quiet.runtime)
@@ -56,17 +56,17 @@ def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> No
         async with asyncio.timeout(20):
             while await quiet.runtime.db.fetchval(status, flood) != "completed":
                 await session_timers.complete(quiet.runtime)
-        assert max(await _writes(quiet, flood)) <= FILL_MOST
-        assert quiet.runtime.brought_up == {}
+        assert max(await _writes(quiet, flood)) <= SYNC_AT_ONCE
+        assert quiet.runtime.synced_up_to == {}
 
     quiet.run(play())
 
 
 def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(quiet: Stage) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, FILL_MOST * 5 // 2)
-        assert await message_send.fill_marks(quiet.runtime, {flood: 0}) == {}
-        assert max(await _writes(quiet, flood)) <= FILL_MOST
+        *_, flood = await _over(quiet, SYNC_AT_ONCE * 5 // 2)
+        assert await message_send.sync_statuses(quiet.runtime, {flood: 0}) == {}
+        assert max(await _writes(quiet, flood)) <= SYNC_AT_ONCE
 
     quiet.run(play())
 
@@ -93,7 +93,7 @@ def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Stage) -> None:
         assert await quiet.runtime.db.fetchval(touched, session_id) == 0
         view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
         assert view.status == "completed"
-        assert max(await _writes(quiet, session_id)) <= FILL_MOST
+        assert max(await _writes(quiet, session_id)) <= SYNC_AT_ONCE
 
     quiet.run(play())
 

@@ -319,7 +319,7 @@ class Caller:
                 messages.commit,
                 {"drafts": [draft], "marks": {text["active_id"]: Mark(customer_read=1)}, "anchor": self.now},
             ),
-            (messages.fill, {"after": {text["active_id"]: 0}}),
+            (messages.sync_statuses, {"after": {text["active_id"]: 0}}),
             (deliveries.add, {"notices": [notice]}),
             (pushes.add, {"planned": [planned]}),
             (configuration.row, {"name": "max_customers_per_mitra"}),

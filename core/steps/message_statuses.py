@@ -8,21 +8,21 @@ from core.base.clock import monotonic
 from core.messages import store as messages
 from core.runtime import Runtime, translate_db_errors
 
-FLOOD = 20_000  # messages; a longer chat is synced in batches before its session is completed
+VERY_LONG_CHAT = 20_000  # messages; a longer chat is synced in batches before its session is completed
 
 
-async def bring_up(runtime: Runtime, session_id: str, heard: int, *, until: float) -> bool:
+async def sync_statuses(runtime: Runtime, session_id: str, delivered: int, *, until: float) -> bool:
     """Sync the message statuses of a very long chat. Return False if it is not done at `until` (monotonic seconds).
 
-    `heard` is the number of delivered messages, all of which are synced. The progress is kept in the runtime, so the
+    `delivered` is the number of delivered messages, all of which are synced. The progress is kept in the runtime, so the
     next call continues there. Raises Unavailable.
     """
-    if heard <= FLOOD:
+    if delivered <= VERY_LONG_CHAT:
         return True
-    while (begun := runtime.brought_up.get(session_id, 0)) < heard:
+    while (begun := runtime.synced_up_to.get(session_id, 0)) < delivered:
         if monotonic() >= until:
             return False
         with translate_db_errors():
-            await messages.fill(runtime.db, {session_id: begun})
-        runtime.brought_up[session_id] = begun + messages.FILL_MOST
+            await messages.sync_statuses(runtime.db, {session_id: begun})
+        runtime.synced_up_to[session_id] = begun + messages.SYNC_AT_ONCE
     return True
