@@ -107,7 +107,7 @@ async def test_operator_created_by_command_replaces_the_password_before_enrollin
         "operator", "create", "--email", email, "--display-name", "Sari", "--role", role["name"], "--password-stdin",
         stdin=PASSWORD, **EXPIRE,
     )  # fmt: skip
-    assert "a password of their own at the first sign-in" in made.stdout
+    assert "a new password at the first sign-in" in made.stdout
     code = made.stdout.strip().splitlines()[-1].rpartition(": ")[2]
     device = await signed_in(world, email)
     await refused(

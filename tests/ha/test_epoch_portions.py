@@ -39,5 +39,5 @@ async def test_sockets_close_with_1012_in_portions_when_the_epoch_changes(pair: 
 
 def noticed_at(pair: Pair) -> dt.datetime:
     """Return when the realtime process noticed the new epoch, from its log."""
-    lines = [json.loads(line) for line in pair.stack.log("realtime").splitlines() if "began a new history" in line]
+    lines = [json.loads(line) for line in pair.stack.log("realtime").splitlines() if "has a new history" in line]
     return dt.datetime.fromisoformat(lines[0]["timestamp"])
