@@ -47,7 +47,7 @@ class Admission:
         finally:
             self._requests -= 1
 
-    def refresh(self, host: str) -> "Place":
+    def refresh(self, host: str) -> "Slot":
         """Admit a refresh from a client's address.
 
         Raises Unavailable, with a time to retry, if there are too many in all, or too many from this address (for IPv6,
@@ -58,7 +58,7 @@ class Admission:
         address = networks_of(host)[0]
         if self._refreshes[address] >= REFRESHES_PER_ADDRESS:
             raise self._too_many("refreshes_at_once_per_address")
-        return Place(self._refreshes, address)
+        return Slot(self._refreshes, address)
 
     def _too_many(self, limit: str) -> Unavailable:
         self._overloaded()
@@ -76,7 +76,7 @@ class Admission:
         return math.ceil(self._last_back - now)
 
 
-class Place:
+class Slot:
     """The admission of one refresh."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:

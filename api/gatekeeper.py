@@ -17,7 +17,7 @@ from litestar.config.cors import CORSConfig
 from prometheus_client import Counter
 
 from api import deprecation, errors
-from api.admission import Admission, Place
+from api.admission import Admission, Slot
 from api.answers import BODY_TOO_LARGE, INTERNAL_ERROR, REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
 from core.base import http_texts, ids, logs, metrics
@@ -160,7 +160,7 @@ class Gatekeeper:
         host = self._proxies.client_of(_host(scope), forwarded)
         state = scope["state"]
         try:
-            state["place"] = self._admission.refresh(host)
+            state["slot"] = self._admission.refresh(host)
         except Unavailable as error:
             scope["client"] = (host, 0)
             headers = _headers(scope)
@@ -185,9 +185,9 @@ class Gatekeeper:
             await answer(message)
 
         async with contextlib.AsyncExitStack() as held:
-            place: Place | None = scope["state"].get("place")
-            if place is not None:
-                held.callback(place.leave)
+            slot: Slot | None = scope["state"].get("slot")
+            if slot is not None:
+                held.callback(slot.leave)
             by_token = self.is_refresh(scope)
             try:
                 self._check_preflight(scope, headers)
@@ -215,16 +215,16 @@ class Gatekeeper:
         It is charged after the admission, so that a client that must retry is charged once. A body without one of our
         tokens is refused without the database: it needs no admission, and is charged like any request without a token.
         """
-        place: Place | None = scope["state"].get("place")
+        slot: Slot | None = scope["state"].get("slot")
         try:
             token = msgspec.json.decode(body, type=Presented).refresh_token
             auth_session_id = refresh.auth_session_of(token, keys=self._runtime.keys.refresh)
         except (msgspec.DecodeError, RecursionError, UnicodeError, RefreshInvalid):
-            if place is not None:
-                place.leave()
+            if slot is not None:
+                slot.leave()
             await self._charge(charges_of_address(self._address, _host(scope)))
             return
-        if place is None:
+        if slot is None:
             held.callback(self._admission.refresh(_host(scope)).leave)
         by_address = charges_of_address(self._refresh_address, _host(scope))
         await self._charge((Charge(self._refresh, auth_session_id), *by_address))

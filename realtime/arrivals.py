@@ -11,7 +11,7 @@ from core.base.batch_loader import BatchLoader
 from core.events.notices import Notice
 from core.flows import delivery
 from core.reads import chats
-from core.reads.chats import OpenSession, Place
+from core.reads.chats import ChatProgress, OpenSession
 from core.runtime import Runtime
 
 SIDES = (UserType.CUSTOMER, UserType.MITRA)
@@ -21,8 +21,8 @@ class Arrivals:
     """Batch loaders for new connections."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._places: dict[UserType, BatchLoader[list[Place]]] = {
-            side: BatchLoader(functools.partial(chats.places_of, runtime, side), nothing=[]) for side in SIDES
+        self._progress: dict[UserType, BatchLoader[list[ChatProgress]]] = {
+            side: BatchLoader(functools.partial(chats.progress_of_parties, runtime, side), nothing=[]) for side in SIDES
         }
         self._snapshots: dict[UserType, BatchLoader[list[OpenSession]]] = {
             side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
@@ -31,9 +31,9 @@ class Arrivals:
             functools.partial(delivery.unacknowledged, runtime), nothing=[]
         )
 
-    async def places(self, actor: Actor) -> list[Place]:
+    async def progress(self, actor: Actor) -> list[ChatProgress]:
         """Return the progress of the caller's running chats."""
-        return _flat(await self._places[actor.user_type].of_all(actor.ids))
+        return _flat(await self._progress[actor.user_type].of_all(actor.ids))
 
     async def snapshot(self, actor: Actor) -> list[OpenSession]:
         """Return the caller's running sessions, newest first."""

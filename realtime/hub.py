@@ -25,7 +25,7 @@ from core.events.notices import Envelope, EphemeralFrame, Notice, StoredMessage
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
 from core.reads import chats
-from core.reads.chats import Place
+from core.reads.chats import ChatProgress
 from core.runtime import TRANSIENT_ERRORS, Runtime
 from realtime import close_codes
 from realtime.budgets import Budgets
@@ -80,7 +80,7 @@ class SearchStatus(msgspec.Struct):
 class Feed:
     """The progress of one session's chat in this process."""
 
-    __slots__ = ("customer_id", "held", "id", "last_seq", "marks", "mitra_id", "reading", "sent", "synced_up_to")
+    __slots__ = ("customer_id", "held", "id", "last_seq", "mitra_id", "read_markers", "reading", "sent", "synced_up_to")
 
     def __init__(self, session_id: str, customer_id: str, mitra_id: str) -> None:
         self.id = session_id
@@ -90,7 +90,7 @@ class Feed:
         self.last_seq = 0  # the highest seq known to be committed
         self.held: dict[int, StoredMessage] = {}
         self.reading = False
-        self.marks = [0, 0, 0, 0]  # customer delivered, customer read, mitra delivered, mitra read
+        self.read_markers = [0, 0, 0, 0]  # in the order of realtime.read_markers
         self.synced_up_to = 0  # up to this seq, the status columns of single messages are final
 
     def party(self, connection: Connection) -> str | None:
@@ -218,23 +218,21 @@ class Hub:
 
     # -- sessions
 
-    def remember(self, place: Place) -> Feed:
+    def remember(self, progress: ChatProgress) -> Feed:
         """Return the session's feed.
 
         A new feed starts at the session's last seq, or at 0 if a connected party missed the start of the session.
         """
-        feed = self.feeds.get(place.id)
+        feed = self.feeds.get(progress.id)
         if feed is None:
-            feed = self.feeds[place.id] = Feed(place.id, place.customer_id, place.mitra_id)
+            feed = self.feeds[progress.id] = Feed(progress.id, progress.customer_id, progress.mitra_id)
             # A party connected here has no feed for it: the session started after the party's snapshot and no event
             # reached us, so the feed starts at 0.
-            parties = (place.customer_id, place.mitra_id)
+            parties = (progress.customer_id, progress.mitra_id)
             unseen = any(connection.listens for party in parties for connection in self.here("chat", party))
-            feed.sent = 0 if unseen and place.status == "active" else place.last_seq
-            feed.marks = [
-                place.customer_delivered_seq, place.customer_read_seq, place.mitra_delivered_seq, place.mitra_read_seq,
-            ]  # fmt: skip
-        feed.last_seq = max(feed.last_seq, place.last_seq)
+            feed.sent = 0 if unseen and progress.status == "active" else progress.last_seq
+            feed.read_markers = progress.read_markers
+        feed.last_seq = max(feed.last_seq, progress.last_seq)
         return feed
 
     async def feed_of(self, connection: Connection, session_id: str) -> Feed | None:
@@ -247,7 +245,7 @@ class Hub:
         if budget is None or actor is None:
             return None
         if feed is None and not budget.is_strange(session_id, monotonic()):
-            places = await chats.places(self.runtime, [session_id])
+            places = await chats.progress_of_sessions(self.runtime, [session_id])
             feed = self.feeds.get(session_id)
             if feed is None and places and (actor.owns(places[0].customer_id) or actor.owns(places[0].mitra_id)):
                 feed = self.remember(places[0])

@@ -18,11 +18,19 @@ from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.flows import message_send
-from core.messages.rules import Draft, Mark, StoreResult, check_message
+from core.messages.rules import Draft, ReadMarkers, StoreResult, check_message
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
+from realtime.read_markers import (
+    CUSTOMER_DELIVERED,
+    CUSTOMER_READ,
+    MITRA_DELIVERED,
+    MITRA_READ,
+    is_customers,
+    status_of,
+)
 
 GATHER_S = 0.002  # between the starts of two batches: a commit costs more than the few messages that come in this time
 # A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if
@@ -54,9 +62,16 @@ def _ack(draft: Draft, result: StoreResult, *, at: str, server_time: str, ref: s
     ).encode()
 
 
-def _mark(moved: Moved) -> Mark:
-    seqs = [moved[kind][0] if kind in moved else 0 for kind in range(4)]
-    return Mark(customer_delivered=seqs[0], customer_read=seqs[1], mitra_delivered=seqs[2], mitra_read=seqs[3])
+def _read_markers(moved: Moved) -> ReadMarkers:
+    def seq(marker: int) -> int:
+        return moved[marker][0] if marker in moved else 0
+
+    return ReadMarkers(
+        customer_delivered=seq(CUSTOMER_DELIVERED),
+        customer_read=seq(CUSTOMER_READ),
+        mitra_delivered=seq(MITRA_DELIVERED),
+        mitra_read=seq(MITRA_READ),
+    )
 
 
 class MessageBatch:
@@ -104,12 +119,12 @@ class MessageBatch:
         """
         assert connection.actor is not None
         bound = min(up_to, feed.last_seq)
-        delivered = 2 if connection.actor.user_type is UserType.MITRA else 0  # index in Feed.marks
+        delivered = MITRA_DELIVERED if connection.actor.user_type is UserType.MITRA else CUSTOMER_DELIVERED
         moved: Moved = {}
-        for kind in (delivered, delivered + 1)[: 1 + read]:
-            if bound > feed.marks[kind]:
-                feed.marks[kind] = bound
-                moved[kind] = (bound, connection.id)
+        for marker in (delivered, delivered + 1)[: 1 + read]:
+            if bound > feed.read_markers[marker]:
+                feed.read_markers[marker] = bound
+                moved[marker] = (bound, connection.id)
         if moved:
             self._queue.mark(feed, moved, self._loop.time())
             if self._queue.due < self._timer_at:
@@ -173,7 +188,7 @@ class MessageBatch:
             self._wake.set()
 
     async def _store(self, batch: Batch) -> None:
-        marks = {feed.id: _mark(moved) for feed, moved in batch.marked}
+        marks = {feed.id: _read_markers(moved) for feed, moved in batch.marked}
         try:
             at, answers = await message_send.commit_batch(
                 self._hub.runtime, [item.draft for item in batch.items], marks
@@ -250,11 +265,13 @@ class MessageBatch:
         moment = as_text(at) if at is not None else self._hub.server_time()
         for feed, moved in marked:
             self._hub.unsynced.add(feed)
-            for kind in sorted(moved):
-                up_to, device = moved[kind]
-                status = "read" if kind & 1 else "delivered"
+            for marker in sorted(moved):
+                up_to, device = moved[marker]
+                status = status_of(marker)
                 frame = message_send.status_frame(feed.id, status, up_to, moment)
-                reader, writer = (feed.customer_id, feed.mitra_id) if kind < 2 else (feed.mitra_id, feed.customer_id)
+                reader, writer = (
+                    (feed.customer_id, feed.mitra_id) if is_customers(marker) else (feed.mitra_id, feed.customer_id)
+                )
                 ephemeral.append(EphemeralFrame(recipient_id=writer, frame=frame))
                 if status == "read":  # the reader's other devices show it as read, too
                     ephemeral.append(EphemeralFrame(recipient_id=reader, frame=frame, skip=device))

@@ -22,7 +22,7 @@ QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answeri
 MARK_WAITS_S = 0.1
 MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
 
-Moved = dict[int, tuple[int, str]]  # index in Feed.marks -> (seq, id of the connection that sent the marker)
+Moved = dict[int, tuple[int, str]]  # read marker -> (seq, id of the connection that sent the marker)
 
 
 @attrs.define(slots=True)

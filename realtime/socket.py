@@ -267,8 +267,8 @@ class Sockets:
         runtime = self._hub.runtime
         if self._path == "chat":
             # The feeds start before the snapshot is read, so a message committed in between is in at least one of them.
-            for place in await self._arrivals.places(actor):
-                self._hub.remember(place)
+            for progress in await self._arrivals.progress(actor):
+                self._hub.remember(progress)
             return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await chats.chat_requests(runtime, actor)}

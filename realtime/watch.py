@@ -12,7 +12,7 @@ from core.events.notices import EphemeralFrame
 from core.flows import delivery, message_send
 from core.reads import chats
 from core.runtime import TRANSIENT_ERRORS
-from realtime import close_codes
+from realtime import close_codes, read_markers
 from realtime.connection import Connection
 from realtime.hub import Feed, Hub
 from realtime.socket import PING_S
@@ -118,41 +118,34 @@ class Watch:
                 session_id: feed.sent for session_id, feed in feeds.items()
             }  # read before the query, so the database must have at least these
             try:
-                for place in await chats.places(self._hub.runtime, list(feeds)):
-                    if self._hub.feeds.get(place.id) is feeds[place.id] and place.last_seq < sent[place.id]:
-                        self._hub.drop_lost(feeds[place.id])
+                for progress in await chats.progress_of_sessions(self._hub.runtime, list(feeds)):
+                    if self._hub.feeds.get(progress.id) is feeds[progress.id] and progress.last_seq < sent[progress.id]:
+                        self._hub.drop_lost(feeds[progress.id])
                     else:
-                        self._compare(place)
+                        self._compare(progress)
             except (Unavailable, *TRANSIENT_ERRORS):
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = TURNS
             except Exception:
                 log.exception("looking for lost messages failed")
 
-    def _compare(self, place: chats.Place) -> None:
-        feed = self._hub.feeds.get(place.id)
+    def _compare(self, progress: chats.ChatProgress) -> None:
+        feed = self._hub.feeds.get(progress.id)
         if feed is None:
             return
-        feed.last_seq = max(feed.last_seq, place.last_seq)
-        if place.status == "completed" and feed.sent >= feed.last_seq:
+        feed.last_seq = max(feed.last_seq, progress.last_seq)
+        if progress.status == "completed" and feed.sent >= feed.last_seq:
             del self._hub.feeds[feed.id]  # completed sessions get no more messages
             return
-        if feed.sent < place.last_seq:
+        if feed.sent < progress.last_seq:
             self._hub.fill_hole(feed)
-        found = [
-            place.customer_delivered_seq,
-            place.customer_read_seq,
-            place.mitra_delivered_seq,
-            place.mitra_read_seq,
-        ]
-        for kind, seq in enumerate(found):
-            if seq > feed.marks[kind]:
-                feed.marks[kind] = seq
-                self._tell_mark(feed, kind, seq)
+        for marker, seq in enumerate(progress.read_markers):
+            if seq > feed.read_markers[marker]:
+                feed.read_markers[marker] = seq
+                self._send_marker(feed, marker, seq)
 
-    def _tell_mark(self, feed: Feed, kind: int, seq: int) -> None:
-        status = "read" if kind & 1 else "delivered"
-        frame = message_send.status_frame(feed.id, status, seq, self._hub.server_time())
+    def _send_marker(self, feed: Feed, marker: int, seq: int) -> None:
+        frame = message_send.status_frame(feed.id, read_markers.status_of(marker), seq, self._hub.server_time())
         for party in (feed.customer_id, feed.mitra_id):
             with contextlib.suppress(ConnectionError):
                 self._hub.send_ephemeral(EphemeralFrame(recipient_id=party, frame=frame))

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.panel import Panel
 
 from core.base import ids
-from core.base.addresses import place
+from core.base.addresses import host_and_port
 from core.base.settings import Settings
 from tools import environment
 from tools.client import Addresses, Client, Refused
@@ -340,9 +340,9 @@ async def pay(url: str) -> None:
 def addresses_of(settings: Settings) -> Addresses:
     """Return the base URLs of the service with these settings."""
     return Addresses(
-        public=f"http://{place(settings.public_host, settings.public_port)}",
-        internal=f"http://{place(settings.internal_host, settings.internal_port)}",
-        realtime=f"ws://{place(settings.realtime_host, settings.realtime_port)}",
+        public=f"http://{host_and_port(settings.public_host, settings.public_port)}",
+        internal=f"http://{host_and_port(settings.internal_host, settings.internal_port)}",
+        realtime=f"ws://{host_and_port(settings.realtime_host, settings.realtime_port)}",
     )
 
 

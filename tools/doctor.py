@@ -8,7 +8,7 @@ import urllib.parse
 import asyncpg
 from redis.asyncio import Redis
 
-from core.base.addresses import place
+from core.base.addresses import host_and_port
 from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
@@ -202,7 +202,7 @@ async def _ports(settings: Settings) -> list[Check]:
             state = "answers"
         else:
             problem, state = environment.why_not(variable, host, port), "is free"
-        found.append((variable, problem is None, problem or f"{place(host, port)} {state}"))
+        found.append((variable, problem is None, problem or f"{host_and_port(host, port)} {state}"))
     return found
 
 

@@ -154,7 +154,7 @@ class Embedded:
         for folder in ("log", "valkey"):
             (self._data_dir / folder).mkdir(exist_ok=True)
         note = _read_note(self._data_dir)
-        self.postgres_dir, self._account = _place(self._data_dir, note)
+        self.postgres_dir, self._account = _data_folder(self._data_dir, note)
         self._binaries = _binaries(self.postgres_dir, self._account)
         for name in self._launch:
             _end_orphan(name, self._folder(name))
@@ -430,7 +430,7 @@ def _disown(pid_file: pathlib.Path) -> None:
         file.write(f"{os.getpid()}\n{rest}")
 
 
-def _place(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _Account | None]:
+def _data_folder(data_dir: pathlib.Path, note: _Note | None) -> tuple[pathlib.Path, _Account | None]:
     """Create the folder of PostgreSQL and choose its account; an existing cluster stays in place.
 
     Raises EmbeddedError.

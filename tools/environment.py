@@ -7,7 +7,7 @@ import socket
 import attrs
 
 from core.base import settings as settings_module
-from core.base.addresses import place
+from core.base.addresses import host_and_port
 from core.base.settings import Settings, SettingsError
 from tools import embedded
 
@@ -54,7 +54,7 @@ def why_not(variable: str, host: str, port: int) -> str | None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                return f"{variable}: expected a free port, {place(host, port)} is in use"
+                return f"{variable}: expected a free port, {host_and_port(host, port)} is in use"
             return f"{variable.replace('_PORT', '_HOST')}: expected an address to listen on, got {host!r} ({error.strerror})"
     return None
 

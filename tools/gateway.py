@@ -4,7 +4,7 @@ import datetime as dt
 
 import httpx
 
-from core.base.addresses import place
+from core.base.addresses import host_and_port
 from core.base.clock import Clock
 from core.base.settings import Settings
 
@@ -38,7 +38,7 @@ def notification(
 def post(settings: Settings, call: dict[str, object]) -> httpx.Response:
     """Send a webhook call to the public listener, with the callback token."""
     return httpx.post(
-        f"http://{place(settings.public_host, settings.public_port)}/api/shared/payment/webhooks/gateway",
+        f"http://{host_and_port(settings.public_host, settings.public_port)}/api/shared/payment/webhooks/gateway",
         json=call,
         headers={"X-Callback-Token": (*settings.gateway_callback_token, "")[0]},
         timeout=30,

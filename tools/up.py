@@ -17,7 +17,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
-from core.base.addresses import place
+from core.base.addresses import host_and_port
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError, meet
 from core.flows import setup
@@ -143,13 +143,15 @@ def show(settings: Settings) -> None:
     table.add_column("what")
     table.add_column("where", overflow="fold")
     public, internal = (
-        place(settings.public_host, settings.public_port),
-        place(settings.internal_host, settings.internal_port),
+        host_and_port(settings.public_host, settings.public_port),
+        host_and_port(settings.internal_host, settings.internal_port),
     )
     table.add_row("public API", f"http://{public}")
     table.add_row("control center, internal API", f"http://{internal}/internal")
-    table.add_row("WebSockets", f"ws://{place(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing")
-    table.add_row("jobs (health, metrics)", f"http://{place(settings.jobs_host, settings.jobs_port)}")
+    table.add_row(
+        "WebSockets", f"ws://{host_and_port(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing"
+    )
+    table.add_row("jobs (health, metrics)", f"http://{host_and_port(settings.jobs_host, settings.jobs_port)}")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
     console.print(table)
     console.print("Try `sesi demo`. Ctrl-C stops everything.")

@@ -25,7 +25,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import pricing_edit
-from core.flows.pricing_edit import Place
+from core.flows.pricing_edit import TierPosition
 from core.pricing.admin_store import PromotionRow, TierRow
 from core.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
 from core.reads import prices
@@ -193,7 +193,7 @@ async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[
 
     If one of the version tokens is old, nothing changes.
     """
-    items = [Place(id=item.id, updated_at=item.updated_at) for item in data.items]
+    items = [TierPosition(id=item.id, updated_at=item.updated_at) for item in data.items]
     await pricing_edit.order_tiers(runtime, actor, mode=data.mode, items=items)
     return await prices.tiers(runtime, mode=data.mode)
 

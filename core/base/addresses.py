@@ -36,7 +36,7 @@ def networks_of(host: str) -> tuple[str, ...]:
     return own, str(ipaddress.ip_network(own).supernet(new_prefix=48))
 
 
-def place(host: str, port: int) -> str:
+def host_and_port(host: str, port: int) -> str:
     """Return `host:port` as a URL writes it: an IPv6 host is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -44,29 +44,29 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
     try:
         at_text, _, id_text = base64.urlsafe_b64decode(cursor.encode()).decode().partition("|")
         at = dt.datetime.fromisoformat(at_text)
-        place = parse_id(id_text)
-        if place is None or at.tzinfo is None:
+        tiebreak = parse_id(id_text)
+        if tiebreak is None or at.tzinfo is None:
             raise ValueError(cursor)
         at = at.astimezone(dt.UTC)
     except (ValueError, UnicodeError, OverflowError) as error:
         raise ValidationFailed.of(
             "cursor", Text(en="must be a cursor returned by this list", id="harus berupa kursor dari daftar ini")
         ) from error
-    return Page(limit=size, before_at=at, before_id=place)
+    return Page(limit=size, before_at=at, before_id=tiebreak)
 
 
-def write_cursor(at: dt.datetime, place: str) -> str:
+def write_cursor(at: dt.datetime, tiebreak: str) -> str:
     """Return the cursor that continues after the item with this time and id."""
-    return base64.urlsafe_b64encode(f"{at.isoformat()}|{place}".encode()).decode()
+    return base64.urlsafe_b64encode(f"{at.isoformat()}|{tiebreak}".encode()).decode()
 
 
-def cut(rows: list[Any], page: Page, *, at: str, place: str = "id") -> Items[Any]:
+def cut(rows: list[Any], page: Page, *, at: str, tiebreak: str = "id") -> Items[Any]:
     """Make a page of up to `limit + 1` rows; the extra row shows that another page follows.
 
-    `at` and `place` name the attributes that the list is sorted by.
+    `at` and `tiebreak` name the attributes that the list is sorted by.
     """
     more = len(rows) > page.limit
     kept = rows[: page.limit]
     last = kept[-1] if more else None
-    cursor = write_cursor(getattr(last, at), getattr(last, place)) if last is not None else None
+    cursor = write_cursor(getattr(last, at), getattr(last, tiebreak)) if last is not None else None
     return Items(items=kept, next_cursor=cursor)

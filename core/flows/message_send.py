@@ -15,7 +15,7 @@ from core.base.errors import NotFound, Unavailable
 from core.bus.rate_limit import Limit, RateLimited
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.messages import store
-from core.messages.rules import Draft, Mark, StoreResult, TooFast
+from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.runtime import Runtime, translate_db_errors
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
@@ -113,7 +113,9 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     bound = min(up_to, session.last_seq)
     mitra = actor.user_type is UserType.MITRA
     mark = (
-        Mark(mitra_delivered=bound, mitra_read=bound) if mitra else Mark(customer_delivered=bound, customer_read=bound)
+        ReadMarkers(mitra_delivered=bound, mitra_read=bound)
+        if mitra
+        else ReadMarkers(customer_delivered=bound, customer_read=bound)
     )
     at, _ = await _commit(runtime, [], {session_id: mark})
     if bound and session.mitra_id is not None:
@@ -123,7 +125,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 
 
 async def _commit(
-    runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
+    runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
 ) -> tuple[Any, list[StoreResult | bool]]:
     with translate_db_errors():
         async with runtime.commits.connection() as connection:
@@ -138,7 +140,7 @@ async def _commit(
 
 
 async def commit_batch(
-    runtime: Runtime, drafts: list[Draft], marks: dict[str, Mark]
+    runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
 ) -> tuple[Any, list[StoreResult | bool]]:
     """Store a batch of frames from many connections, and retry while the database is unavailable.
 

@@ -89,14 +89,14 @@ async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class TierPosition:
     """A tier in the wanted order, with the version that the operator saw."""
 
     id: str
     updated_at: str
 
 
-async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[Place]) -> None:
+async def order_tiers(runtime: Runtime, actor: Actor, *, mode: str, items: list[TierPosition]) -> None:
     """Set the order of a mode's tiers, all or none. Raises ValidationFailed, NotFound, StaleWrite."""
     wanted = [place.id for place in items]
     if len(set(wanted)) < len(wanted):

@@ -39,7 +39,7 @@ class ProcessLease:
     def __init__(self, runtime: Runtime, kind: ProcessKind, *, port: int) -> None:
         self._runtime = runtime
         name = f"{kind} {socket.gethostname()}:{port}"
-        self._place = store.Place(name=name, kind=kind, scale=runtime.clock.scale)
+        self._process = store.ProcessIdentity(name=name, kind=kind, scale=runtime.clock.scale)
         self._is_on_time = (
             False  # the event loop; False at first, because a new process has lost the clients of the one before
         )
@@ -69,7 +69,7 @@ class ProcessLease:
         self._is_ended = True
         try:
             async with asyncio.timeout(ATTEMPT_S), self._turn:
-                await store.end(self._runtime.leases, self._place)
+                await store.end(self._runtime.leases, self._process)
         except TRANSIENT_ERRORS:
             log.info("the lease could not be ended and will expire: the database does not answer")
 
@@ -92,11 +92,11 @@ class ProcessLease:
         db = self._runtime.leases
         steady = self._is_on_time and self._runtime.overloaded_at < self._renewal_began_at
         began_at = monotonic()
-        seen = await store.renew(db, self._place, steady=steady)
+        seen = await store.renew(db, self._process, steady=steady)
         self._renewal_began_at = began_at
         if not seen.renewed:
             async with db.transaction(self._runtime.now) as tx:
-                self._renewed_at, ended = await store.begin(tx, self._place, renewed_at=self._renewed_at)
+                self._renewed_at, ended = await store.begin(tx, self._process, renewed_at=self._renewed_at)
             for outage in ended:
                 self._count(outage)
             await self._runtime.set_clock(db)  # this may be another server, or this machine was suspended

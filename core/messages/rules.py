@@ -53,7 +53,7 @@ class StoreResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @attrs.frozen(kw_only=True)
-class Mark:
+class ReadMarkers:
     """Read markers: the highest seq that each side has received and read (0: no change)."""
 
     customer_delivered: int = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from core.messages.rules import Draft, Mark, StoreResult
+from core.messages.rules import Draft, ReadMarkers, StoreResult
 from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many
@@ -38,20 +38,20 @@ def _texts(values: Iterable[str | None]) -> str:
 async def commit(
     connection: Any,
     drafts: list[Draft],
-    marks: dict[str, Mark],
+    marks: dict[str, ReadMarkers],
     *,
     anchor: dt.datetime,
     scale: float,
     timeout: float,
 ) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
-    """Store drafts and read markers (session id -> Mark) in one transaction.
+    """Store drafts and read markers (session id -> ReadMarkers) in one transaction.
 
     Return (service time of the batch, results of the drafts in their order). A result is StoreResult, True if the session
     was not active, or False if the sender is not a party of it. `timeout` is in real seconds.
     """
     touched = sorted({d.session_id for d in drafts} | marks.keys())
     slots = {session_id: str(number) for number, session_id in enumerate(touched, start=1)}
-    none = Mark()
+    none = ReadMarkers()
     row_marks = [marks.get(session_id, none) for session_id in touched]
     row = await connection.fetchrow(
         COMMIT,

@@ -42,8 +42,8 @@ class Renewal:
 
 
 @attrs.frozen(kw_only=True)
-class Place:
-    """A process's place (kind, host and port) and the scale of its service time."""
+class ProcessIdentity:
+    """The name of a process (kind, host and port) and the scale of its service time."""
 
     name: str
     kind: ProcessKind
@@ -54,43 +54,47 @@ class Place:
         return dt.timedelta(seconds=real_seconds * self.scale)
 
 
-async def renew(db: Database, place: Place, *, steady: bool) -> Renewal:
+async def renew(db: Database, process: ProcessIdentity, *, steady: bool) -> Renewal:
     """Renew a process's lease in one statement. If `steady` is False, a new series of renewals begins."""
-    lease, give_up = place.duration(rules.LEASE_S), place.duration(rules.GIVE_UP_S)
-    row = await db.fetchrow(RENEW, place.scale, place.name, lease, give_up, steady)
+    lease, give_up = process.duration(rules.LEASE_S), process.duration(rules.GIVE_UP_S)
+    row = await db.fetchrow(RENEW, process.scale, process.name, lease, give_up, steady)
     return Renewal(renewed=row["renewed"], now=row["now"], alive=frozenset(row["alive"]))
 
 
-async def begin(tx: Tx, place: Place, *, renewed_at: dt.datetime | None) -> tuple[dt.datetime, list[Outage]]:
+async def begin(
+    tx: Tx, process: ProcessIdentity, *, renewed_at: dt.datetime | None
+) -> tuple[dt.datetime, list[Outage]]:
     """Begin a series of renewals and record the outages that it ends; return (start of the series, those outages).
 
     `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
     process has just started or stood still. All processes take the same lock here, so an outage is recorded once.
     """
     await tx.execute("SELECT pg_advisory_xact_lock(9, 0)")
-    now = await tx.fetchval(f"SELECT {NOW}", place.scale)
+    now = await tx.fetchval(f"SELECT {NOW}", process.scale)
     rows = await tx.fetch(PROCESSES)
     found: list[Outage] = []
     if renewed_at is not None:
         covers = [
             (row["since_at"], now if row["lost_at"] > now else row["alive_at"])
             for row in rows
-            if row["place"] != place.name
+            if row["place"] != process.name
         ]
-        found += await _record(tx, place, OutageKind.DATABASE, (renewed_at, now), covers, apart=(OutageKind.DATABASE,))
-    missing = OUTAGE_OF.get(place.kind)
-    mine = [row for row in rows if row["kind"] == place.kind]
+        found += await _record(
+            tx, process, OutageKind.DATABASE, (renewed_at, now), covers, apart=(OutageKind.DATABASE,)
+        )
+    missing = OUTAGE_OF.get(process.kind)
+    mine = [row for row in rows if row["kind"] == process.kind]
     if missing is not None and mine and not any(row["lost_at"] > now for row in mine):
         alive_at = max(row["alive_at"] for row in mine)
-        found += await _record(tx, place, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing))
-    lease, give_up = place.duration(rules.LEASE_S), place.duration(rules.GIVE_UP_S)
-    await tx.execute(BEGIN, place.name, place.kind, now, lease, give_up)
+        found += await _record(tx, process, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing))
+    lease, give_up = process.duration(rules.LEASE_S), process.duration(rules.GIVE_UP_S)
+    await tx.execute(BEGIN, process.name, process.kind, now, lease, give_up)
     return now, found
 
 
 async def _record(
     tx: Tx,
-    place: Place,
+    process: ProcessIdentity,
     kind: OutageKind,
     whole: Interval,
     covers: Iterable[Interval],
@@ -99,9 +103,9 @@ async def _record(
 ) -> list[Outage]:
     """Record and return the outages in `whole`: its parts outside `covers` and not recorded as a kind in `apart`."""
     # On average the outage began half an interval after the last renewal.
-    began, now = whole[0] + place.duration(rules.RENEW_EVERY_S / 2), whole[1]
+    began, now = whole[0] + process.duration(rules.RENEW_EVERY_S / 2), whole[1]
     recorded = [(row["began_at"], row["ended_at"]) for row in await tx.fetch(RECORDED, list(apart), began, now)]
-    found = rules.gaps((began, now), [*covers, *recorded], longer_than=place.duration(rules.LEASE_S))
+    found = rules.gaps((began, now), [*covers, *recorded], longer_than=process.duration(rules.LEASE_S))
     made = [Outage(id=ids.new_id(), kind=kind, began_at=start, ended_at=end) for start, end in found]
     for one in made:
         await tx.execute(
@@ -111,9 +115,9 @@ async def _record(
     return made
 
 
-async def end(db: Database, place: Place) -> None:
+async def end(db: Database, process: ProcessIdentity) -> None:
     """End the lease of a process that stops."""
-    await db.fetch(END, place.scale, place.name)
+    await db.fetch(END, process.scale, process.name)
 
 
 async def overlaps(reader: Reader, kinds: Iterable[OutageKind], interval: Interval) -> list[Interval]:

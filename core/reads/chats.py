@@ -236,7 +236,7 @@ async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
                ORDER BY h.last_session_at DESC, h.mitra_id DESC LIMIT $4""",
             list(actor.ids), page.before_at, page.before_id, page.limit + 1,
         )  # fmt: skip
-    return cut([_history_row(row) for row in rows], page, at="last_session_at", place="mitra_id")
+    return cut([_history_row(row) for row in rows], page, at="last_session_at", tiebreak="mitra_id")
 
 
 def _history_row(row: Any) -> HistoryRow:
@@ -257,7 +257,7 @@ async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class ChatProgress:
     """A chat's progress, as a hub stores it: the parties, the last `seq` and the markers of both sides."""
 
     id: str
@@ -270,24 +270,29 @@ class Place:
     mitra_delivered_seq: int
     mitra_read_seq: int
 
+    @property
+    def read_markers(self) -> list[int]:
+        """The markers in the order of `realtime.read_markers`."""
+        return [self.customer_delivered_seq, self.customer_read_seq, self.mitra_delivered_seq, self.mitra_read_seq]
 
-PLACES = """SELECT id, customer_id, mitra_id, status, last_seq, customer_delivered_seq, customer_read_seq, mitra_delivered_seq, mitra_read_seq
+
+PROGRESS = """SELECT id, customer_id, mitra_id, status, last_seq, customer_delivered_seq, customer_read_seq, mitra_delivered_seq, mitra_read_seq
   FROM chat_sessions WHERE mitra_id IS NOT NULL AND"""
 
 
-async def places_of(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[Place]]:
+async def progress_of_parties(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[ChatProgress]]:
     """Return party id -> the progress of their chats in `active`, `expired` and `closing`."""
     column = "mitra_id" if side is UserType.MITRA else "customer_id"
     with translate_db_errors():
         rows = await runtime.db.fetch(
-            f"{PLACES} {column} = ANY($1::uuid[]) AND status = ANY($2)", party_ids, OPEN_STATES
+            f"{PROGRESS} {column} = ANY($1::uuid[]) AND status = ANY($2)", party_ids, OPEN_STATES
         )
-    found: dict[str, list[Place]] = {}
-    for place in many(Place, rows):
-        found.setdefault(getattr(place, column), []).append(place)
+    found: dict[str, list[ChatProgress]] = {}
+    for progress in many(ChatProgress, rows):
+        found.setdefault(getattr(progress, column), []).append(progress)
     return found
 
 
-async def places(runtime: Runtime, session_ids: list[str]) -> list[Place]:
+async def progress_of_sessions(runtime: Runtime, session_ids: list[str]) -> list[ChatProgress]:
     """Return the progress of the chats with these session ids."""
-    return many(Place, await runtime.db.fetch(f"{PLACES} id = ANY($1::uuid[])", session_ids))
+    return many(ChatProgress, await runtime.db.fetch(f"{PROGRESS} id = ANY($1::uuid[])", session_ids))

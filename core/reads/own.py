@@ -38,7 +38,7 @@ TRANSACTIONS = "SELECT t.id, t.type, t.amount, t.session_id, t.created_at FROM c
 async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[PaymentView]:
     """List the caller's payment requests, newest first."""
     rows = await _newest(runtime, actor, page, "payment_requests", "p", payment_views.REQUEST, Conditions())
-    return cut([payment_views.of_row(row) for row in rows], page, at="created_at", place="payment_request_id")
+    return cut([payment_views.of_row(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
 
 
 async def sessions(

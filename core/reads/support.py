@@ -220,7 +220,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
         rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
         rows = await runtime.db.fetch(f"{found} {PAYMENTS} {rest}", *where.args)
-    return cut([_payment(row) for row in rows], page, at="created_at", place="payment_request_id")
+    return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
 
 
 async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, list[str]]]:

@@ -9,7 +9,7 @@ import math
 
 from core.base import ids, metrics
 from core.base.actor import Actor
-from core.base.addresses import place, who_has
+from core.base.addresses import host_and_port, who_has
 from core.base.errors import GatewayUnavailable
 from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
@@ -37,7 +37,7 @@ def development_page(runtime: Runtime, payment_id: str) -> str | None:
     if not settings.development_payment_page:
         return None
     host = "127.0.0.1" if settings.public_host in ("0.0.0.0", "::") else settings.public_host
-    return f"http://{place(host, settings.public_port)}/dev/pay/{payment_id}"
+    return f"http://{host_and_port(host, settings.public_port)}/dev/pay/{payment_id}"
 
 
 async def create(

@@ -30,16 +30,22 @@ class Conditions:
         self._texts.append(text)
 
     def behind(
-        self, at: str, place: str, *, before_at: dt.datetime | None, before_id: str | None, oldest_first: bool = False
+        self,
+        at: str,
+        tiebreak: str,
+        *,
+        before_at: dt.datetime | None,
+        before_id: str | None,
+        oldest_first: bool = False,
     ) -> None:
-        """Add the condition that rows come after a cursor, in a list by (`at`, `place`). Do nothing without a cursor.
+        """Add the condition that rows come after a cursor, in a list by (`at`, `tiebreak`). Do nothing without a cursor.
 
-        `at` is the SQL of the row's time and `place` that of its id. The list is newest first unless `oldest_first`.
+        `at` is the SQL of the row's time and `tiebreak` that of its id. The list is newest first unless `oldest_first`.
         """
         if before_at is not None:
             stamp, sign = self.arg(before_at), ">" if oldest_first else "<"
             self._texts.append(
-                f"{at} {sign}= {stamp} AND ({at}, {place}) {sign} ({stamp}, {self.arg(before_id)}::uuid)"
+                f"{at} {sign}= {stamp} AND ({at}, {tiebreak}) {sign} ({stamp}, {self.arg(before_id)}::uuid)"
             )
 
     def __str__(self) -> str:

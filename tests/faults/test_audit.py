@@ -36,7 +36,7 @@ from core.flows import (
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.idempotency.rules import keyed_request
-from core.messages.rules import Draft, Mark
+from core.messages.rules import Draft, ReadMarkers
 from core.pairing_failures.rules import OperatorAction
 from core.pricing import admin_store
 from core.reads import ledger
@@ -111,7 +111,7 @@ class Life:
                 type="text", content="halo", metadata=None,
             )  # fmt: skip
             await message_send.commit_batch(self.runtime, [draft], {})
-        mark = Mark(customer_delivered=9, customer_read=9, mitra_delivered=9, mitra_read=1)
+        mark = ReadMarkers(customer_delivered=9, customer_read=9, mitra_delivered=9, mitra_read=1)
         await message_send.commit_batch(self.runtime, [], {session_id: mark})
         await message_send.sync_statuses(self.runtime, {session_id: 0})
 
@@ -182,7 +182,7 @@ async def _operate(life: Life) -> None:
     (tier, *_) = await admin_store.tiers(runtime.db, mode="chat")
     await pricing_edit.change_tier(runtime, root, tier_id=tier.id, token=tier.updated_at, values={"tag": "hemat"})
     tiers = await admin_store.tiers(runtime.db, mode="call")
-    places = [pricing_edit.Place(id=t.id, updated_at=t.updated_at) for t in reversed(tiers)]
+    places = [pricing_edit.TierPosition(id=t.id, updated_at=t.updated_at) for t in reversed(tiers)]
     await pricing_edit.order_tiers(runtime, root, mode="call", items=places)
     promotion = await admin_store.promotion(runtime.db)
     assert promotion is not None

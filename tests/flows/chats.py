@@ -8,7 +8,7 @@ import attrs
 from core.base import ids
 from core.base.actor import Actor
 from core.flows import message_send, mitra_status
-from core.messages.rules import Draft, Mark, StoreResult
+from core.messages.rules import Draft, ReadMarkers, StoreResult
 from tests.flows.conftest import Stage
 
 
@@ -33,11 +33,11 @@ class Chat:
             metadata=None,
         )
 
-    def commit(self, *drafts: Draft, mark: Mark | None = None) -> Coroutine[Any, Any, list[StoreResult | bool]]:
+    def commit(self, *drafts: Draft, mark: ReadMarkers | None = None) -> Coroutine[Any, Any, list[StoreResult | bool]]:
         """Commit a batch; return one result for each message and mark."""
         return self._commit(list(drafts), {} if mark is None else {self.id: mark})
 
-    async def _commit(self, drafts: list[Draft], marks: dict[str, Mark]) -> list[StoreResult | bool]:
+    async def _commit(self, drafts: list[Draft], marks: dict[str, ReadMarkers]) -> list[StoreResult | bool]:
         return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
 
     async def row(self, sql: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.flows import login_operator, message_send
-from core.messages.rules import Mark
+from core.messages.rules import ReadMarkers
 from core.operators import attempts
 from core.sessions import store as sessions
 from core.sessions.store import UNHEARD, WHICH
@@ -50,7 +50,7 @@ def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat
     assert unacknowledged(after_s=ACK_S - 2) == set()
     assert unacknowledged() == {hers.user_id}
     assert unacknowledged() == set()
-    stage.run(chat.commit(mark=Mark(customer_delivered=3)))
+    stage.run(chat.commit(mark=ReadMarkers(customer_delivered=3)))
     for _ in range(3):
         say(hers)  # the user's own message, which lies behind the marker, is not an unacknowledged one
     assert unacknowledged() == {his.user_id}
@@ -65,7 +65,7 @@ def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat
 def test_own_messages_are_not_scanned_when_pushes_are_planned(chat: Chat) -> None:
     stage = chat.stage
     stage.run(chat.commit(*[chat.draft(chat.customer) for _ in range(500)]))
-    stage.run(chat.commit(mark=Mark(mitra_delivered=500)))
+    stage.run(chat.commit(mark=ReadMarkers(mitra_delivered=500)))
 
     async def look() -> str:
         sql = UNHEARD.format(side="customer", other="mitra", which=WHICH[0]).replace("$1", "now()")
@@ -84,7 +84,7 @@ def test_concurrent_status_syncs_of_the_same_sessions_do_not_deadlock(chat: Chat
     low, high = sorted((chat, other), key=lambda one: one.id)
     for one in (low, high):
         stage.run(one.commit(*[one.draft(one.customer) for _ in range(3)]))
-        stage.run(one.commit(mark=Mark(mitra_delivered=3, mitra_read=2)))
+        stage.run(one.commit(mark=ReadMarkers(mitra_delivered=3, mitra_read=2)))
 
     waiting = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%chat_fill%'"
 
@@ -111,11 +111,11 @@ def test_status_sync_skips_final_messages_and_the_readers_own(chat: Chat) -> Non
     stage = chat.stage
     drafts = [chat.draft(sender) for sender in (chat.customer, chat.mitra) * 3]
     stage.run(chat.commit(*drafts))
-    stage.run(chat.commit(mark=Mark(customer_delivered=6, customer_read=2, mitra_delivered=3)))
+    stage.run(chat.commit(mark=ReadMarkers(customer_delivered=6, customer_read=2, mitra_delivered=3)))
     stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 1}))
     assert [row["status"] for row in stage.run(chat.log())] == ["sent", "read", "delivered", "delivered", "sent", "delivered"]  # fmt: skip
     stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
-    stage.run(chat.commit(mark=Mark(customer_read=6, mitra_delivered=6, mitra_read=6)))
+    stage.run(chat.commit(mark=ReadMarkers(customer_read=6, mitra_delivered=6, mitra_read=6)))
     before = stage.run(chat.log())
     stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
     after = stage.run(chat.log())

@@ -16,7 +16,7 @@ from core.flows import (
     session_end,
     session_timers,
 )
-from core.messages.rules import Draft, Mark, StoreResult, TooFast
+from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Stage
@@ -196,7 +196,7 @@ def test_read_markers_never_decrease_or_exceed_the_last_message(chat: Chat) -> N
 
         async def mark(bounds: list[int]) -> None:
             for bound in bounds:
-                await chat.commit(mark=Mark(customer_delivered=bound, customer_read=bound))
+                await chat.commit(mark=ReadMarkers(customer_delivered=bound, customer_read=bound))
 
         async def watch() -> None:
             before = (0, 0)
@@ -209,9 +209,9 @@ def test_read_markers_never_decrease_or_exceed_the_last_message(chat: Chat) -> N
 
         up, down = list(range(1, 41)), list(range(40, 0, -1))
         await together(write(), mark(up), mark(down), mark([2**31 - 1] * 10), watch())
-        await chat.commit(mark=Mark(customer_read=7, customer_delivered=7))
-        await chat.commit(mark=Mark(customer_read=40, customer_delivered=40))
-        await chat.commit(mark=Mark(customer_read=7, customer_delivered=7))
+        await chat.commit(mark=ReadMarkers(customer_read=7, customer_delivered=7))
+        await chat.commit(mark=ReadMarkers(customer_read=40, customer_delivered=40))
+        await chat.commit(mark=ReadMarkers(customer_read=7, customer_delivered=7))
         assert dict(await chat.row(MARKS)) == {
             "customer_delivered_seq": 40,
             "customer_read_seq": 40,
@@ -228,7 +228,7 @@ def test_read_marker_beyond_the_last_message_is_clamped(chat: Chat) -> None:
         await chat.commit(chat.draft(chat.mitra))
         await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2**31 - 1)
         assert (await chat.row(MARKS))["customer_read_seq"] == 1
-        await chat.commit(chat.draft(chat.mitra), mark=Mark(mitra_delivered=2**31 - 1, mitra_read=2**31 - 1))
+        await chat.commit(chat.draft(chat.mitra), mark=ReadMarkers(mitra_delivered=2**31 - 1, mitra_read=2**31 - 1))
         assert (await chat.row(MARKS))["customer_read_seq"] == 1
         await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2)
         row = await chat.row(MARKS)
@@ -255,7 +255,7 @@ def test_status_sync_updates_messages_up_to_the_stored_markers_only(chat: Chat) 
         senders = (chat.customer, chat.mitra) * 2
         await chat.commit(*(chat.draft(sender) for sender in senders))
         final = [await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0})]  # no message is delivered yet
-        await chat.commit(mark=Mark(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
+        await chat.commit(mark=ReadMarkers(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
         final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0}))
         final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 2}))
         return final

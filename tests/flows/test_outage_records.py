@@ -15,7 +15,7 @@ from core.flows.process_lease import LATE_S, ProcessLease
 from core.mitras import store as mitras
 from core.outages import store
 from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
-from core.outages.store import Place
+from core.outages.store import ProcessIdentity
 from tests.flows.conftest import Stage
 
 AGO = """UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),
@@ -24,9 +24,9 @@ LONGER = "UPDATE service_processes SET since_at = since_at - interval '1 hour' W
 ABLE_SINCE = "SELECT kind_able_since($1, $2)"
 
 
-def place(kind: ProcessKind, n: int = 1) -> Place:
+def place(kind: ProcessKind, n: int = 1) -> ProcessIdentity:
     """Return the key of a process."""
-    return Place(name=f"{kind} host:{n}", kind=kind, scale=1)
+    return ProcessIdentity(name=f"{kind} host:{n}", kind=kind, scale=1)
 
 
 HUB, HUB2 = place(ProcessKind.REALTIME), place(ProcessKind.REALTIME, 2)
@@ -41,14 +41,14 @@ def empty(stage: Stage) -> Iterator[Stage]:
     stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
 
 
-async def begin(stage: Stage, where: Place, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
+async def begin(stage: Stage, where: ProcessIdentity, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
     """Start a series of lease renewals for a process; return its start."""
     async with stage.runtime.transaction() as tx:
         now, _ = await store.begin(tx, where, renewed_at=renewed_at)
     return now
 
 
-async def ago(stage: Stage, seconds: float, *places: Place) -> None:
+async def ago(stage: Stage, seconds: float, *places: ProcessIdentity) -> None:
     """Move the last renewal of these processes back by `seconds`."""
     await stage.runtime.db.fetch(AGO, [one.name for one in places], seconds)
 
@@ -99,7 +99,7 @@ def test_death_of_all_processes_is_one_outage_of_each_kind(empty: Stage) -> None
 
 
 @pytest.mark.parametrize("order", [(HUB, JOBS, API), (API, HUB, JOBS), (JOBS, API, HUB)])
-def test_database_outage_is_recorded_once(empty: Stage, order: tuple[Place, ...]) -> None:
+def test_database_outage_is_recorded_once(empty: Stage, order: tuple[ProcessIdentity, ...]) -> None:
     async def play() -> None:
         for where in order:
             await begin(empty, where)
@@ -268,7 +268,7 @@ async def silences(stage: Stage) -> dict[str, float]:
     return found
 
 
-async def steady(stage: Stage, *places: Place) -> None:
+async def steady(stage: Stage, *places: ProcessIdentity) -> None:
     """Create the leases of processes that have run for an hour."""
     for where in places:
         await begin(stage, where)
@@ -341,7 +341,7 @@ def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Stage) -> None:
     async def play() -> None:
         assert pytest.approx(EXCUSE_S / 10) == BREAK_S
         for scale in (1, 60):
-            now = await begin(empty, Place(name="hub", kind=ProcessKind.REALTIME, scale=scale))
+            now = await begin(empty, ProcessIdentity(name="hub", kind=ProcessKind.REALTIME, scale=scale))
             excuse = await empty.runtime.db.fetchval("SELECT longest_excuse($1)", now)
             assert excuse == dt.timedelta(seconds=EXCUSE_S * scale)
             await empty.runtime.db.fetch("TRUNCATE service_processes")

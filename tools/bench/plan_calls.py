@@ -25,7 +25,7 @@ from core.customers.rules import Identity, IdentityKind
 from core.extensions.states import ExtensionStatus
 from core.flows import payment_request
 from core.idempotency.rules import KeyedRequest
-from core.messages.rules import Draft, Mark
+from core.messages.rules import Draft, ReadMarkers
 from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
 from core.reads.audit_log import AuditFilter
@@ -238,7 +238,7 @@ class Caller:
         add(chats.messages, "behind", after=3)
         for read in (chats.session, chats.open_sessions):
             add(read, "mitra", actor=self.mitra)
-        for read in (chats.snapshots, chats.places_of):
+        for read in (chats.snapshots, chats.progress_of_parties):
             add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
         add(chats.mitra_history, "deep", page=deep)
         add(views.one_of, "mitra", side=UserType.MITRA)
@@ -278,7 +278,7 @@ class Caller:
 
         for side, party_ids in self.many.items():
             form = f"{len(party_ids)} {side.value}s"
-            for read in (chats.snapshots, chats.places_of, views.open_of_all):
+            for read in (chats.snapshots, chats.progress_of_parties, views.open_of_all):
                 yield Call(function=read, form=form, with_={"side": side, "party_ids": party_ids})
             yield Call(function=deliveries.unacknowledged, form=form, with_={"recipient_ids": party_ids})
         together = self.many[UserType.CUSTOMER]
@@ -317,7 +317,7 @@ class Caller:
         usual: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
             (
                 messages.commit,
-                {"drafts": [draft], "marks": {text["active_id"]: Mark(customer_read=1)}, "anchor": self.now},
+                {"drafts": [draft], "marks": {text["active_id"]: ReadMarkers(customer_read=1)}, "anchor": self.now},
             ),
             (messages.sync_statuses, {"after": {text["active_id"]: 0}}),
             (deliveries.add, {"notices": [notice]}),
