@@ -10,7 +10,7 @@ from core.flows import message_send, payment_request, session_end, session_timer
 from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
 from core.reads import ledger
-from core.steps.message_statuses import FLOOD
+from core.steps.message_statuses import VERY_LONG_CHAT
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Stage
 from tests.stack import within
@@ -48,7 +48,7 @@ async def _writes(stage: Stage, *session_ids: str) -> list[int]:
 
 def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, FLOOD + SYNC_AT_ONCE // 2)
+        *_, flood = await _over(quiet, VERY_LONG_CHAT + SYNC_AT_ONCE // 2)
         *_, still = await _over(quiet, 0)
         status = "SELECT status FROM chat_sessions WHERE id = $1"
         await session_timers.complete(quiet.runtime)
@@ -73,16 +73,16 @@ def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(qui
 
 def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(quiet: Stage) -> None:
     async def play() -> None:
-        over = [(await _over(quiet, FLOOD * 2 // 5))[2] for _ in range(5)]
+        over = [(await _over(quiet, VERY_LONG_CHAT * 2 // 5))[2] for _ in range(5)]
         assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
-        assert max(await _writes(quiet, *over)) <= FLOOD
+        assert max(await _writes(quiet, *over)) <= VERY_LONG_CHAT
 
     quiet.run(play())
 
 
 def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Stage) -> None:
     async def play() -> None:
-        customer, mitra, session_id = await _over(quiet, FLOOD + 1)
+        customer, mitra, session_id = await _over(quiet, VERY_LONG_CHAT + 1)
         stranger = await quiet.customer()
         later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
         await quiet.runtime.db.fetch(later)
