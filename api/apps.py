@@ -28,7 +28,6 @@ from api.internal import (
 )
 from api.internal import logins as operator_logins
 from api.internal import payments as payment_desk
-from api.media import admit
 from api.openapi import document
 from api.public import (
     catalogue,
@@ -42,6 +41,7 @@ from api.public import (
     payments,
     profile,
 )
+from api.route_checks import admit
 from core.reads.catalogue import Availability
 from core.runtime import Runtime
 

@@ -1,7 +1,7 @@
 """Error answers: the error body, the exception handlers, and the framework's own errors in our form
 (docs/protocol.md#http).
 
-The table of HTTP statuses is in `answers.py`.
+The table of HTTP statuses is in `refusals.py`.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from api.answers import (
+from api.refusals import (
     BODY_TOO_LARGE,
     INTERNAL_ERROR,
     MALFORMED,
@@ -21,7 +21,7 @@ from api.answers import (
     check,
     refusal_of,
 )
-from api.bodies import MAX_DEPTH, MAX_ERRORS
+from api.request_bodies import MAX_DEPTH, MAX_ERRORS
 from core.base import field_messages, http_texts, languages, logs, metrics
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.base.languages import Language

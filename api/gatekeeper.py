@@ -18,8 +18,8 @@ from prometheus_client import Counter
 
 from api import deprecation, errors
 from api.admission import Admission, Slot
-from api.answers import BODY_TOO_LARGE, INTERNAL_ERROR, REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from api.auth import bearer
+from api.refusals import BODY_TOO_LARGE, INTERNAL_ERROR, REQUEST_TIMEOUT, SIGN_IN, UNLIMITED, WEBHOOK
 from core.base import http_texts, ids, logs, metrics
 from core.base.addresses import TrustedProxies
 from core.base.clock import as_text, monotonic

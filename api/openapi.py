@@ -10,12 +10,12 @@ from importlib.metadata import version
 from typing import Any
 
 from api import errors, vocabulary
-from api.answers import Refusal, refusals_of
 from api.auth import Access
 from api.deprecation import replacement_of
 from api.examples import example_of
+from api.refusals import Refusal, refusals_of
+from api.route_signatures import PATH, Signature, signature_of
 from api.schemas import Schema, Schemas, first_line
-from api.signatures import PATH, Signature, signature_of
 from core.base import field_messages, languages
 from core.base.actor import UserType
 

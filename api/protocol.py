@@ -14,8 +14,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api import errors
-from api.answers import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from api.gatekeeper import BODY_S, REFRESH, Gatekeeper, Scope, own_headers
+from api.refusals import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from core.base import logs, metrics
 from core.base.connections import (
     ALL,

@@ -13,7 +13,7 @@ from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, 
 import attrs
 
 from api import vocabulary
-from api.bodies import MAX_INT, Id
+from api.request_bodies import MAX_INT, Id
 
 Schema = dict[str, Any]
 SOURCE = re.compile(r" \((?:docs/|contract|specification)[^)]*\)")
@@ -172,7 +172,7 @@ def _add_words(schema: Schema, owner: str, name: str) -> None:
 
 
 def _bound(schema: Schema, validator: Any) -> None:
-    """Add a validator's bounds to a schema. `api.bodies` has the validators that we use."""
+    """Add a validator's bounds to a schema. `api.request_bodies` has the validators that we use."""
     match type(validator).__name__:
         case "_AndValidator":
             for one in validator._validators:

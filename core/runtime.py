@@ -33,8 +33,7 @@ from core.config.cache import Config
 from core.config.keys import effective
 from core.customers import store as customers
 from core.customers.accounts import Accounts
-from core.events import notices as wire
-from core.events import signals
+from core.events import notices, signals
 from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
@@ -175,7 +174,7 @@ class Runtime:
             return
         if self.deliver_locally is not None:
             self.deliver_locally(envelope)
-        self.bus.publish(frames_of(self.node), wire.encode(envelope))
+        self.bus.publish(frames_of(self.node), notices.encode(envelope))
 
     def publish_signal(self, signal: Signal) -> None:
         """Publish a signal to all processes and start the flow that follows it here."""

@@ -13,7 +13,7 @@ import msgspec
 
 from core.base.actor import UserType
 from core.base.settings import Settings
-from realtime import acks, close_codes, frames, hub, server_frames, socket, wire
+from realtime import acks, close_codes, frames, hub, server_frames, socket, websocket
 from realtime import connection as limits
 from realtime.frame_examples import CLIENT, SERVER
 
@@ -102,7 +102,7 @@ def document(settings: Settings) -> dict[str, Any]:
         "x-handshake-seconds": int(socket.HANDSHAKE_S),
         "x-ping-seconds": socket.PING_S,
         "x-limits": {
-            "frame_bytes": wire.MAX_FRAME,
+            "frame_bytes": websocket.MAX_FRAME,
             "frames_per_second": settings.ws_frames_per_second,
             "frames_burst": settings.ws_frames_burst,
             "frame_costs": _costs(),
@@ -142,7 +142,7 @@ def said(thing: Any) -> str:
 
 
 def type_of(frame: type[msgspec.Struct]) -> str:
-    """Return a frame's `type` on the wire."""
+    """Return a frame's `type` on the websocket."""
     return str(frame.__struct_config__.tag)
 
 
@@ -163,7 +163,7 @@ def _description(settings: Settings) -> str:
     rows = [f"| {c.code} | {c.meaning} | {'yes' if c.reconnect else 'no'} | {c.then} |" for c in close_codes.ALL]
     return DESCRIPTION.format(
         handshake=int(socket.HANDSHAKE_S),
-        max_frame=wire.MAX_FRAME,
+        max_frame=websocket.MAX_FRAME,
         rate=settings.ws_frames_per_second,
         burst=settings.ws_frames_burst,
         sync=socket.SYNC_COST,

@@ -17,7 +17,7 @@ from core.base.languages import DEFAULT, Language, Text
 from realtime import close_codes
 from realtime.budgets import Budget
 from realtime.message_rate import RefusedMessages
-from realtime.wire import PING, close_frame, pong_frame, text_frame
+from realtime.websocket import PING, close_frame, pong_frame, text_frame
 
 # A client that has more than this to read is closed with 4408 (docs/security.md#limits).
 MAX_FRAMES = 256

@@ -20,7 +20,7 @@ from core.base import logs, metrics
 from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.events import notices as wire
+from core.events import notices
 from core.events.notices import Envelope, EphemeralFrame, Notice, StoredMessage
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
@@ -265,7 +265,7 @@ class Hub:
 
     def on_frames(self, _channel: str, data: bytes) -> None:
         """Send frames that arrived over the bus from other processes; `local` has sent our own."""
-        envelope = wire.decode(data)
+        envelope = notices.decode(data)
         if any(message.session_id in self.feeds for message in envelope.messages):
             self.crossed_at = self._loop.time()
         self.take(envelope)

@@ -17,13 +17,13 @@ from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
 from core.reads import chats, people
 from core.runtime import TRANSIENT_ERRORS
-from realtime import close_codes, frames, wire
+from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.connection import CLOSE_S, Connection, encode
 from realtime.hub import Hub
-from realtime.wire import Inbox
+from realtime.websocket import Inbox
 
 HANDSHAKE_S = 5.0  # real seconds within which the auth frame must arrive
 LATE_S = 0.5  # a timer this late was delayed by the event loop, which is not the client's fault
@@ -64,16 +64,16 @@ class Sockets:
         """Run a socket from its upgrade to its close."""
         transport = request.transport
         if transport is None:
-            return wire.Upgraded()
+            return websocket.Upgraded()
         address = self._admission.address_of(request)
-        accept = wire.accept_key(request)
+        accept = websocket.accept_key(request)
         refusal = self._refusal_of(request, transport, accept)
         if accept is None or refusal is not None:
             return self._refused(request, refusal or NO_UPGRADE, address)
         connection = Connection(self._hub, transport, self._path, address, language_of(request))
         self._admission.begin(connection)
         overrun = functools.partial(connection.close, close_codes.TOO_FAST)
-        inbox, _parser = wire.upgrade(request, transport, accept, self._own_headers(request), overrun)
+        inbox, _parser = websocket.upgrade(request, transport, accept, self._own_headers(request), overrun)
         try:
             if await self._handshake(connection, inbox):
                 await self._read(connection, inbox)
@@ -94,7 +94,7 @@ class Sockets:
             connection.gone.set()
             # aiohttp closes the transport now, and that waits until the peer has read all pending data.
             asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
-        return wire.Upgraded()
+        return websocket.Upgraded()
 
     def _own_headers(self, request: web.Request) -> dict[str, str]:
         return own_headers(self._hub.runtime, request.headers.get("X-Request-Id", ""))
@@ -144,7 +144,7 @@ class Sockets:
             late.cancel()
         inbox.take = functools.partial(self._take, connection)
         if message.type is WSMsgType.CLOSE:
-            connection.close(wire.answer_to_close(message.data))
+            connection.close(websocket.answer_to_close(message.data))
             return False
         if not connection.closing:
             await self._introduce(connection, message)
@@ -293,7 +293,7 @@ class Sockets:
             connection.pinged = 0
             kind = message.type
             if kind is WSMsgType.CLOSE:
-                connection.close(wire.answer_to_close(message.data))
+                connection.close(websocket.answer_to_close(message.data))
                 return CLOSED
             # Ignore frames that the peer sent before it saw our close frame. Its own close frame ends the loop.
             if connection.closing or connection.muted or connection.leaving:

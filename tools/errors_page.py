@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from api import answers, apps
-from api.answers import STATUS, Refusal
+from api import apps, refusals
 from api.auth import Access
+from api.refusals import STATUS, Refusal
 from core.base import http_texts
 from core.base.errors import DomainError
 from core.base.languages import Text
@@ -223,7 +223,7 @@ def codes() -> dict[str, Code]:
         for error in _subclasses(DomainError)
         if error.__module__.split(".")[0] in PACKAGES
     }
-    plain = [one for one in vars(answers).values() if isinstance(one, Refusal)]
+    plain = [one for one in vars(refusals).values() if isinstance(one, Refusal)]
     for refusal in plain:
         when = advice[refusal.code].when if refusal.code in advice else None
         found[refusal.code] = Code(name=refusal.code, status=refusal.status, message=refusal.message, when=when or "")

@@ -6,7 +6,7 @@ import attrs
 from litestar import get, patch, put
 
 from api.auth import operators
-from api.bodies import JsonObject, optional_number
+from api.request_bodies import JsonObject, optional_number
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed

@@ -7,8 +7,8 @@ import attrs
 from litestar import post
 
 from api.auth import operators
-from api.bodies import Body, Id, query_time
 from api.public.payments import topics_field
+from api.request_bodies import Body, Id, query_time
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.flows import seed_history

@@ -4,7 +4,7 @@ import attrs
 from litestar import get, patch
 
 from api.auth import operators
-from api.bodies import Body, choice, path_id
+from api.request_bodies import Body, choice, path_id
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed

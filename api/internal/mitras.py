@@ -6,7 +6,7 @@ import attrs
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.bodies import Body, JsonObject, no_nulls, optional_text, path_id, structure, text
+from api.request_bodies import Body, JsonObject, no_nulls, optional_text, path_id, structure, text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_work

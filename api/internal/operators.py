@@ -7,7 +7,7 @@ from attrs.validators import max_len, optional
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.bodies import Body, Id, JsonObject, no_nulls, path_id, structure, text
+from api.request_bodies import Body, Id, JsonObject, no_nulls, path_id, structure, text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_accounts

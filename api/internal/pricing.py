@@ -7,7 +7,7 @@ from attrs import validators
 from litestar import delete, get, patch, post, put
 
 from api.auth import operators
-from api.bodies import (
+from api.request_bodies import (
     Body,
     Id,
     JsonObject,

@@ -6,9 +6,9 @@ import attrs
 from litestar import Request, get, patch, post
 
 from api.auth import customers, mitras, parties
-from api.bodies import Body, Id, choice, integer, path_id, query_choice, query_id, text
 from api.idempotency import key_of
-from api.wire import List
+from api.request_bodies import Body, Id, choice, integer, path_id, query_choice, query_id, text
+from api.shared_answers import List
 from core.base import field_messages, ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed

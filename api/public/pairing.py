@@ -6,9 +6,9 @@ import attrs
 from litestar import Request, post
 
 from api.auth import client_ip, customers
-from api.bodies import Body, Id, choice, integer
 from api.idempotency import key_of
 from api.public.payments import PAYING, topics_field
+from api.request_bodies import Body, Id, choice, integer
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.flows import pairing_fallback, pairing_leave, payment_request

@@ -6,8 +6,8 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import client_ip, customers
-from api.bodies import Body, Id, optional_integer, path_id
 from api.idempotency import key_of
+from api.request_bodies import Body, Id, optional_integer, path_id
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.base.languages import Text

@@ -4,7 +4,7 @@ import attrs
 from litestar import get, patch
 
 from api.auth import customers, mitras
-from api.bodies import Body, text
+from api.request_bodies import Body, text
 from core.base.actor import Actor
 from core.flows import customer_edit
 from core.reads import people

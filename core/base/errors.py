@@ -1,6 +1,6 @@
 """Refusals: errors with a stable code and a message in both languages (docs/errors.md).
 
-A refusal has a kind, never an HTTP status, because there are two transports: `api/answers.py` turns kinds into
+A refusal has a kind, never an HTTP status, because there are two transports: `api/refusals.py` turns kinds into
 statuses, and `realtime/commands.py` turns refusals into error frames. Each refusal is a class in the module of its
 rule.
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from core.base.searches import NEWEST_FIRST
+from core.base.search_order import NEWEST_FIRST
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 

@@ -7,9 +7,9 @@ import attrs
 
 from core.base.actor import Actor, UserType
 from core.base.errors import Forbidden, NotFound, Unauthenticated
+from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
-from core.base.search import part_of
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.logins import store as logins

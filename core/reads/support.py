@@ -16,9 +16,9 @@ from core.base.actor import Actor
 from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.ids import parse_id
+from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
-from core.base.search import part_of
 from core.customers import store as customer_store
 from core.operators.rules import allows
 from core.payments import views as payment_views

@@ -10,7 +10,7 @@ import itertools
 import attrs
 
 from core.base import ids
-from core.base.searches import NEWEST_FIRST
+from core.base.search_order import NEWEST_FIRST
 from core.sessions.states import SessionStatus
 from core.storage.database import Tx
 from core.storage.reads import Reader

@@ -8,7 +8,7 @@ import attrs
 
 from api import apps
 from api.auth import Access
-from api.signatures import Signature, signature_of
+from api.route_signatures import Signature, signature_of
 from core.base.settings import read
 
 

@@ -10,11 +10,12 @@ import pytest
 from litestar import Request
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from api import answers, apps
+from api import apps
+from api import refusals as route_refusals
 from api.auth import Access
 from api.deprecation import replacement_of
 from api.examples import example_of
-from api.signatures import PATH, signature_of
+from api.route_signatures import PATH, signature_of
 from api.vocabulary import words_of
 from core.base import metrics
 from core.base.errors import DomainError
@@ -86,14 +87,14 @@ def test_document_lists_exactly_the_routes_of_its_listener(listener: str) -> Non
 def test_every_declared_refusal_is_in_the_document(listener: str) -> None:
     for place, handler in routes(listener).items():
         access: Access = handler.opt["access"]
-        declared = {(answers.STATUS[error.kind], error.code) for error in access.refusals}
+        declared = {(route_refusals.STATUS[error.kind], error.code) for error in access.refusals}
         assert declared <= codes_of(operations(listener)[place]), place
 
 
 @both
 def test_document_lists_exactly_the_refusals_that_a_route_may_answer(listener: str) -> None:
     for place, handler in routes(listener).items():
-        may = {(one.status, one.code) for one in answers.refusals_of(handler)}
+        may = {(one.status, one.code) for one in route_refusals.refusals_of(handler)}
         if listener == "internal":  # a probe that both listeners serve is not rate-limited on either
             may.discard((429, "RATE_LIMITED"))
         assert codes_of(operations(listener)[place]) == may, place
@@ -236,8 +237,8 @@ def test_undeclared_answer_is_counted() -> None:
         "path": "/healthz",
         "headers": [],
     }
-    answers.check(Request(scope), 500, "INTERNAL_ERROR")
-    answers.check(Request(scope), 409, PaymentNotConfirmed.code)
+    route_refusals.check(Request(scope), 500, "INTERNAL_ERROR")
+    route_refusals.check(Request(scope), 409, PaymentNotConfirmed.code)
     text = metrics.exposition().decode()
     found = [line for line in text.splitlines() if line.startswith("sesi_undocumented_answers_total{")]
     assert found == ['sesi_undocumented_answers_total{code="PAYMENT_NOT_CONFIRMED",route="/healthz",status="409"} 1.0']

@@ -22,7 +22,7 @@ import attrs
 
 from api import apps
 from api.auth import Access
-from api.signatures import PATH
+from api.route_signatures import PATH
 from core.base.actor import UserType
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.client import Client

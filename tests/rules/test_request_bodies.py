@@ -12,12 +12,12 @@ from attrs import validators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import bodies, errors
-from api.answers import Refusal
-from api.bodies import Body, Id, path_id, query_time, structure
+from api import errors, request_bodies
 from api.internal import failed_pairings, mitras
 from api.internal import logins as operator_logins
 from api.public import chat, logins, payments, profile
+from api.refusals import Refusal
+from api.request_bodies import Body, Id, path_id, query_time, structure
 from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.base.languages import Language, Text
 
@@ -39,11 +39,11 @@ JSON = st.recursive(
 class Every:
     """One field of each kind."""
 
-    name: str = bodies.text(1, 3)
-    note: str | None = bodies.optional_text(1, 3)
-    count: int = bodies.integer(1, 5, default=1)
-    size: int | None = bodies.optional_integer(1, 5)
-    mode: str = bodies.choice("chat", "call", default="chat")
+    name: str = request_bodies.text(1, 3)
+    note: str | None = request_bodies.optional_text(1, 3)
+    count: int = request_bodies.integer(1, 5, default=1)
+    size: int | None = request_bodies.optional_integer(1, 5)
+    mode: str = request_bodies.choice("chat", "call", default="chat")
     flag: bool = False
     place: Id | None = None
     words: list[str] | None = None
@@ -180,9 +180,9 @@ def reads() -> Callable[[], int]:
 
     def count(value: Any, _: type) -> Element:
         Element.reads += 1
-        return Element(bodies._text(value, str))
+        return Element(request_bodies._text(value, str))
 
-    bodies.converter.register_structure_hook(Element, count)
+    request_bodies.converter.register_structure_hook(Element, count)
     Element.reads = 0
     return lambda: Element.reads
 
@@ -192,15 +192,15 @@ def reads() -> Callable[[], int]:
 def test_too_long_list_or_map_is_refused_before_an_element_is_read(
     reads: Callable[[], int], field: str, element: Any
 ) -> None:
-    many = 13 if field != "ceiling" else bodies.MAX_ITEMS + 1
+    many = 13 if field != "ceiling" else request_bodies.MAX_ITEMS + 1
     value: Any = {f"k{n}": element for n in range(many)} if field == "named" else [element] * many
     assert fields({field: value}, Long) == [field]
     assert reads() == 0
 
 
 def test_parsing_stops_after_the_number_of_errors_in_an_answer(reads: Callable[[], int]) -> None:
-    assert len(fields({"ceiling": [1] * bodies.MAX_ITEMS}, Long)) == bodies.MAX_ERRORS
-    assert reads() == bodies.MAX_ERRORS
+    assert len(fields({"ceiling": [1] * request_bodies.MAX_ITEMS}, Long)) == request_bodies.MAX_ERRORS
+    assert reads() == request_bodies.MAX_ERRORS
 
 
 def test_list_and_map_at_their_limits_are_accepted(reads: Callable[[], int]) -> None:
@@ -363,11 +363,11 @@ def test_any_text_as_a_query_time_is_accepted_or_refused(text: str):
 class Bounded:
     """A body with a bound of each kind."""
 
-    code: str = bodies.text(6, 6)
-    name: str = bodies.text(1, 100)
-    nick: str | None = bodies.optional_text(2, 9)
-    minutes: int = bodies.integer(1, 60)
-    mode: str = bodies.choice("chat", "call")
+    code: str = request_bodies.text(6, 6)
+    name: str = request_bodies.text(1, 100)
+    nick: str | None = request_bodies.optional_text(2, 9)
+    minutes: int = request_bodies.integer(1, 60)
+    mode: str = request_bodies.choice("chat", "call")
     words: list[str] = attrs.field(validator=validators.max_len(2))
 
 

@@ -7,9 +7,9 @@ import attrs
 
 from tools.bench import people
 from tools.bench.figures import Goal, percentile
+from tools.bench.light_socket import ChatWire, Tally, clock
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import BenchFailed, until
-from tools.bench.wire import ChatWire, Tally, clock
 from tools.service import Service
 
 WARM_S = 1.5

@@ -14,7 +14,7 @@ from rich.console import Console
 from tools.bench import chat, deadlines, rest, sockets
 from tools.bench.figures import Goal, Outcome, as_json, compared, load_json, number, table
 from tools.bench.machine import describe, yardstick
-from tools.bench.peers import beside
+from tools.bench.peers import colocated
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
@@ -184,7 +184,7 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
             empty = start_service(apis=one.apis, hubs=one.hubs)
             begun.callback(empty.close)
         if one.peer is not None and wish.peers:
-            peer = beside.start(one.peer, service)
+            peer = colocated.start(one.peer, service)
             begun.callback(peer.close)
         for turn in range(1, runs + 1):
             console.print(f"{one.name}: run {turn} of {runs}", style="dim")
@@ -210,7 +210,7 @@ def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes
     wish.profile.mkdir(parents=True, exist_ok=True)
     target = wish.profile / f"{one.name}.speedscope.json"
     command = [
-        str(beside.program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
+        str(colocated.program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
         "--duration", str(PROFILE_S), "--format", "speedscope", "--output", str(target),
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -8,9 +8,9 @@ import asyncpg
 
 from tools.bench import http, people
 from tools.bench.figures import percentile
+from tools.bench.light_socket import Tally, Wire, clock
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.bench.wire import Tally, Wire, clock
 from tools.client import Addresses
 from tools.service import Service
 

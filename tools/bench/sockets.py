@@ -7,9 +7,9 @@ import asyncpg
 
 from tools.bench import people
 from tools.bench.chat import Load, connect_pairs, paced
+from tools.bench.light_socket import Tally, Wire, clock
 from tools.bench.machine import cpu_seconds, resident_kib
 from tools.bench.running import until
-from tools.bench.wire import Tally, Wire, clock
 from tools.service import Service
 
 SOCKETS, FEW_SOCKETS = 10_000, 2_000

@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 import uvloop
 
-from tools.bench.wire import UPGRADE, client_frame, connected
+from tools.bench.light_socket import UPGRADE, client_frame, connected
 
 NICENESS = 5
 ANSWER_S = 20.0  # how long an attacker waits for an answer

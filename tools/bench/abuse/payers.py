@@ -12,8 +12,8 @@ import asyncpg
 import attrs
 
 from tools.bench import people
+from tools.bench.light_socket import ChatWire, Tally, connected
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.bench.wire import ChatWire, Tally, connected
 from tools.service import Service
 
 PAIRS, MESSAGES_PER_SECOND = 50, 100  # one message a second for each user

@@ -12,7 +12,7 @@ import attrs
 from litestar import Request
 
 from api.auth import Access
-from api.signatures import Signature, signature_of
+from api.route_signatures import Signature, signature_of
 from core.base import http_texts, logs, metrics
 from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
