@@ -34,7 +34,7 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 test: install     ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## check format, lint, spelling, import contracts, types and compatibility of the interfaces
+check: install    ## check format, lint, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
@@ -43,6 +43,7 @@ check: install    ## check format, lint, spelling, import contracts, types and c
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 	$(VENV)/bin/python -m tools.compatibility
+	$(VENV)/bin/python -m tools.prose
 
 fuzz: install $(FUZZ_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
 	$(VENV)/bin/python -m tests.fuzz.run

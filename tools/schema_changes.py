@@ -17,7 +17,7 @@ SHAPES = ("pattern", "format")
 
 
 class Pair:
-    """Two versions of one document. Compares schemas that may refer to other parts of their own document."""
+    """Two versions of one document. A schema may refer to other parts of the document that it is in."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._old = old

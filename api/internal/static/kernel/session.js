@@ -1,5 +1,5 @@
 /**
- * Who is signed in, in this tab. Tokens are in sessionStorage: they are never in the address, and end with the tab. A
+ * The operator who is signed in, in this tab. Tokens are in sessionStorage: they are never in the address, and end with the tab. A
  * duplicated tab has the same tokens; the tab that renews them sends them to the other.
  */
 

@@ -6,8 +6,8 @@ const HEIGHT = 40;
 const STEP = 10;
 
 class Chart extends HTMLElement {
-  /** `bars` are [{ label, value }], `name` is the chart's title, and `told` formats a value. */
-  show(name, bars, told) {
+  /** `bars` are [{ label, value }], `name` is the chart's title, and `format` formats a value. */
+  show(name, bars, format) {
     const top = Math.max(1, ...bars.map((bar) => bar.value));
     const drawn = bars.map((bar, n) => {
       const height = bar.value ? Math.max(2, (bar.value / top) * HEIGHT) : 1;
@@ -19,7 +19,7 @@ class Chart extends HTMLElement {
         rx: 1,
         class: bar.value ? null : "none",
       };
-      return svg("rect", place, svg("title", {}, `${bar.label}: ${told(bar.value)}`));
+      return svg("rect", place, svg("title", {}, `${bar.label}: ${format(bar.value)}`));
     });
     const box = {
       viewBox: `0 0 ${bars.length * STEP} ${HEIGHT}`,
