@@ -26,7 +26,7 @@ class Route:
 
     @property
     def access(self) -> Access:
-        """Return the access that the route declares (api/access.py)."""
+        """Return the access that the route declares (api/auth.py)."""
         return self.handler.opt["access"]
 
     @property
