@@ -23,36 +23,35 @@ WHO = {UserType.CUSTOMER: "customers", UserType.MITRA: "mitras", UserType.OPERAT
 TITLE = {"public": "Sesi: apps and gateway", "internal": "Sesi: control center"}
 ABOUT = """{who}
 
-**Access.** `Authorization: Bearer` with the `access_token` of a sign-in; `expires_in` says for how many seconds it is
-good. The `refresh_token` gives new ones; each is used once, and a retry within 30 s gets the same answer. Another
-listener's tokens are refused. What a sign-in sends as `X-Platform` and `X-App-Version` is shown in the list of devices.
-`X-Locale`, `id` or `en`, is the language of the device's pushes; it is kept from a sign-in, a refresh or the registration
-of the push token until another one is sent.
+**Access.** Send `Authorization: Bearer` with the `access_token` of a sign-in. It is valid for `expires_in` seconds. The
+`refresh_token` gets new tokens. It can be used once; a retry within 30 s gets the same answer. Tokens of the other listener
+are refused. The list of devices shows the `X-Platform` and `X-App-Version` that a sign-in sent. `X-Locale`, `id` or `en`,
+sets the language of the device's pushes; it is stored at a sign-in, a refresh or the registration of the push token.
 
-**Errors.** Every refusal has one body, `Error`, with a stable `code` for programs and a `message` for people. With
-`retry_after_seconds` comes the header `Retry-After`. What belongs to somebody else is 404, as if it did not exist.
-Unknown fields in a body are 422. A body has at most 64 KiB.
+**Errors.** Every refusal has the body `Error`, with a stable `code` for programs and a `message` for people. If it has
+`retry_after_seconds`, the header `Retry-After` has the same number. Another user's objects are 404, as if they did not
+exist. Unknown fields in a body are 422. A body has at most 64 KiB.
 
-`message` and the messages of fields are Indonesian or English, as `Accept-Language` asks, and English without it;
-`Content-Language` says which.
+`message` and the messages of fields are in Indonesian or English. `Accept-Language` selects the language, English is the
+default, and `Content-Language` names it.
 
-**Lists.** `items`, newest first, and `next_cursor`: send it as `cursor` for the next page; null on the last one.
-`limit` is from 1 to 200, and 50 when left out.
+**Lists.** A list has `items`, newest first, and `next_cursor`. Send it as `cursor` to get the next page; it is null on the
+last page. `limit` is 1 to 200, by default 50.
 
-**Limits.** {limits} 429 says when to try again.
+**Limits.** {limits} A 429 says how long to wait.
 
-**Time.** All times are ISO 8601 in UTC with `Z`. Every answer has `X-Server-Time`: count down by it, because the clocks
-of phones are wrong. `X-Request-Id` is taken from the request or made, echoed, and logged."""
+**Time.** All times are ISO 8601 in UTC with `Z`. Every answer has `X-Server-Time`: use it for countdowns, because clocks
+of phones are wrong. `X-Request-Id` is taken from the request, or generated; it is returned and logged."""
 WHO_IS_IT_FOR = {
-    "public": "What the apps of customers and mitras call, and the payment gateway. Chats are on WebSockets, which the"
-    " realtime process documents by itself.",
-    "internal": "What the control center calls. Operators have roles; a route names the permission it asks for.",
+    "public": "The interface for the apps of customers and mitras, and for the payment gateway. Chats use WebSockets, which"
+    " an AsyncAPI document describes.",
+    "internal": "The interface for the control center. Operators have roles, and each route names the permission it needs.",
 }
 LIMITS = {
-    "public": "Requests are counted for each user. Requests without a token, and those of anonymous customers who have"
-    " not paid yet, are also counted for each address.",
-    "internal": "Requests are counted for each operator, sign-ins for each address. Sign-ins are locked after too many"
-    " wrong passwords.",
+    "public": "Requests are limited for each user. Requests without a token, and those of anonymous customers who have"
+    " not paid yet, are also limited for each address.",
+    "internal": "Requests are limited for each operator, and sign-ins for each address. Too many wrong passwords lock"
+    " the sign-in for a time.",
 }
 ERROR: Schema = {
     "type": "object",
@@ -67,8 +66,8 @@ ERROR: Schema = {
                 "message": {"type": "string"},
                 "details": {
                     "type": "object",
-                    "description": "For VALIDATION_ERROR `fields`: at most 20, each with `field` and `message`; `more`: how many"
-                    " others there are.",
+                    "description": "VALIDATION_ERROR has `fields`, at most 20, each with `field` and `message`, and `more`, the"
+                    " number of further ones.",
                     "additionalProperties": True,
                 },
                 "retry_after_seconds": {"type": "integer", "minimum": 0},
@@ -81,48 +80,48 @@ HEADERS: Schema = {
     "X-Request-Id": {"description": "The request's id, as in the log.", "schema": {"type": "string"}},
     "Content-Language": {"description": "The language of the error message.", "schema": {"enum": ["id", "en"]}},
     "Deprecation": {
-        "description": "`@` and the Unix time since when the route is deprecated.",
+        "description": "`@` and the Unix time at which the route was deprecated.",
         "schema": {"type": "string"},
     },
-    "Sunset": {"description": "The day from which on the route may be removed.", "schema": {"type": "string"}},
+    "Sunset": {"description": "The day after which a release may remove the route.", "schema": {"type": "string"}},
     "Link": {
         "description": 'The route that replaces this one: `rel="successor-version"`.',
         "schema": {"type": "string"},
     },
-    "Retry-After": {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}},
+    "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
 }
 PARAMETERS: Schema = {
     "X-Request-Id": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "Echoed and logged when it fits; else one is made.",
+        "description": "Returned and logged if it is valid; otherwise one is generated.",
         "schema": {"type": "string", "maxLength": 128},
     },
     "Accept-Language": {
         "name": "Accept-Language",
         "in": "header",
-        "description": "The languages of error messages, as browsers send them: `id` or `en`, English without one of them.",
+        "description": "The language of error messages, `id` or `en`, as browsers send it. The default is English.",
         "schema": {"type": "string"},
         "example": "id-ID, id;q=0.9, en;q=0.8",
     },
     "X-Locale": {
         "name": "X-Locale",
         "in": "header",
-        "description": "`id` or `en`: the language of this device's pushes from now on. It is kept with the device; Indonesian"
-        " until one is named. Any other value changes nothing.",
+        "description": "The language of this device's pushes from now on, `id` or `en`. It is stored with the device; the"
+        " default is Indonesian. Other values are ignored.",
         "schema": {"type": "string"},
         "example": "id",
     },
     "Idempotency-Key": {
         "name": "Idempotency-Key",
         "in": "header",
-        "description": "A repeat with the same key and body within 24 h gets the first answer again.",
+        "description": "A retry with the same key and body within 24 h gets the first answer again.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     },
     "X-Callback-Token": {
         "name": "X-Callback-Token",
         "in": "header",
-        "description": "The secret that the gateway shares with the service. Wrong or missing: 401.",
+        "description": "The secret that the gateway shares with the service. 401 if it is wrong or missing.",
         "schema": {"type": "string"},
     },
 }
@@ -206,9 +205,9 @@ def _description(handler: Any, access: Access) -> str:
     elif access.kinds:
         who = f"For {' and '.join(sorted(WHO[kind] for kind in access.kinds))}."
     elif access.optional:
-        who = "For everybody; a token is looked at when there is one."
+        who = "Needs no token, but uses one if it is sent."
     else:
-        who = "For everybody."
+        who = "Needs no token."
     return f"{rest} {who}".strip()
 
 
@@ -227,7 +226,7 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
                 "name": name,
                 "in": "path",
                 "required": True,
-                "description": "A UUID; there is nothing under anything else." if identified else "A name.",
+                "description": "A UUID. Anything else is 404." if identified else "A name.",
                 "schema": {"type": "string", "minLength": 1},
                 "example": vocabulary.PATH_EXAMPLES.get(name, vocabulary.UUID),
             }

@@ -29,7 +29,7 @@ HEAD = """# Errors
 Every refusal has one body: `{"error": {"code", "message", "details"?, "retry_after_seconds"?}}`. Programs go by `code`, which never
 changes. `message` is for people, in Indonesian or English. With `retry_after_seconds` comes the header `Retry-After`.
 
-Over a socket the same codes come in an `error` frame, without a status, and the socket stays open. Codes that close a socket are close
+On a socket, the same codes come in an `error` frame without a status, and the socket stays open. Codes that close a socket are close
 codes; they are in the interface document of the sockets (`sesi asyncapi`).
 
 Ignore what you don't know: new codes may be added. Treat an unknown code by its status.

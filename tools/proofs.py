@@ -108,13 +108,14 @@ def proofs() -> dict[str, dict[str, list[str]]]:
 def page() -> str:
     """Return the page."""
     lines = [
-        "# What is proved, and where",
+        "# Tests by error code, frame and cause",
         "",
-        "Made by `make pages` from the code and the tests; a test keeps it current. At most "
-        f"{SHOWN} tests are shown for a word, the most telling ones first.",
+        "The tests that cover each error code, server frame, pushed event and cause tag. At most "
+        f"{SHOWN} tests are listed for each, the most specific first.",
+        "Made by `make pages` from the code and the tests; a test keeps it current.",
     ]
     for kind, some in proofs().items():
-        lines += ["", f"## {kind}", "", "| word | proved by |", "|---|---|"]
+        lines += ["", f"## {kind}", "", "| word | tests |", "|---|---|"]
         for word, by in some.items():
             lines.append(f"| `{word}` | {'<br>'.join(f'`{test}`' for test in by[:SHOWN])} |")
     return "\n".join(lines) + "\n"

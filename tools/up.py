@@ -130,7 +130,7 @@ def check_ports(settings: Settings) -> None:
     """Raise SettingsError if a port is in use, or if two listeners have the same one."""
     for (one, host, port), (other, its_host, its_port) in itertools.combinations(environment.ports_of(settings), 2):
         if port == its_port and meet(host, its_host):
-            raise SettingsError(f"{one} and {other}: expected two ports")
+            raise SettingsError(f"{one} and {other}: expected different ports")
     for listener in environment.ports_of(settings):
         problem = environment.why_not(*listener)
         if problem is not None:

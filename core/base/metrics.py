@@ -17,7 +17,7 @@ LIMITED = Counter(
 )
 CODES = Counter(
     "sesi_codes_total",
-    "Codes offered to the provider, by what became of it.",
+    "Codes sent to the provider, by outcome.",
     ["user_type", "outcome"],
     registry=REGISTRY,
 )
@@ -26,24 +26,26 @@ FAILED_SIGN_INS = Counter(
 )
 UNDOCUMENTED_ANSWERS = Counter(
     "sesi_undocumented_answers_total",
-    "Refusals that the route's declaration, and so its interface document, does not know.",
+    "Refusals that are missing from the route's declaration and its OpenAPI document.",
     ["route", "status", "code"],
     registry=REGISTRY,
 )
 SOCKETS = Gauge("sesi_sockets", "Open sockets of this process.", ["path"], registry=REGISTRY)
 MESSAGES = Counter("sesi_messages_stored_total", "Chat messages committed by this process.", registry=REGISTRY)
 BATCHES = Counter("sesi_message_batches_total", "Chat batches committed by this process.", registry=REGISTRY)
-SIGNALS_DROPPED = Counter("sesi_signals_dropped_total", "Signals that the bus did not take.", registry=REGISTRY)
+SIGNALS_DROPPED = Counter(
+    "sesi_signals_dropped_total", "Signals that could not be published on the bus.", registry=REGISTRY
+)
 JOB_RUNS = Counter("sesi_job_runs_total", "Runs of each job.", ["job"], registry=REGISTRY)
 JOB_FAILURES = Counter("sesi_job_failures_total", "Failed runs of each job.", ["job"], registry=REGISTRY)
 JOB_LATE_SECONDS = Histogram(
     "sesi_job_late_seconds",
-    "How late (real seconds) a deadline was acted on.",
+    "Delay, in real seconds, between a deadline and its processing.",
     ["job"],
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
     registry=REGISTRY,
 )
-PUSHES = Counter("sesi_pushes_total", "Tries to send a push, by what became of it.", ["outcome"], registry=REGISTRY)
+PUSHES = Counter("sesi_pushes_total", "Attempts to send a push, by outcome.", ["outcome"], registry=REGISTRY)
 OUTAGE_OPEN = Gauge(
     "sesi_outage_open",
     "1 while this process cannot write to the database, or sees no living realtime or API process.",
@@ -51,12 +53,14 @@ OUTAGE_OPEN = Gauge(
     registry=REGISTRY,
 )
 OUTAGE_SECONDS = Counter(
-    "sesi_outage_seconds_total", "Length of the outages that this process has recorded.", ["kind"], registry=REGISTRY
+    "sesi_outage_seconds_total", "Duration of the outages that this process has recorded.", ["kind"], registry=REGISTRY
 )
-CLOCK_OFFSET = Gauge("sesi_clock_moved_seconds", "Last correction against the database's clock.", registry=REGISTRY)
+CLOCK_OFFSET = Gauge(
+    "sesi_clock_moved_seconds", "Last correction of the service clock to the database's clock.", registry=REGISTRY
+)
 CLOCK_STEPS = Counter(
     "sesi_clock_steps_total",
-    "Times that the database's clock was more than a second away, so that this process followed in one step.",
+    "Corrections of more than a second to the database's clock, each made in one step.",
     registry=REGISTRY,
 )
 

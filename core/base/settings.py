@@ -169,8 +169,8 @@ class Settings:
     database_url: str = _setting(
         None,
         _database_url,
-        "postgresql://user:password@host:port/name, or several host:port with commas between them, of which the service "
-        "finds the one that takes writes",
+        "postgresql://user:password@host:port/name, or several comma separated host:port, of which the service uses the "
+        "one that accepts writes",
         secret=True,
     )
     redis_url: str = _setting(None, _url("redis", "rediss", "unix"), "redis://host:port/number", secret=True)
@@ -210,13 +210,13 @@ class Settings:
     gateway_payment_methods: tuple[str, ...] = _setting(
         "QRIS,BCA,BNI,BRI,MANDIRI,PERMATA,DANA,OVO,SHOPEEPAY,LINKAJA",
         _words,
-        "the gateway's payment methods that your account has, comma separated; blank: all, in the gateway's order. "
+        "the payment methods that your gateway account offers, comma separated; blank: all, in the gateway's order. "
         "The row payment_method_qris_first moves QRIS to the beginning or the end",
         blank=True,
     )
     webhook_fallback_enabled: bool = _setting("false", _flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
-    webhook_fallback_name: str = _setting("gateway-webhook-fallback", str, "a file name's beginning")
+    webhook_fallback_name: str = _setting("gateway-webhook-fallback", str, "the beginning of a file name")
     identity_a_audiences: tuple[str, ...] = _setting("", _words, "client ids, comma separated")
     identity_a_issuers: tuple[str, ...] = _setting("", _words, "issuers, comma separated")
     identity_a_jwks_url: str = _setting("", _url("http", "https"), "http(s)://…")
@@ -340,7 +340,7 @@ def _secret_of_file(name: str, path: str) -> str:
             content = file.read(LONGEST_SECRET_FILE + 1)
         text = content.decode()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SettingsError(f"{name}: expected a readable file, got {path!r}: {reason}") from error
     if len(content) > LONGEST_SECRET_FILE:
         raise SettingsError(f"{name}: expected a file of at most {LONGEST_SECRET_FILE} bytes, got {path!r}")
@@ -367,7 +367,7 @@ def _check_together(s: Settings) -> None:
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
     if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process opens both
-        raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected two ports")
+        raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected different ports")
     if s.production:
         _check_production(s)
         _check_encrypted(s)
@@ -377,7 +377,7 @@ def _check_together(s: Settings) -> None:
 def _check_identity(letter: str, *values: Any) -> None:
     if any(values) and not all(values):
         names = ", ".join(f"IDENTITY_{letter}_{name}" for name in ("AUDIENCES", "ISSUERS", "JWKS_URL"))
-        raise SettingsError(f"{names}: expected all three, or none")
+        raise SettingsError(f"{names}: expected all three or none")
 
 
 def _check_production(s: Settings) -> None:

@@ -74,14 +74,14 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         _number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
-        _number("otp_max_per_phone_per_hour", 3, LIMIT, "requests", "OTP requests for a phone in an hour."),
+        _number("otp_max_per_phone_per_hour", 3, LIMIT, "requests", "OTP requests for a phone number in an hour."),
         _number("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
         _number(
             "otp_max_per_hour",
             2000,
             LIMIT,
             "codes",
-            "Codes to customers in an hour, of the whole service; half are kept for phones with an account. 0: no limit.",
+            "Codes sent to all customers in an hour; half are reserved for phone numbers with an account. 0: no limit.",
         ),
         _number(
             "anonymous_max_per_address_per_hour",
@@ -90,8 +90,8 @@ KEYS: dict[str, Key] = {
             "requests",
             "Anonymous sign-ins from an address in an hour.",
         ),
-        _number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before a code is sent again."),
-        _number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Tries to verify one code."),
+        _number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before another code may be requested."),
+        _number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Attempts to verify one code."),
         _number("cc_login_max_attempts", 5, LIMIT, "attempts", "Failed operator logins before a lockout."),
         _number("cc_login_lockout_minutes", 15, MINUTES, "minutes", "How long a lockout lasts."),
         _number(
@@ -118,7 +118,7 @@ KEYS: dict[str, Key] = {
             unit="seconds",
             meaning="Silence after which a mitra is offline.",
         ),
-        _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Vestigial.", used=False),
+        _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Legacy heartbeat interval.", used=False),
         _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
         _number(
             "invoices_max_per_account_per_hour",
@@ -146,7 +146,7 @@ KEYS: dict[str, Key] = {
             60,
             SECONDS,
             "seconds",
-            "One round of a blast; rounds go on until the search ends.",
+            "Length of a round of a blast; rounds repeat until the search ends.",
         ),
         _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
         _number("max_extensions_per_session", 0, LIMIT, "extensions", "Approved extensions of a session; 0: no limit."),
@@ -166,25 +166,29 @@ KEYS: dict[str, Key] = {
         ),
         _flag("early_end_mitra_enabled", "Whether a mitra may end a session early.", default=False),
         _flag("early_end_customer_enabled", "Whether a customer may end a session early.", default=False),
-        _flag("end_session_two_step_confirm", "Apps ask twice before an end.", default=True),
-        _flag("three_minute_warning_enabled", "Whether the warning at 180 s is given.", default=True),
+        _flag("end_session_two_step_confirm", "Whether apps ask twice before they end a session.", default=True),
+        _flag("three_minute_warning_enabled", "Whether both users are warned 180 s before the end.", default=True),
         _flag(
             "payment_method_qris_first",
-            "Apps and invoices list QRIS first; otherwise invoices list it last.",
+            "Whether apps and invoices list QRIS first; otherwise invoices list it last.",
             default=True,
         ),
-        _flag("sensitive_flip_confirmation_enabled", "The mitra app asks before a flip.", default=True),
-        _flag("sensitive_flag_one_way_latch", "A sensitive session can't be made regular again.", default=False),
+        _flag(
+            "sensitive_flip_confirmation_enabled",
+            "Whether the mitra app asks before it changes the topic sensitivity.",
+            default=True,
+        ),
+        _flag("sensitive_flag_one_way_latch", "Whether a sensitive session stays sensitive.", default=False),
         _flag(
             "first_session_discount_requires_identity",
-            "The first-session discount is only for customers with a verified phone or an identity.",
+            "Whether the first-session discount needs a verified phone number or an identity.",
             default=False,
         ),
         _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
         _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),
         _document("anonymity", {"enabled": False}, "Has no effect.", used=False),
         _document("price_tiers", _LEGACY_TIERS, "Legacy tier list; prices are in pricing_tiers.", used=False),
-        _document("support_handles", _SUPPORT, "Contacts of the admin-help sheet: label and deeplink each."),
+        _document("support_handles", _SUPPORT, "Contacts shown for help, each with a label and a deeplink."),
     )
 }
 

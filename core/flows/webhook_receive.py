@@ -188,9 +188,9 @@ def _from_line(line: bytes) -> Received:
     try:
         call = msgspec.json.decode(line, type=Received)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ValueError("this is no line of a fallback file") from error
+        raise ValueError("this is not a line of a fallback file") from error
     if ids.parse_id(call.id) is None or call.received_at.tzinfo is None or call.replay_of is not None:
-        raise ValueError("this line is no call off the wire")
+        raise ValueError("this line is not a call that the webhook received")
     texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
     return attrs.evolve(
         call,

@@ -51,7 +51,7 @@ CHATS: tuple[Rule, ...] = (
     ),
     Rule(
         # Constraints hold the rules for paired_at and mitra_id, so they are not checked here.
-        name="a session has the times of its state",
+        name="a session has the timestamps of its state",
         proves="I8",
         sql="""SELECT id::text, format('%s: ends %s, ended %s by %s, grace until %s, warning %s', status, expires_at, ended_at, ended_by,
              grace_ends_at, warn_at)
@@ -65,7 +65,7 @@ CHATS: tuple[Rule, ...] = (
              ELSE expires_at IS NULL AND ended_at IS NOT NULL AND ended_by IS NULL AND grace_ends_at IS NULL AND warn_at IS NULL END""",
     ),
     Rule(
-        name="one goodbye closes a session and two complete it",
+        name="the first goodbye closes a session and the second completes it",
         proves="I8 docs/product.md#goodbyes",
         sql="""SELECT s.id::text, format('%s with %s goodbyes', s.status, c.n) FROM chat_sessions s
            JOIN (SELECT session_id, count(*) AS n FROM session_closures GROUP BY 1) c ON c.session_id = s.id
@@ -128,7 +128,7 @@ CHATS: tuple[Rule, ...] = (
            JOIN chat_messages m ON m.session_id = before.session_id AND m.seq = before.seq + 1 WHERE m.created_at < before.created_at - interval '1 second'""",
     ),
     Rule(
-        name="read markers are at most delivered, and delivered at most the last seq",
+        name="a read marker is at most its delivered marker, and that at most the last seq",
         proves="I1",
         sql="""SELECT id::text, format('%s messages; customer %s/%s, mitra %s/%s, pushed %s/%s', last_seq, customer_delivered_seq, customer_read_seq,
              mitra_delivered_seq, mitra_read_seq, customer_pushed_seq, mitra_pushed_seq)

@@ -22,7 +22,7 @@ PEOPLE: tuple[Rule, ...] = (
              OR (d.previous_token_hash IS NULL) <> (d.rotated_at IS NULL)""",
     ),
     Rule(
-        name="a code was tried no more often than the highest limit so far",
+        name="the attempts at a code are at most the highest limit so far",
         proves="I15",
         sql="""SELECT id::text, format('%s tries', attempts) FROM otp_requests WHERE attempts > (SELECT max(allowed) FROM (
              SELECT 5 AS allowed
@@ -116,7 +116,7 @@ PEOPLE: tuple[Rule, ...] = (
     ),
     Rule(
         # Compare only columns that the history row has: older rows lack the columns that were added later.
-        name="a price's history is complete and ends with its present row",
+        name="a price's history is complete and ends with its current row",
         proves="I16",
         sql="""WITH history AS (
              SELECT pricing_tier_id AS id, change_kind, before, after FROM pricing_tiers_history

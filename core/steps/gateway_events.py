@@ -74,7 +74,9 @@ async def apply_polled(
     else:
         case, note = await apply(tx, payment, account, call, received_at=tx.now)
     if invoice.status in rules.PAID_STATUSES and case not in FITS:
-        return await keep_conflict(tx, invoice, payment_request_id=payment.id, note=note or "not what was asked for")
+        return await keep_conflict(
+            tx, invoice, payment_request_id=payment.id, note=note or "not what the request expects"
+        )
     return case
 
 

@@ -44,10 +44,10 @@ OWNED_FIELDS = {"payment_request_id": "request_id", "session_id": "session_id"}
 # Further fields that a body needs before the service looks at the field.
 BESIDE: dict[str, dict[str, Any]] = {"session_id": {"is_extension": True}}
 FREE_FIELDS = {
-    "otp_request_id": "whoever has the code is the owner",
+    "otp_request_id": "the code proves ownership",
     "client_message_id": "made by the client",
-    "mitra_id": "a mitra is no object of the caller's; she must be a previous one",
-    "targeted_mitra_id": "a mitra is no object of the caller's; she must be a previous one",
+    "mitra_id": "no caller owns a mitra; it must be a previous one",
+    "targeted_mitra_id": "no caller owns a mitra; it must be a previous one",
 }
 
 

@@ -34,7 +34,7 @@ async def settled(crowd: Crowd) -> None:
             return
         await asyncio.sleep(0.25)
     for row in rest:
-        crowd.notes.violation(f"never settled: {row[0]}")
+        crowd.notes.violation(f"still open at the end: {row[0]}")
 
 
 async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
@@ -58,11 +58,11 @@ async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
         crowd.notes.counts["mitras online"] += seen[mitra.id]["is_online"]
         if not seen[mitra.id]["is_online"]:
             crowd.notes.violation(
-                f"{mitra.name} is offline at the end, though the phone is alive: offline {seen[mitra.id]['times']} times, "
+                f"{mitra.name} is offline at the end, although the phone is connected: offline {seen[mitra.id]['times']} times, "
                 f"{mitra.went_offline} of them by choice"
             )
         elif seen[mitra.id]["times"] > mitra.went_offline:
-            crowd.notes.violation(f"{mitra.name} was taken offline, though the phone is alive")
+            crowd.notes.violation(f"{mitra.name} was taken offline, although the phone is connected")
 
 
 async def judge(crowd: Crowd) -> None:
@@ -107,7 +107,7 @@ async def _transcripts(crowd: Crowd) -> None:
                 )
         told = [frame["session"]["id"] for frame in phone.events if frame["type"] == "session_completed"]
         if len(told) != len(set(told)):  # duplicates of one event were removed: these are two events
-            crowd.notes.violation(f"{phone.client.user['display_name']} was told twice that a session is completed")
+            crowd.notes.violation(f"{phone.client.user['display_name']} got session_completed twice")
 
 
 def _lines(folder: pathlib.Path) -> list[str]:
@@ -135,11 +135,11 @@ async def _calls(crowd: Crowd) -> None:
     marks = list(kept.values())
     crowd.notes.counts["calls"] = len(crowd.notes.calls_sent)
     if len(marks) != len(set(marks)):
-        crowd.notes.violation("a call of the gateway is kept under two ids")
+        crowd.notes.violation("a webhook call is stored under two ids")
     for mark in sorted(crowd.notes.calls_answered - set(marks))[floods["calls"] :]:
-        crowd.notes.violation(f"a call was answered and neither kept nor counted: {mark}")
+        crowd.notes.violation(f"a webhook call was answered but neither stored nor counted: {mark}")
     for mark in set(marks) - crowd.notes.calls_sent:
-        crowd.notes.violation(f"a call was kept that nobody sent: {mark}")
+        crowd.notes.violation(f"a webhook call was stored but never sent: {mark}")
     late = await crowd.stack.sql(
         f"""SELECT id::text FROM webhook_logs WHERE processing_result IS NULL
               AND received_at < {app.NOW} - make_interval(secs => $2)""",
@@ -147,4 +147,4 @@ async def _calls(crowd: Crowd) -> None:
         STAMP_S * crowd.stack.scale,
     )
     for row in late:
-        crowd.notes.violation(f"a call has no stamp: {row['id']}")
+        crowd.notes.violation(f"a webhook call has no result: {row['id']}")

@@ -136,7 +136,7 @@ class Life:
                 ack = await phone.say(session_id, content, timeout=app.INSIST_S)
             except Refused as refused:
                 if refused.code not in ENDED:
-                    self.notes.violation(f"{self.name} could not say a word: {refused.code}")
+                    self.notes.violation(f"{self.name} could not send a message: {refused.code}")
                 return
             except TimeoutError:
                 waited = f"{self.name} got no acknowledgement in {app.INSIST_S} s in {session_id}"
@@ -219,7 +219,7 @@ class Customer(Life):
                 return seen["session_id"]
             if seen["status"] != "confirmed":
                 if seen["status"] == "failed_pairing" and seen["failure"] is None:
-                    self.notes.violation(f"a failed payment without its cause: {path}")
+                    self.notes.violation(f"a failed payment has no cause: {path}")
                 return None
             await asyncio.sleep(0.15)
 

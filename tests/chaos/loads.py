@@ -160,12 +160,14 @@ async def sockets(notes: Notes, say: Say, *, count: int = 10_000, spoken_to: int
         say(
             f"all dropped at once: half were back after {half:.1f} s, 99 % after {most:.1f} s, all after {late[-1]:.1f} s"
         )
-        say(f"hub {hub:.0f} MiB, {took:.1f} s with all words said; connections ended: {dict(ends)}")
+        say(
+            f"hub {hub:.0f} MiB, {took:.1f} s until all were back and all messages sent; connections ended: {dict(ends)}"
+        )
         if hub > HUB_MIB:
             notes.violation(f"the hub has {hub:.0f} MiB")
         for device, words in zip(devices[:spoken_to], told.result(), strict=True):
             await _hears(notes, device, words)
-        say(f"{spoken_to} messages that were said meanwhile have arrived")
+        say(f"{spoken_to} messages sent during the drop have arrived")
     finally:
         for life in lives:
             life.cancel()
@@ -191,10 +193,10 @@ async def _hears(notes: Notes, device: Device, words: str) -> None:
             while not device.messages:
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        notes.violation("a message that was said while its reader was away never came")
+        notes.violation("a message sent while its reader was disconnected never arrived")
         return
     if device.messages != [(1, words)]:
-        notes.violation(f"said once, heard {device.messages}")
+        notes.violation(f"sent once, received {device.messages}")
 
 
 async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
@@ -250,11 +252,11 @@ async def mitras(notes: Notes, say: Say, *, count: int = 1000) -> None:
             while not all(device.requests for device in devices):
                 await asyncio.sleep(0.005)
         say(
-            f"{count} mitras have the request {(time.monotonic() - began) * 1000:.0f} ms after the gateway's call began"
+            f"{count} mitras got the request {(time.monotonic() - began) * 1000:.0f} ms after the start of the gateway's call"
         )
         took, answers = await _accept_all(stack, crowd, devices[0].requests[0])
         won, lost = answers.count((200, None)), answers.count((409, "REQUEST_TAKEN"))
-        say(f"{count} accept at once: {won} won, {lost} were too late, the last answer came after {took:.2f} s")
+        say(f"{count} accept at once: {won} won, {lost} were too late, last answer after {took:.2f} s")
         if (won, lost) != (1, count - 1) or took > ANSWER_S:
             notes.violation(f"{won} won, {lost} of {count} lost in {took:.2f} s: {set(answers)}")
         books = await world.audit()
@@ -328,8 +330,8 @@ async def talk(notes: Notes, say: Say, *, count: int = 500, seconds: float = 60)
             try:
                 await app.shows(world, phone, ids[n // 2], timeout=20)
             except AssertionError:
-                notes.violation(f"a phone does not show what the database has of {ids[n // 2]}")
-        say(f"{count} sessions, {len(acks)} messages, {seconds:.0f} s of restarts in turn: every transcript is right")
+                notes.violation(f"a phone's transcript differs from the database: {ids[n // 2]}")
+        say(f"{count} sessions, {len(acks)} messages, {seconds:.0f} s of restarts in turn: transcripts compared")
     finally:
         for phone in phones:
             await phone.stop()

@@ -107,7 +107,7 @@ async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: C
         customers_stop.set()
         _, stuck = await asyncio.wait(lives, timeout=LIVES_END_S)
         for life in stuck:
-            notes.violation("a customer waits for something that never comes")
+            notes.violation("a customer waits for an event that never arrives")
             life.cancel()
         await settled(crowd)
         hurry.cancel()
@@ -172,13 +172,15 @@ async def _works_again(crowd: Crowd, acts: Acts, say: Callable[[str], None]) -> 
         return
     finally:
         crowd.notes.recess = False
-    say(f"a new paid session, from payment to goodbye, was over {time.monotonic() - began:.1f} s after the last fault")
+    say(
+        f"a new paid session, from payment to goodbye, was completed {time.monotonic() - began:.1f} s after the last fault"
+    )
 
 
 def _minutes(text: str) -> float:
     minutes = float(text)
     if not minutes > 0:
-        raise argparse.ArgumentTypeError("more than 0")
+        raise argparse.ArgumentTypeError("must be more than 0")
     return minutes
 
 
@@ -186,9 +188,9 @@ def main() -> int:
     """Read the arguments, run, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
-    parser.add_argument("--minutes", type=_minutes, default=3.0, help="of faults; at most 10")
+    parser.add_argument("--minutes", type=_minutes, default=3.0, help="minutes of faults, at most 10")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="one of the loads instead of faults")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="run this load instead of faults")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopping the run stops its processes, too
     if args.scenario is not None:

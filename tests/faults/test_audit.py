@@ -343,9 +343,12 @@ BROKEN: tuple[tuple[str, str], ...] = (
            SELECT gen_random_uuid(), gen_random_uuid(), (SELECT id FROM mitras LIMIT 1), 'active', now(), now(), now() + interval '12 minutes', 12
            FROM generate_series(1, 4)""",
     ),
-    ("a session has the times of its state", "UPDATE chat_sessions SET ended_by = NULL WHERE status = 'completed'"),
     (
-        "one goodbye closes a session and two complete it",
+        "a session has the timestamps of its state",
+        "UPDATE chat_sessions SET ended_by = NULL WHERE status = 'completed'",
+    ),
+    (
+        "the first goodbye closes a session and the second completes it",
         """INSERT INTO session_closures (id, session_id, user_type, user_id, message)
            SELECT gen_random_uuid(), id, 'mitra', mitra_id, 'bye' FROM chat_sessions WHERE status = 'closing'""",
     ),
@@ -382,7 +385,7 @@ BROKEN: tuple[tuple[str, str], ...] = (
            WHERE s.id = m.session_id AND m.seq = 2 AND s.paired_at < m.created_at - interval '1 minute'""",
     ),
     (
-        "read markers are at most delivered, and delivered at most the last seq",
+        "a read marker is at most its delivered marker, and that at most the last seq",
         "UPDATE chat_sessions SET customer_read_seq = customer_delivered_seq + 1 WHERE status = 'completed'",
     ),
     (
@@ -398,7 +401,7 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "UPDATE auth_sessions SET push_token = 'kept' WHERE revoked_at IS NOT NULL",
     ),
     (
-        "a code was tried no more often than the highest limit so far",
+        "the attempts at a code are at most the highest limit so far",
         """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, attempts, expires_at)
            VALUES (gen_random_uuid(), '+6281299990001', '127.0.0.1', 'customer', 'sms', 6, now())""",
     ),
@@ -440,11 +443,11 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "DELETE FROM operator_audit_log WHERE action = 'tier.reordered'",
     ),
     (
-        "a price's history is complete and ends with its present row",
+        "a price's history is complete and ends with its current row",
         "UPDATE pricing_promotions SET price_idr = price_idr + 1",
     ),
     (
-        "a price's history is complete and ends with its present row",
+        "a price's history is complete and ends with its current row",
         """DELETE FROM pricing_tiers_history WHERE change_kind = 'created' AND pricing_tier_id IN
              (SELECT pricing_tier_id FROM pricing_tiers_history WHERE change_kind = 'updated')""",
     ),

@@ -176,8 +176,8 @@ def passed(name: str, work: Callable[[], bool]) -> list[str]:
 def main() -> int:
     """Run the requested parts; return the exit code."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--client-only", action="store_true", help="the generated client alone")
-    arguments.add_argument("--seconds", type=int, default=SECONDS, help="for each kind of user")
+    arguments.add_argument("--client-only", action="store_true", help="only test the generated client")
+    arguments.add_argument("--seconds", type=int, default=SECONDS, help="seconds for each kind of user")
     asked = arguments.parse_args()
     stack = Stack(**UNLIMITED)
     failed: list[str] = []
@@ -189,14 +189,14 @@ def main() -> int:
             failed += passed(run.name, lambda run=run, seconds=seconds: fuzz(stack, run, seconds))
         books = stack.command("audit", check=False)
         print(books.stdout)
-        failed += ["books"] if books.returncode else []
-        failed += [f"answer without a document: {line}" for line in stack.undocumented_answers()]
+        failed += ["ledger audit"] if books.returncode else []
+        failed += [f"undocumented answer: {line}" for line in stack.undocumented_answers()]
         failed += [
             f"unexpected error: {line[:2000]}" for line in stack.log("api").splitlines() if '"unexpected"' in line
         ]
     finally:
         stack.close()
-    print("\n".join(f"FAILED: {what}" for what in failed) or "All is well.")
+    print("\n".join(f"FAILED: {what}" for what in failed) or "No failures.")
     return 1 if failed else 0
 
 

@@ -381,7 +381,7 @@ def test_secret_in_environment_and_file_is_refused(name: str, tmp_path: pathlib.
         (None, "No such file or directory"),
         (b"", "which is empty"),
         (b"\n", "which is empty"),
-        (b"\xff\xfe hunter2", "it is not text"),
+        (b"\xff\xfe hunter2", "it is not UTF-8 text"),
         (b"hunter2" * 10_000, "at most 65536 bytes"),
     ],
 )

@@ -53,16 +53,16 @@ def test_quiet_phases_are_combined() -> None:
     assert sorted(together.seen.acks) == [0.01] * 9 + [0.02] * 9
 
 
-@pytest.mark.parametrize("after", ["", "\n## Beside the prototype\n\nWords.\n"])
+@pytest.mark.parametrize("after", ["", "\n## Compared with the prototype\n\nWords.\n"])
 def test_report_replaces_its_section_and_keeps_the_rest_of_the_page(tmp_path: pathlib.Path, after: str) -> None:
     page = tmp_path / "bench.md"
-    page.write_text(f"# What was measured\n\nWords.\n{after}")
+    page.write_text(f"# Benchmarks\n\nWords.\n{after}")
     if after:
-        page.write_text(f"# What was measured\n\nWords.\n\n{report.HEADING}\n\nOld.\n{after}")
+        page.write_text(f"# Benchmarks\n\nWords.\n\n{report.HEADING}\n\nOld.\n{after}")
     new = report.section([phase(QUIET), phase("ping")], {"commit": "abc"})
     for _ in range(2):
         report.write_section(page, new)
-        assert page.read_text() == f"# What was measured\n\nWords.\n\n{new}{after}"
+        assert page.read_text() == f"# Benchmarks\n\nWords.\n\n{new}{after}"
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,9 @@ def test_invalid_setting_stops_the_start_with_one_line_that_names_it(stack: Stac
 
 def test_two_listeners_on_one_address_are_refused(stack: Stack) -> None:
     done = stack.command("up", check=False, INTERNAL_PORT=stack.env["PUBLIC_PORT"])
-    assert (done.returncode, done.stderr) == (1, "sesi: PUBLIC_PORT and INTERNAL_PORT: expected two ports\n")
+    assert (done.returncode, done.stderr) == (1, "sesi: PUBLIC_PORT and INTERNAL_PORT: expected different ports\n")
     done = stack.command("up", check=False, JOBS_HOST="0.0.0.0", JOBS_PORT=stack.env["REALTIME_PORT"])
-    assert (done.returncode, done.stderr) == (1, "sesi: REALTIME_PORT and JOBS_PORT: expected two ports\n")
+    assert (done.returncode, done.stderr) == (1, "sesi: REALTIME_PORT and JOBS_PORT: expected different ports\n")
 
 
 @pytest.mark.parametrize(

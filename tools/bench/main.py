@@ -86,7 +86,7 @@ BENCHES = (
     _pairing(1_000, 500),
     Bench(
         name="deadlines",
-        load="10,000 chats end within one minute; halfway their mitras fall silent, all at once",
+        load="10,000 chats end within one minute; halfway all their mitras stop their heartbeats",
         run=deadlines.expiries,
         goals=(Goal(figure="late p99 ms", at_most=100), Goal(figure="early max ms", at_most=50)),
         runs=3,
@@ -94,14 +94,14 @@ BENCHES = (
     ),
     Bench(
         name="idle",
-        load="10,000 sockets, authenticated and subscribed, that say nothing",
+        load="10,000 authenticated and subscribed sockets without traffic",
         run=sockets.idle,
         goals=(Goal(figure="connects/s", at_least=2_000), Goal(figure="KiB a socket", at_most=20)),
         runs=3,
     ),
     Bench(
         name="soak",
-        load="200 pairs talk at 2,000 messages a second for 10 minutes, all marked",
+        load="200 pairs send 2,000 messages a second for 10 minutes, all marked",
         run=sockets.soak,
         goals=(
             Goal(figure="realtime growth %", at_most=5),
@@ -121,7 +121,7 @@ BENCHES = (
     ),
     Bench(
         name="connects",
-        load=f"{sockets.FEW_SOCKETS:,} sockets connect and authenticate, as fast as they are taken",
+        load=f"{sockets.FEW_SOCKETS:,} sockets connect and authenticate, as fast as the service accepts them",
         run=sockets.connects,
         goals=(),
         in_all=False,
@@ -228,10 +228,10 @@ def _keep(outcomes: list[Outcome], wish: Wish) -> None:
 def page(outcomes: list[Outcome], machine: dict[str, str]) -> str:
     """Return the page of the docs."""
     lines = [
-        "# What was measured",
+        "# Benchmarks",
         "",
         "Written by `sesi bench --page`. Load generator, PostgreSQL (fsync on), Valkey and the service share the machine.",
-        "Each figure is minimum / **median** / maximum of the runs; a goal is held by the median.",
+        "Each figure is minimum / **median** / maximum of the runs; goals apply to the median.",
         "",
         *(f"- {name}: {value}" for name, value in machine.items()),
     ]

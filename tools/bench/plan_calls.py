@@ -43,7 +43,7 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
-ASKING = ("store", "desk", "views", "codes")
+ASKING = ("store", "admin_store", "views", "codes")
 EXTRA = (
     payment_request._check_target,
     announce.chat_requests,
@@ -52,11 +52,11 @@ EXTRA = (
 )
 # Functions that are not called, with the reason.
 LEFT_OUT = {
-    "core.reads.ledger.audit": "reads everything, once, on purpose: it is the audit",
-    "core.reads.ledger.audit_for_operator": "the audit, shared",
-    "core.reads.ledger.check": "the audit itself, in a transaction of its caller's",
-    "core.reads.people.shown_to": "asks nothing; it leaves an audit row, as `customers` does through it",
-    "core.reads.people.authenticate": "needs a signed token; what it asks is operators.get and customers.ids_of",
+    "core.reads.ledger.audit": "the audit, which reads all rows on purpose",
+    "core.reads.ledger.audit_for_operator": "runs the audit, once for concurrent callers",
+    "core.reads.ledger.check": "the audit, in the caller's transaction",
+    "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
+    "core.reads.people.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
@@ -425,7 +425,7 @@ class Caller:
         if isinstance(hint, type) and attrs.has(hint):
             given = {field.name: self.value(field.name, of) for field, of in _fields(hint)}
             return hint(**({**given, "id": ids.new_id()} if "id" in given else given))
-        raise NoArgument(f"{name}: {hint}: say in tools.bench.plan_calls what it typically is")
+        raise NoArgument(f"{name}: {hint}: add its typical value to tools.bench.plan_calls")
 
 
 def _fields(cls: type) -> Iterator[tuple[Any, Any]]:

@@ -26,7 +26,7 @@ EXCEPTIONS = {
     (
         "core.reads.activity.summary",
         "30 days",
-    ): "sums up all that happened in 30 days; docs/growth.md says when it needs sums of days",
+    ): "adds up 30 days; docs/growth.md says when to store daily sums",
 }
 
 

@@ -163,7 +163,7 @@ def section(phases: list[Phase], machine: dict[str, str]) -> str:
         found = phase.figures()
         verdict = "" if phase.name in (QUIET, CONTROL) else "missed" if phase.missed(quiet) else "met"
         lines.append(f"| {phase.name} | " + " | ".join(number(found[column]) for column in COLUMNS) + f" | {verdict} |")
-    lines += ["", "What the attackers sent, and what they got:", ""]
+    lines += ["", "Requests of the attackers, and their outcomes:", ""]
     lines += [f"- {phase.name}: {phase.attempts()}" for phase in phases if phase.attempts() and phase.name != ALL]
     found = missed(phases)
     lines += ["", "Missed: " + "; ".join(found) + "." if found else "Every goal was met."]
