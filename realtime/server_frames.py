@@ -324,7 +324,7 @@ class SessionResumed(Event, kw_only=True, tag="session_resumed"):
 
 
 class SessionClosing(Event, kw_only=True, tag="session_closing"):
-    """A party has ended the session, and both may write a goodbye. Sent to both parties."""
+    """A party or an operator has ended the session, and both parties may write a goodbye. Sent to both parties."""
 
     session: Session
 
