@@ -2,8 +2,8 @@
 
 An attacker who knows an operator's e-mail must not be able to lock the operator out, and must not get unlimited guesses
 by changing addresses. So failures are counted twice. The count of one address locks the e-mail for that address only.
-The count of all addresses has a limit ten times as high and locks the e-mail for every address except those from which
-its operator has signed in lately. Unknown e-mails are counted in the same way, so that an attacker can't tell them from
+The count of all addresses has a higher limit and locks the e-mail for every address except those from which its
+operator has signed in lately. Unknown e-mails are counted in the same way, so that an attacker can't tell them from
 known ones.
 
 docs/product.md#sign-in-of-operators has the limits.
