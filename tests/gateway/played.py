@@ -1,7 +1,7 @@
 """A small server that simulates the payment gateway (invoice style): it keeps invoices, and fails on demand.
 
-`before_create`, `after_create` and `on_look` see each call before it is answered and may replace the answer; `made` holds the invoices that
-the server really has.
+`before_create`, `after_create` and `on_look` see each call before it is answered and may replace the answer; `made` holds
+the invoices that the server really has.
 """
 
 import base64
