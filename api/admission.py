@@ -80,7 +80,7 @@ class Slot:
     """The admission of one refresh."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:
-        self._taken = taken
+        self._claimed = taken
         self._address = address
         self._left = False
         taken[address] += 1
@@ -89,6 +89,6 @@ class Slot:
         """End the admission. Further calls do nothing."""
         if not self._left:
             self._left = True
-            self._taken[self._address] -= 1
-            if not self._taken[self._address]:
-                del self._taken[self._address]
+            self._claimed[self._address] -= 1
+            if not self._claimed[self._address]:
+                del self._claimed[self._address]

@@ -80,7 +80,7 @@ class CoalescingTransport:
 TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
 
 
-class Turns:
+class RefreshPacer:
     """Limits how many refreshes a listener parses in one event loop iteration. Other requests are parsed at once.
 
     After an outage thousands of phones send a refresh at the same moment. The event loop reads all connections with
@@ -124,12 +124,12 @@ class HeadTooLarge(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `turns`."""
+    """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `pacer`."""
 
     runtime: Runtime
     counts: Connections
     gatekeeper: Gatekeeper
-    turns: Turns
+    pacer: RefreshPacer
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
@@ -192,9 +192,9 @@ class Connection(HttpToolsProtocol):
         """Parse the data, or keep it for a later iteration if it is a refresh above the limit."""
         if self._kept:
             self._read(self._take_kept() + data)
-        elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.turns.take():
+        elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.pacer.take():
             self._kept = data
-            self.turns.wait(self._read_kept)
+            self.pacer.wait(self._read_kept)
         else:
             self._read(data)
 
@@ -364,6 +364,6 @@ def _raw(status: int, headers: Iterable[tuple[bytes, bytes]], content: bytes) ->
 
 def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:
     """Return the protocol class of a listener. Call it in the event loop."""
-    turns = Turns(asyncio.get_running_loop())
-    members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "turns": turns}
+    pacer = RefreshPacer(asyncio.get_running_loop())
+    members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "pacer": pacer}
     return type("Protocol", (Connection,), members)

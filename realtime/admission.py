@@ -58,7 +58,7 @@ class Admission:
         """Return whether the event loop lags, or did within the last LAG_REMEMBERED_S seconds."""
         return monotonic() - self._lagged_at < LAG_REMEMBERED_S
 
-    def send_away(self, limit: str) -> None:
+    def count_refused(self, limit: str) -> None:
         """Count a client that is refused because of load, under the name of the limit that refused it."""
         self._overloaded()
         metrics.LIMITED.labels(limit).inc()
@@ -82,7 +82,7 @@ class Admission:
         return None
 
     def _busy(self, limit: str) -> Refusal:
-        self.send_away(limit)
+        self.count_refused(limit)
         return Refusal(
             status=503,
             code="UNAVAILABLE",
@@ -111,7 +111,7 @@ class Admission:
     def begin_handshake(self) -> bool:
         """Count the start of a handshake. Return False if too many are under way."""
         if self._handshakes >= HANDSHAKES:
-            self.send_away("socket_handshakes")
+            self.count_refused("socket_handshakes")
             return False
         self._handshakes += 1
         return True

@@ -35,7 +35,7 @@ class Commands:
         self._acks = acks
         self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.of_user(mitra_id)))
 
-    def at_once(self, connection: Connection, frame: Any, now: float) -> bool:
+    def handle_now(self, connection: Connection, frame: Any, now: float) -> bool:
         """Handle a frame if that needs no waiting, and return whether it was handled. `now` is monotonic."""
         kind = type(frame)
         if kind not in AT_ONCE:
@@ -48,7 +48,7 @@ class Commands:
         if party is None:
             return False
         if actor.user_type is UserType.MITRA:
-            self.heartbeats.hear_of(actor.user_id, now)
+            self.heartbeats.note_frame(actor.user_id, now)
         if kind is frames.SendMessage:
             try:
                 self._send(connection, feed, party, frame, now)
@@ -66,7 +66,7 @@ class Commands:
 
     def _acknowledge(self, connection: Connection, frame: frames.Ack, now: float) -> bool:
         if connection.actor is not None and connection.actor.user_type is UserType.MITRA:
-            self.heartbeats.hear_of(connection.actor.user_id, now)
+            self.heartbeats.note_frame(connection.actor.user_id, now)
         self._acks.add(connection, frame)
         return True
 
@@ -86,7 +86,7 @@ class Commands:
         assert connection.actor is not None
         try:
             if connection.actor.user_type is UserType.MITRA:
-                await self._hear(connection.actor, frame)
+                await self._note_heartbeat(connection.actor, frame)
             if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
                 await self._chat(connection, frame)
             elif isinstance(frame, frames.Accept | frames.Reject):
@@ -102,13 +102,13 @@ class Commands:
                 frame.ref,
             )
 
-    async def _hear(self, actor: Actor, frame: Any) -> None:
+    async def _note_heartbeat(self, actor: Actor, frame: Any) -> None:
         """Record a heartbeat, since any frame of a mitra is one.
 
         Raises MitraOffline if the frame is `heartbeat` itself.
         """
         if not isinstance(frame, frames.Heartbeat | frames.Accept):
-            self.heartbeats.hear_of(actor.user_id, monotonic())
+            self.heartbeats.note_frame(actor.user_id, monotonic())
         elif not await self.heartbeats.note(actor) and isinstance(frame, frames.Heartbeat):
             raise MitraOffline
 

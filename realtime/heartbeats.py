@@ -54,7 +54,7 @@ class Heartbeats:
         self._last: OrderedDict[str, _LastHeartbeat] = OrderedDict()  # oldest first
         self._under_way: dict[str, asyncio.Task[bool | None]] = {}
 
-    def hear_of(self, mitra_id: str, now: float) -> None:
+    def note_frame(self, mitra_id: str, now: float) -> None:
         """Start the write of a mitra's heartbeat in the background, unless one is recent. `now` is monotonic."""
         last = self._last.get(mitra_id)
         if last is None or now >= last.until:

@@ -261,16 +261,16 @@ class Hub:
 
     def deliver_locally(self, envelope: Envelope) -> None:
         """Send the frames of this process's own commits, without the bus."""
-        self.take(envelope)
+        self.send(envelope)
 
     def on_frames(self, _channel: str, data: bytes) -> None:
-        """Send frames that arrived over the bus from other processes; `local` has sent our own."""
+        """Send frames that arrived over the bus from other processes; `deliver_locally` has sent our own."""
         envelope = notices.decode(data)
         if any(message.session_id in self.feeds for message in envelope.messages):
             self.crossed_at = self._loop.time()
-        self.take(envelope)
+        self.send(envelope)
 
-    def take(self, envelope: Envelope) -> None:
+    def send(self, envelope: Envelope) -> None:
         """Send the frames of an envelope to the sockets here."""
         for message in envelope.messages:
             self.deliver(message)
@@ -347,7 +347,7 @@ class Hub:
                 self._send(feed, feed.held.pop(feed.sent + 1))
         elif message.seq > feed.sent:
             feed.held[message.seq] = message
-            self.fill_hole(feed)
+            self.load_missing(feed)
 
     def _send(self, feed: Feed, message: StoredMessage) -> None:
         feed.sent = message.seq
@@ -358,13 +358,13 @@ class Hub:
                     if connection.id != message.skip:
                         connection.put(message.frame)
 
-    def fill_hole(self, feed: Feed) -> None:
+    def load_missing(self, feed: Feed) -> None:
         """Read missing messages from the database, unless the bus brings them first."""
         if not feed.reading:
             feed.reading = True
-            self.spawn(self._fill_hole(feed))
+            self.spawn(self._load_missing(feed))
 
-    async def _fill_hole(self, feed: Feed) -> None:
+    async def _load_missing(self, feed: Feed) -> None:
         try:
             while feed.sent < feed.last_seq:
                 behind = feed.sent

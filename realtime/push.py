@@ -44,7 +44,7 @@ async def _keep_sending(runtime: Runtime) -> None:
     async with asyncio.TaskGroup() as group:
         while True:
             free = SENDS - len(sending)
-            taken = await _taken(runtime, free)
+            taken = await _claimed(runtime, free)
             sending |= {group.create_task(push_fallback.send(runtime, push)) for push in taken}
             if len(taken) == free:
                 await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
@@ -53,7 +53,7 @@ async def _keep_sending(runtime: Runtime) -> None:
             sending = {task for task in sending if not task.done()}
 
 
-async def _taken(runtime: Runtime, free: int) -> list[push_fallback.Push]:
+async def _claimed(runtime: Runtime, free: int) -> list[push_fallback.Push]:
     try:
         return await push_fallback.claim_due(runtime, limit=free)
     except (Unavailable, *TRANSIENT_ERRORS):

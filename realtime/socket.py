@@ -183,7 +183,7 @@ class Sockets:
             else:
                 slow = late or self._admission.slow
                 if slow:
-                    self._admission.send_away("socket_lag")
+                    self._admission.count_refused("socket_lag")
                 connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
 
         loop.call_later(READ_S, judge)
@@ -300,7 +300,7 @@ class Sockets:
                 return None
             if kind is WSMsgType.TEXT:
                 frame = self._frame(connection, message.data, now)
-                if frame is not None and not self._commands.at_once(connection, frame, now):
+                if frame is not None and not self._commands.handle_now(connection, frame, now):
                     return frame
             elif connection.pay(1, now):
                 if kind is WSMsgType.PING:

@@ -138,7 +138,7 @@ class Watch:
             del self._hub.feeds[feed.id]  # completed sessions get no more messages
             return
         if feed.sent < progress.last_seq:
-            self._hub.fill_hole(feed)
+            self._hub.load_missing(feed)
         for marker, seq in enumerate(progress.read_markers):
             if seq > feed.read_markers[marker]:
                 feed.read_markers[marker] = seq

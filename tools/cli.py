@@ -240,7 +240,7 @@ def _webhooks_import(args: argparse.Namespace) -> int:
 
     async def work(runtime: Runtime) -> int:
         runtime.react = react
-        return await webhooks.bring_in(runtime, path, console, trust_unsealed=args.trust_unsealed)
+        return await webhooks.import_call(runtime, path, console, trust_unsealed=args.trust_unsealed)
 
     return _with_runtime(work)
 
@@ -356,7 +356,7 @@ def parser() -> argparse.ArgumentParser:
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])
     pay.add_argument("--repeat", type=between(int, 1, 1000), default=1, metavar="N")
     pay.add_argument("--late", action="store_true", help="date the payment one day from now")
-    bring_in = add(
+    import_call = add(
         "import",
         _webhooks_import,
         "process the webhook calls in a fallback file; safe to repeat",
@@ -364,8 +364,8 @@ def parser() -> argparse.ArgumentParser:
             required=True, metavar="WHAT"
         ),
     )
-    bring_in.add_argument("file", metavar="FILE")
-    bring_in.add_argument(
+    import_call.add_argument("file", metavar="FILE")
+    import_call.add_argument(
         "--trust-unsealed",
         action="store_true",
         help="accept lines without a valid seal of the service, which are old or whose secret has been removed",

@@ -178,7 +178,7 @@ class Socket:
         self._path = path
         self._ack = ack
         self.frames: list[dict[str, Any]] = []
-        self._taken: set[int] = set()
+        self._claimed: set[int] = set()
         self._news = asyncio.Condition()
         self._reader = asyncio.create_task(self._read())
         self.closed = False
@@ -249,8 +249,8 @@ class Socket:
             async with self._news:
                 while True:
                     for n, frame in enumerate(self.frames):
-                        if n not in self._taken and frame["type"] in types and where(frame):
-                            self._taken.add(n)
+                        if n not in self._claimed and frame["type"] in types and where(frame):
+                            self._claimed.add(n)
                             return frame
                     if self.closed:
                         raise Closed(self.close_code, f"closed with {self.close_code} while waiting for {types}")

@@ -93,7 +93,7 @@ class Phone:
         self._messages: dict[str, dict[int, Frame]] = {}
         self._seen: set[str] = set()
         self._newest: dict[str, str] = {}  # session id -> id of the event that `sessions` was last updated from
-        self._taken: set[int] = set()
+        self._claimed: set[int] = set()
         self._read_up_to: dict[str, int] = {}
         self._unsent: dict[str, Frame] = {}
         self._acks: dict[str, asyncio.Future[Frame]] = {}
@@ -488,8 +488,8 @@ class Phone:
 
     def _take_event(self, events: tuple[str, ...], where: Callable[[Frame], bool]) -> Frame | None:
         for n, frame in enumerate(self.events):
-            if n not in self._taken and frame["type"] in events and where(frame):
-                self._taken.add(n)
+            if n not in self._claimed and frame["type"] in events and where(frame):
+                self._claimed.add(n)
                 return frame
         return None
 

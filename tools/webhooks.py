@@ -9,7 +9,7 @@ from core.flows import webhook_receive
 from core.runtime import Runtime
 
 
-async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console, *, trust_unsealed: bool) -> int:
+async def import_call(runtime: Runtime, path: pathlib.Path, console: Console, *, trust_unsealed: bool) -> int:
     """Process every line with the handler of the gateway's calls. Repeating it changes nothing.
 
     Lines without a valid seal of the service count as calls without a valid token, unless `trust_unsealed`.
@@ -22,7 +22,7 @@ async def bring_in(runtime: Runtime, path: pathlib.Path, console: Console, *, tr
             if not line.strip():
                 continue
             try:
-                answer = await webhook_receive.bring_in(runtime, line, trust_unsealed=trust_unsealed)
+                answer = await webhook_receive.import_call(runtime, line, trust_unsealed=trust_unsealed)
             except ValueError as error:
                 console.print(f"line {number}: {error}")
                 bad += 1

@@ -57,14 +57,14 @@ class BatchLoader(Generic[V]):
                         if not future.done():  # the caller may have been cancelled
                             future.set_result(value)
         except asyncio.CancelledError:
-            self._tell_all(asked, None)
+            self._end_waiting(asked, None)
             raise
         except Exception as error:
-            self._tell_all(asked, error)
+            self._end_waiting(asked, error)
         finally:
             self._reader = None
 
-    def _tell_all(self, asked: Mapping[str, list[asyncio.Future[V]]], error: Exception | None) -> None:
+    def _end_waiting(self, asked: Mapping[str, list[asyncio.Future[V]]], error: Exception | None) -> None:
         left, self._waiting = self._waiting, {}
         for future in (future for futures in (*asked.values(), *left.values()) for future in futures):
             if future.done():

@@ -116,7 +116,7 @@ class Bus:
                 pubsub = client.pubsub(ignore_subscribe_messages=False)
                 await pubsub.subscribe(probe)
                 await (pubsub.psubscribe if patterns else pubsub.subscribe)(*channels)
-                await self._hear(pubsub, probe, handle, resubscribed)
+                await self._receive(pubsub, probe, handle, resubscribed)
             except (RedisError, OSError, TimeoutError):
                 await real_sleep(RECONNECT_S)
             except Exception:
@@ -126,7 +126,7 @@ class Bus:
                 with contextlib.suppress(RedisError, OSError, TimeoutError):
                     await client.aclose()
 
-    async def _hear(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
+    async def _receive(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
         """Read one subscription. After QUIET_S of silence, publish a message to the subscribed channel `probe`.
 
         A proxy may keep the connection and answer a PING although the server behind it was replaced and does not have

@@ -76,7 +76,7 @@ async def unacknowledged(reader: Reader, recipient_ids: list[str], *, within_s: 
     return found
 
 
-async def take_unheard(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
+async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
     """Claim up to `limit` deliveries that are unacknowledged for `older_than_s` real seconds, each delivery once.
 
     The caller sends a push for them to each of the recipient's devices.

@@ -42,7 +42,7 @@ async def poll_due(runtime: Runtime) -> int:
         return 0
     async with runtime.transaction() as tx:
         # Take no more than can be polled at once: if the process dies, the polls it took are lost.
-        taken = await payments.take_polls(tx, limit=GATEWAY_SLOTS)
+        taken = await payments.claim_polls(tx, limit=GATEWAY_SLOTS)
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_poll(runtime, gateway, payment)) for payment in taken]
     left = [payment.id for payment, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]

@@ -38,23 +38,23 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
         return
     if invoice is None or invoice.status not in rules.PAID_STATUSES:
         return
-    await _take_at_last(runtime, invoice)
+    await _apply_with_retries(runtime, invoice)
 
 
-async def _take_at_last(runtime: Runtime, invoice: Invoice) -> None:
+async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
     """Record the money. Retry while the database is unavailable, because the gateway may not report it again.
 
     Raises Unavailable if all retries fail.
     """
     for pause in PAUSES_S:
         try:
-            return await _take(runtime, invoice)
+            return await _apply(runtime, invoice)
         except Unavailable:
             await real_sleep(pause)
-    return await _take(runtime, invoice)
+    return await _apply(runtime, invoice)
 
 
-async def _take(runtime: Runtime, invoice: Invoice) -> None:
+async def _apply(runtime: Runtime, invoice: Invoice) -> None:
     app_tag = runtime.settings.gateway_app_tag
     call = rules.read_call(invoice.body, app_tag=app_tag)
     async with runtime.transaction() as tx:

@@ -76,7 +76,7 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
         try:
             async with runtime.transaction() as tx:
                 # Check again under the lock, and skip locked rows: a sweep never waits for a lock.
-                if await mitras.take_stale(tx, mitra_id, stale_after_seconds=stale_after):
+                if await mitras.take_stale_offline(tx, mitra_id, stale_after_seconds=stale_after):
                     await presence.take_offline(tx, mitra_id, StatusReason.STALE)
         except Unavailable:
             raise

@@ -127,7 +127,7 @@ async def repeat_asked(runtime: Runtime) -> int:
     (docs/product.md#repeats).
     """
     async with runtime.transaction() as tx:
-        due = await sessions.take_repeats(tx, limit=REPEATS)
+        due = await sessions.claim_repeats(tx, limit=REPEATS)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
         tx.ephemeral.extend(announce.search_repeats(due, asked, at=tx.now))
     return len(due)

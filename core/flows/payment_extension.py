@@ -38,10 +38,10 @@ async def request_extension(
     async with idempotency.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentView)) is not None:
             return before
-        request = await invoices.begun(idempotent)
+        request = await invoices.unfinished_request(idempotent)
         if request is None:
             request = await _create(runtime, idempotent.tx, actor, session_id, duration_minutes, mode, address)
-        answer = await invoices.asked(runtime, idempotent, request)
+        answer = await invoices.answer_or_claim(runtime, idempotent, request)
     return answer or await invoices.issue(runtime, idempotent, request)
 
 

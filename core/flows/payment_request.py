@@ -59,8 +59,10 @@ async def request_payment(
     async with idempotency.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentView)) is not None:
             return before
-        request = await invoices.begun(idempotent) or await _create(runtime, idempotent.tx, actor, wish, address)
-        answer = await invoices.asked(runtime, idempotent, request)
+        request = await invoices.unfinished_request(idempotent) or await _create(
+            runtime, idempotent.tx, actor, wish, address
+        )
+        answer = await invoices.answer_or_claim(runtime, idempotent, request)
     return answer or await invoices.issue(runtime, idempotent, request)
 
 

@@ -28,7 +28,7 @@ async def plan_events(runtime: Runtime) -> int:
     """
     async with runtime.transaction() as tx:
         ack_s = runtime.settings.push_ack_seconds
-        notices = await deliveries.take_unheard(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
+        notices = await deliveries.claim_unacknowledged(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
         due = []
         for notice in notices:
             content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
@@ -45,7 +45,7 @@ async def plan_chats(runtime: Runtime) -> int:
     """
     settings = runtime.settings
     async with runtime.transaction() as tx:
-        chats = await sessions.take_unheard(
+        chats = await sessions.claim_unacknowledged(
             tx, real_seconds=settings.push_ack_seconds, scale=settings.sesi_time_scale, limit=PLAN_AT_ONCE
         )
         due = []

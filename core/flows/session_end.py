@@ -122,7 +122,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     """
     if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
         raise ValidationFailed.of("message", field_messages.length(1, MAX_CLOSURE))
-    await _bring_up(runtime, actor, session_id)
+    await _sync_statuses(runtime, actor, session_id)
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
         session = await _lock_own(tx, actor, session_id)
@@ -146,7 +146,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         return await _view(tx, actor, session_id)
 
 
-async def _bring_up(runtime: Runtime, actor: Actor, session_id: str) -> None:
+async def _sync_statuses(runtime: Runtime, actor: Actor, session_id: str) -> None:
     """Sync the message statuses of a very long chat before the second goodbye completes it.
 
     Raises Unavailable if that takes longer than SYNC_S; a retry continues where this call stopped.

@@ -18,7 +18,7 @@ VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other
 async def warn(runtime: Runtime) -> int:
     """Send the due warnings; return how many were due. If `three_minute_warning_enabled` is off, none are sent."""
     async with runtime.transaction() as tx:
-        due = await sessions.take_warnings(tx, limit=BATCH)
+        due = await sessions.claim_warnings(tx, limit=BATCH)
         if runtime.config.flag("three_minute_warning_enabled"):
             await announce.session_warning(
                 tx,

@@ -79,14 +79,14 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     """Store a call, judge it, apply its effect and stamp its log row. Return the response."""
     answer_by = monotonic() + ANSWER_S
     if not is_genuine(runtime, incoming.headers):
-        return await _turn_away(runtime, incoming)
+        return await _refuse_unproven(runtime, incoming)
     body = _parse(incoming.body)
     call = _received(runtime, incoming, body, token_valid=True)
     recorded = await _record(runtime, call)
     return await _handle(runtime, call, body, answer_by, recorded=recorded)
 
 
-async def _turn_away(runtime: Runtime, incoming: Incoming) -> Answer:
+async def _refuse_unproven(runtime: Runtime, incoming: Incoming) -> Answer:
     """Answer 401 to a call without a valid token, and store or count it. Never raises."""
     now = runtime.now()
     address = who_has(incoming.source_ip)
@@ -166,7 +166,7 @@ async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
     return call.id
 
 
-async def bring_in(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:
+async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:
     """Process a line of the fallback file. Return None if the log has that call with a result already.
 
     A call that ended in an exception, even in an earlier import, is processed again, because it had no effect. A line
@@ -179,7 +179,7 @@ async def bring_in(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> An
     if not trust_unsealed and not runtime.webhook_sink.is_sealed(line):
         call = attrs.evolve(call, token_valid=False)
     async with runtime.transaction() as tx:
-        if not await webhooks.record(tx, call) and not await webhooks.take_up(tx, call.id):
+        if not await webhooks.record(tx, call) and not await webhooks.claim_call(tx, call.id):
             return None
     return await _handle(runtime, call, _parse(call.raw_body), monotonic() + ANSWER_S, recorded=True)
 

@@ -185,7 +185,7 @@ async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime)
     return [str(row["mitra_id"]) for row in rows]
 
 
-async def take_stale(tx: Tx, mitra_id: str, *, stale_after_seconds: float) -> bool:
+async def take_stale_offline(tx: Tx, mitra_id: str, *, stale_after_seconds: float) -> bool:
     """Lock a mitra who is still silent.
 
     Return False after a heartbeat, or if another transaction has locked the mitra.

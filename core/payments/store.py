@@ -144,7 +144,7 @@ async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: 
     )  # fmt: skip
 
 
-async def take_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
+async def claim_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
     """Claim pending requests whose poll of the gateway is due, and set the time of their next poll.
 
     Each poll is claimed once. Several missed polls of a request count as one.
@@ -261,7 +261,7 @@ async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None
     )
 
 
-async def invoice_is_anothers(reader: Reader, invoice_id: str, *, but: str) -> bool:
+async def invoice_belongs_to_another(reader: Reader, invoice_id: str, *, but: str) -> bool:
     """Return whether an invoice belongs to another request than `but`. One payment must pay for one request only."""
     found = await reader.fetchval(
         "SELECT 1 FROM payment_requests WHERE gateway_invoice_id = $1 AND id <> $2", invoice_id, but

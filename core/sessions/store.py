@@ -149,7 +149,7 @@ async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
     )  # fmt: skip
 
 
-async def take_repeats(tx: Tx, *, limit: int) -> list[Session]:
+async def claim_repeats(tx: Tx, *, limit: int) -> list[Session]:
     """Claim the searches whose number of asked mitras is due to be sent to the customer. Each is claimed once."""
     return many(
         Session,
@@ -214,7 +214,7 @@ async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session
     )  # fmt: skip
 
 
-async def take_warnings(tx: Tx, *, limit: int) -> list[Session]:
+async def claim_warnings(tx: Tx, *, limit: int) -> list[Session]:
     """Claim the due warnings and return their sessions, without those whose paid time is over by now."""
     rows = many(
         Session,
@@ -355,7 +355,7 @@ async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at:
 
 
 @attrs.frozen(kw_only=True)
-class UnheardChat:
+class UnacknowledgedChat:
     """A party who has not acknowledged a message of the other party in time."""
 
     session_id: str
@@ -375,13 +375,13 @@ WHICH = (
 )
 
 
-async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnheardChat]:
+async def claim_unacknowledged(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnacknowledgedChat]:
     """Claim the parties who have not acknowledged a message for `real_seconds`, each once until their delivered marker
     moves.
 
     Only one process looks at a time; another one would find the same rows at the same cost. It gets an empty list.
     """
-    found: list[UnheardChat] = []
+    found: list[UnacknowledgedChat] = []
     if not await tx.fetchval("SELECT pg_try_advisory_xact_lock(7, 0)"):
         return found
     before = tx.now - dt.timedelta(seconds=real_seconds * scale)
@@ -393,7 +393,7 @@ async def take_unheard(tx: Tx, *, real_seconds: float, scale: float, limit: int)
                     RETURNING id AS session_id, {side}_id AS user_id""",
                 before, limit,
             )  # fmt: skip
-            found += many(UnheardChat, rows)
+            found += many(UnacknowledgedChat, rows)
     return found
 
 

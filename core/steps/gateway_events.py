@@ -47,7 +47,7 @@ async def apply(
     if case is Case.EXPIRED:
         await invoices.expire(tx, payment)
     paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
-    if paid and await store.invoice_is_anothers(tx, call.invoice_id, but=payment.id):
+    if paid and await store.invoice_belongs_to_another(tx, call.invoice_id, but=payment.id):
         return Case.CONFLICT, "this invoice has paid another request"
     if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)

@@ -123,7 +123,7 @@ async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
     return view
 
 
-async def begun(idempotent: IdempotentRequest) -> PaymentRequest | None:
+async def unfinished_request(idempotent: IdempotentRequest) -> PaymentRequest | None:
     """Return the request that an earlier attempt with this key created before its process died.
 
     None without such a request, or if it was abandoned or expired since.
@@ -134,7 +134,9 @@ async def begun(idempotent: IdempotentRequest) -> PaymentRequest | None:
     return request if request is not None and request.status not in GIVEN_UP else None
 
 
-async def asked(runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest) -> PaymentView | None:
+async def answer_or_claim(
+    runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest
+) -> PaymentView | None:
     """Return the answer for a new request, or None if an invoice must be made first.
 
     No invoice is needed without a gateway, at a price of 0, or if the request was paid in the meantime.

@@ -82,7 +82,7 @@ async def get(tx: Tx, log_id: str) -> Received | None:
     )
 
 
-async def take_up(tx: Tx, log_id: str) -> bool:
+async def claim_call(tx: Tx, log_id: str) -> bool:
     """Clear the result of a call that has none yet or ended in an exception, to handle it again: it had no effects.
 
     Return False for a call with any other result.

@@ -32,7 +32,7 @@ async def _unacknowledged(stage: Stage, *, after_s: float) -> set[str]:
     """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
     async with stage.runtime.transaction() as tx:
         tx.now += dt.timedelta(seconds=after_s)
-        found = await sessions.take_unheard(tx, real_seconds=ACK_S, scale=1, limit=200)
+        found = await sessions.claim_unacknowledged(tx, real_seconds=ACK_S, scale=1, limit=200)
     return {one.user_id for one in found}
 
 

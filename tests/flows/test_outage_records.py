@@ -252,7 +252,7 @@ def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Stage, threshol
         assert (mitra_id in await mitras.stale(runtime.db, stale_after_seconds=threshold, now=now)) != free
         async with runtime.transaction() as tx:
             tx.now = now
-            assert await mitras.take_stale(tx, mitra_id, stale_after_seconds=threshold) != free
+            assert await mitras.take_stale_offline(tx, mitra_id, stale_after_seconds=threshold) != free
         await mitra_status.go_offline(runtime, mitra_id=mitra_id)
 
     empty.run(play())

@@ -458,7 +458,7 @@ def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Stage)
         async with runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", customer.user_id)
             task = asyncio.create_task(
-                webhook_receive.bring_in(runtime, msgspec.json.encode(call), trust_unsealed=True)
+                webhook_receive.import_call(runtime, msgspec.json.encode(call), trust_unsealed=True)
             )
             await quiet.until(WAITING, 1)
             await webhook_receive.close_abandoned_calls(runtime)
