@@ -19,7 +19,7 @@ from api.admission import (
     REQUESTS,
     Admission,
 )
-from api.protocol import REFRESHES_A_TURN, Turns
+from api.protocol import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
@@ -199,13 +199,13 @@ async def test_garbage_refresh_tokens_occupy_no_slots(world: World, phones: Phon
 
 
 async def test_turns_admit_a_few_refreshes_in_each_turn_of_the_event_loop() -> None:
-    turns, read = Turns(asyncio.get_running_loop()), list[int]()
+    pacer, read = RefreshPacer(asyncio.get_running_loop()), list[int]()
     count = 3 * REFRESHES_A_TURN + 1
     for number in range(count):
-        if turns.take():
+        if pacer.take():
             read.append(number)
         else:
-            turns.wait(lambda number=number: read.append(number))
+            pacer.wait(lambda number=number: read.append(number))
     sizes = [len(read)]
     while len(read) < count:
         await asyncio.sleep(0)
@@ -213,7 +213,7 @@ async def test_turns_admit_a_few_refreshes_in_each_turn_of_the_event_loop() -> N
     assert max(after - before for before, after in zip([0, *sizes], sizes, strict=False)) == REFRESHES_A_TURN
     assert read == list(range(count))
     await asyncio.sleep(0)
-    assert turns.take()  # a later one need not wait
+    assert pacer.take()  # a later one need not wait
 
 
 async def test_requests_above_the_bound_are_refused_until_others_end() -> None:

@@ -195,7 +195,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
                         await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
                         assert await statuses(phone) == [("cancelled", True)]
                     for envelope in late:
-                        hub.take(envelope)
+                        hub.send(envelope)
                     assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
         finally:
             runtime.deliver_locally = None
