@@ -71,7 +71,7 @@ def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
     }
 
 
-async def somebody_who_left(client: Client, logout: str) -> str:
+async def signed_out_token(client: Client, logout: str) -> str:
     """Sign the client out and return its access token, which has not expired yet."""
     token = client.access_token
     assert token is not None
@@ -79,7 +79,7 @@ async def somebody_who_left(client: Client, logout: str) -> str:
     return token
 
 
-class Desk:
+class OperatorAccount:
     """An operator account whose permissions a test sets."""
 
     def __init__(self, world: World) -> None:
@@ -88,7 +88,7 @@ class Desk:
         self.operator_id = ids.new_id()
         self.client = world.client()
 
-    async def open(self) -> "Desk":
+    async def open(self) -> "OperatorAccount":
         """Create the operator, sign in, and return self."""
         email = f"{self.operator_id}@example.test"
         await self._world.stack.sql(ADD_ROLE, self._role_id, f"role {self._role_id}", "{}")

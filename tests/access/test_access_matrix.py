@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from core.operators.rules import AREAS
-from tests.access.callers import Desk, bad_tokens, somebody_who_left
+from tests.access.callers import OperatorAccount, bad_tokens, signed_out_token
 from tests.access.fillers import body_of, filled
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 from tests.access.wire import WEBHOOK, Answer, ask
@@ -26,12 +26,12 @@ OPERATOR_ROUTES = [route for route in CLOSED if route.access.area is not None]
 
 
 @attrs.define(kw_only=True)
-class Cast:
+class Callers:
     """The callers of these tests."""
 
     stack: Stack
     http: aiohttp.ClientSession
-    desk: Desk
+    desk: OperatorAccount
     people: dict[str, Client]
     bad: dict[str, dict[str, str]]  # listener -> name -> token
 
@@ -49,72 +49,74 @@ class Cast:
 
 
 @pytest.fixture(scope="module")
-async def cast(stack: Stack) -> AsyncIterator[Cast]:
+async def all_callers(stack: Stack) -> AsyncIterator[Callers]:
     """Sign one user of each kind in, once for all tests of this module."""
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     customer, mitra, root = await world.customer(), await world.mitra(online=False), await world.operator()
-    desk, leaving = await Desk(world).open(), await Desk(world).open()
+    desk, leaving = await OperatorAccount(world).open(), await OperatorAccount(world).open()
     bad = {
         "public": bad_tokens(stack, customer.access_token or "")
         | {f"mitra's, {name}": token for name, token in bad_tokens(stack, mitra.access_token or "").items()}
         | {"an operator's": root.access_token or ""}
-        | {"signed out": await somebody_who_left(await world.customer(), LOGOUT["public"])},
+        | {"signed out": await signed_out_token(await world.customer(), LOGOUT["public"])},
         "internal": bad_tokens(stack, root.access_token or "")
         | {"a customer's": customer.access_token or "", "a mitra's": mitra.access_token or ""}
-        | {"signed out": await somebody_who_left(leaving.client, LOGOUT["internal"])},
+        | {"signed out": await signed_out_token(leaving.client, LOGOUT["internal"])},
     }
     people = {"customer": customer, "mitra": mitra, "operator": root}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
-        yield Cast(stack=stack, http=http, desk=desk, people=people, bad=bad)
+        yield Callers(stack=stack, http=http, desk=desk, people=people, bad=bad)
     await world.close()
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_closed_route_without_valid_token_is_401(cast: Cast, route: Route) -> None:
-    seen = {name: (await cast.call(route, token)).said for name, token in cast.bad[route.listener].items()}
-    good = cast.people["operator" if route.listener == "internal" else "customer"].access_token
+async def test_closed_route_without_valid_token_is_401(all_callers: Callers, route: Route) -> None:
+    seen = {
+        name: (await all_callers.call(route, token)).said for name, token in all_callers.bad[route.listener].items()
+    }
+    good = all_callers.people["operator" if route.listener == "internal" else "customer"].access_token
     for header in ("", "Bearer", "Bearer ", f"Basic {good}", f"{good}", f"Bearer x {good}", f"Bearer {good}x"):
-        seen[f"header {header[:12]!r}"] = (await cast.call(route, None, headers={"Authorization": header})).said
-    seen["no header"] = (await cast.call(route, None)).said
-    seen["in a cookie"] = (await cast.call(route, None, headers={"Cookie": f"access_token={good}"})).said
+        seen[f"header {header[:12]!r}"] = (await all_callers.call(route, None, headers={"Authorization": header})).said
+    seen["no header"] = (await all_callers.call(route, None)).said
+    seen["in a cookie"] = (await all_callers.call(route, None, headers={"Cookie": f"access_token={good}"})).said
     assert seen == dict.fromkeys(seen, UNAUTHENTICATED)
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_token_in_query_string_is_ignored(cast: Cast, route: Route) -> None:
-    token = cast.people["operator" if route.listener == "internal" else "customer"].access_token
-    base = cast.stack.addresses.internal if route.listener == "internal" else cast.stack.addresses.public
+async def test_token_in_query_string_is_ignored(all_callers: Callers, route: Route) -> None:
+    token = all_callers.people["operator" if route.listener == "internal" else "customer"].access_token
+    base = all_callers.stack.addresses.internal if route.listener == "internal" else all_callers.stack.addresses.public
     url = f"{base}{filled(route)}?access_token={token}&token={token}"
-    assert (await ask(cast.http, url, route.method, body=body_of(route))).said == UNAUTHENTICATED
+    assert (await ask(all_callers.http, url, route.method, body=body_of(route))).said == UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.method != "GET"]))
-async def test_caller_is_checked_before_the_body(cast: Cast, route: Route) -> None:
+async def test_caller_is_checked_before_the_body(all_callers: Callers, route: Route) -> None:
     for data in (b"{", b"[]", b'{"no such field": 1}', b"\xff\0", b"[" * 5_000):
-        assert (await cast.call(route, None, data=data)).said == UNAUTHENTICATED
-    answer = await cast.call(route, None, headers={"Content-Type": "text/plain"})
+        assert (await all_callers.call(route, None, data=data)).said == UNAUTHENTICATED
+    answer = await all_callers.call(route, None, headers={"Content-Type": "text/plain"})
     assert answer.said == UNAUTHENTICATED
-    for kind, person in cast.people.items():
+    for kind, person in all_callers.people.items():
         if kind not in {known.value for known in route.access.kinds} and (kind == "operator") == (
             route.listener == "internal"
         ):
-            assert (await cast.call(route, person.access_token, data=b"{")).said == FORBIDDEN
+            assert (await all_callers.call(route, person.access_token, data=b"{")).said == FORBIDDEN
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_wrong_kind_of_user_is_refused(cast: Cast, route: Route) -> None:
+async def test_wrong_kind_of_user_is_refused(all_callers: Callers, route: Route) -> None:
     kinds = {kind.value for kind in route.access.kinds}
-    for kind, person in cast.people.items():
+    for kind, person in all_callers.people.items():
         if kind in kinds:
             continue
         other_listener = (kind == "operator") != (route.listener == "internal")
-        answer = await cast.call(route, person.access_token)
+        answer = await all_callers.call(route, person.access_token)
         assert answer.said == (UNAUTHENTICATED if other_listener else FORBIDDEN), kind
 
 
 @pytest.mark.parametrize(**named(OPERATOR_ROUTES))
-async def test_operator_without_permission_is_403(cast: Cast, route: Route) -> None:
+async def test_operator_without_permission_is_403(all_callers: Callers, route: Route) -> None:
     area, level = route.access.area, route.access.level
     assert area is not None
     others = {name: "write" for name in AREAS if name != area}
@@ -122,27 +124,27 @@ async def test_operator_without_permission_is_403(cast: Cast, route: Route) -> N
     if level == "write":
         refused += [{area: "read"}, {"*": "read"}, {**others, area: "read"}]
     for permissions in refused:
-        assert (await cast.call(route, await cast.desk.may(permissions))).said == FORBIDDEN, permissions
+        assert (await all_callers.call(route, await all_callers.desk.may(permissions))).said == FORBIDDEN, permissions
     for permissions in ({area: level}, {area: "write"}, {"*": level}):
-        answer = await cast.call(route, await cast.desk.may(permissions))
+        answer = await all_callers.call(route, await all_callers.desk.may(permissions))
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, (permissions, answer)
         assert answer.status < 500, answer
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
-async def test_disabled_operator_is_401_at_once(cast: Cast, route: Route) -> None:
-    token = await cast.desk.may({"*": "write"})
-    await cast.desk.disable(True)
+async def test_disabled_operator_is_401_at_once(all_callers: Callers, route: Route) -> None:
+    token = await all_callers.desk.may({"*": "write"})
+    await all_callers.desk.disable(True)
     try:
-        assert (await cast.call(route, token)).said == UNAUTHENTICATED
+        assert (await all_callers.call(route, token)).said == UNAUTHENTICATED
     finally:
-        await cast.desk.disable(False)
+        await all_callers.desk.disable(False)
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
-async def test_declared_caller_is_admitted(cast: Cast, route: Route) -> None:
+async def test_declared_caller_is_admitted(all_callers: Callers, route: Route) -> None:
     for kind in route.access.kinds:
-        answer = await cast.call(route, cast.people[kind.value].access_token)
+        answer = await all_callers.call(route, all_callers.people[kind.value].access_token)
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, answer
         assert answer.status < 500, answer
         if route.method == "GET" and not route.parameters:
@@ -150,15 +152,15 @@ async def test_declared_caller_is_admitted(cast: Cast, route: Route) -> None:
 
 
 @pytest.mark.parametrize(**named(OPEN))
-async def test_token_at_open_route_changes_nothing(cast: Cast, route: Route) -> None:
-    plain = await cast.call(route, None)
+async def test_token_at_open_route_changes_nothing(all_callers: Callers, route: Route) -> None:
+    plain = await all_callers.call(route, None)
     assert plain.code not in {"UNAUTHENTICATED", "FORBIDDEN"}, plain
     assert plain.status < 500, plain
-    tokens = {name: token for name, token in cast.bad[route.listener].items() if name in AT_OPEN_ROUTES}
+    tokens = {name: token for name, token in all_callers.bad[route.listener].items() if name in AT_OPEN_ROUTES}
     assert len(tokens) >= 8
     if not route.access.optional:  # on those routes a customer's valid token counts
-        tokens |= {kind: person.access_token or "" for kind, person in cast.people.items()}
-    seen = {name: (await cast.call(route, token)).said for name, token in tokens.items()}
+        tokens |= {kind: person.access_token or "" for kind, person in all_callers.people.items()}
+    seen = {name: (await all_callers.call(route, token)).said for name, token in tokens.items()}
     assert seen == dict.fromkeys(seen, plain.said)
 
 

@@ -27,7 +27,7 @@ ENDING = ("DELETE", "/cancel", "/abandon", "/end", "/closure")
 
 
 @attrs.define(kw_only=True)
-class Place:
+class OwnersAndStrangers:
     """Two owners with objects of each kind, and two strangers of the same kinds as the owners."""
 
     stack: Stack
@@ -43,7 +43,7 @@ class Place:
         url = self.stack.addresses.public + filled(route, **inside, **given)
         return await ask(self.http, url, route.method, token=client.access_token, body=body)
 
-    async def about(self, route: Route, client: Client, name: str, value: str) -> Answer:
+    async def call_with_id(self, route: Route, client: Client, name: str, value: str) -> Answer:
         """Call a route with this id in its address and return the answer."""
         return await self.call(route, client, body=self.body(route), **{name: value})
 
@@ -61,7 +61,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-async def place(stack: Stack) -> AsyncIterator[Place]:
+async def parties(stack: Stack) -> AsyncIterator[OwnersAndStrangers]:
     """Create a pending request, an active chat, one that is over, an open invitation, two devices, and two strangers."""
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
@@ -90,7 +90,7 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
         paying.user["id"], ids.new_id(),
     )  # fmt: skip
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
-        yield Place(
+        yield OwnersAndStrangers(
             stack=stack,
             http=http,
             owners={"customer": [chatting, searching, paying, done], "mitra": [mitra]},
@@ -107,69 +107,69 @@ async def place(stack: Stack) -> AsyncIterator[Place]:
     await world.close()
 
 
-def objects_of(place: Place, route: Route, name: str) -> list[str]:
+def objects_of(parties: OwnersAndStrangers, route: Route, name: str) -> list[str]:
     """Return the ids that a path parameter may have on this route."""
-    if name not in place.objects:
+    if name not in parties.objects:
         pytest.fail(f"{route}: give `place` in {__file__} an object for {name!r}", pytrace=False)
-    return place.objects[name]
+    return parties.objects[name]
 
 
 @pytest.mark.parametrize(**named(IN_PATH))
-async def test_foreign_object_in_address_is_404(place: Place, route: Route) -> None:
+async def test_foreign_object_in_address_is_404(parties: OwnersAndStrangers, route: Route) -> None:
     [name] = OWNED & set(route.parameters)
     for kind in route.access.kinds:
-        stranger = place.strangers[kind.value]
-        unknown = await place.about(route, stranger, name, ids.new_id())
+        stranger = parties.strangers[kind.value]
+        unknown = await parties.call_with_id(route, stranger, name, ids.new_id())
         assert unknown.said == NOT_FOUND
-        for value in objects_of(place, route, name):
-            answer = await place.about(route, stranger, name, value)
+        for value in objects_of(parties, route, name):
+            answer = await parties.call_with_id(route, stranger, name, value)
             assert (answer.said, answer.raw) == (NOT_FOUND, unknown.raw)
-            assert (await place.about(route, stranger, name, value.upper())).raw == unknown.raw
+            assert (await parties.call_with_id(route, stranger, name, value.upper())).raw == unknown.raw
 
 
 @pytest.mark.parametrize(**named(IN_PATH))
-async def test_wrong_kind_of_user_gets_403_for_known_and_unknown_ids(place: Place, route: Route) -> None:
+async def test_wrong_kind_of_user_gets_403_for_known_and_unknown_ids(parties: OwnersAndStrangers, route: Route) -> None:
     [name] = OWNED & set(route.parameters)
-    for kind in place.strangers.keys() - {kind.value for kind in route.access.kinds}:
-        for value in (ids.new_id(), "no-id", *objects_of(place, route, name)):
-            assert (await place.about(route, place.strangers[kind], name, value)).said == FORBIDDEN
+    for kind in parties.strangers.keys() - {kind.value for kind in route.access.kinds}:
+        for value in (ids.new_id(), "no-id", *objects_of(parties, route, name)):
+            assert (await parties.call_with_id(route, parties.strangers[kind], name, value)).said == FORBIDDEN
 
 
 @pytest.mark.parametrize(**named(IN_BODY))
-async def test_foreign_object_in_body_is_404(place: Place, route: Route) -> None:
+async def test_foreign_object_in_body_is_404(parties: OwnersAndStrangers, route: Route) -> None:
     for kind in route.access.kinds:
-        stranger = place.strangers[kind.value]
+        stranger = parties.strangers[kind.value]
         for field in owned_fields(route):
-            unknown = await place.call(route, stranger, body=place.body(route, **{field: ids.new_id()}))
+            unknown = await parties.call(route, stranger, body=parties.body(route, **{field: ids.new_id()}))
             assert unknown.said == NOT_FOUND
-            for value in objects_of(place, route, OWNED_FIELDS[field]):
-                answer = await place.call(route, stranger, body=place.body(route, **{field: value}))
+            for value in objects_of(parties, route, OWNED_FIELDS[field]):
+                answer = await parties.call(route, stranger, body=parties.body(route, **{field: value}))
                 assert (answer.said, answer.raw) == (NOT_FOUND, unknown.raw)
 
 
-async def test_lists_contain_no_foreign_objects(place: Place) -> None:
-    foreign = [value for values in place.objects.values() for value in values]
+async def test_lists_contain_no_foreign_objects(parties: OwnersAndStrangers) -> None:
+    foreign = [value for values in parties.objects.values() for value in values]
     for route in PUBLIC:
         if route.method != "GET" or route.parameters:
             continue
         for kind in route.access.kinds:
-            answer = await place.call(route, place.strangers[kind.value], body=None)
+            answer = await parties.call(route, parties.strangers[kind.value], body=None)
             assert answer.status == 200, route
             assert not [value for value in foreign if value in answer.raw.decode()], route
 
 
-async def test_owner_still_sees_unchanged_objects_after_foreign_calls(place: Place) -> None:
+async def test_owner_still_sees_unchanged_objects_after_foreign_calls(parties: OwnersAndStrangers) -> None:
     """Check that the owners' same calls succeed, so that the refusals in this module were for the caller alone."""
-    session, *_ = place.objects["session_id"]
-    chat = place.owners["customer"][0]
+    session, *_ = parties.objects["session_id"]
+    chat = parties.owners["customer"][0]
     assert (await chat.get(f"/api/shared/chat/sessions/{session}"))["status"] == "active"
     assert (await chat.get(f"/api/shared/chat/sessions/{session}/messages"))["items"] == []
-    pending = place.objects["request_id"][0]
-    payment = await place.owners["customer"][2].get(f"/api/client/payment/requests/{pending}")
+    pending = parties.objects["request_id"][0]
+    payment = await parties.owners["customer"][2].get(f"/api/client/payment/requests/{pending}")
     assert payment["status"] == "pending"
 
     def in_path(route: Route) -> dict[str, str]:
-        return {name: place.objects[name][0] for name in OWNED & set(route.parameters)}
+        return {name: parties.objects[name][0] for name in OWNED & set(route.parameters)}
 
     def late(route: Route) -> bool:
         return route.method == "DELETE" or route.path.endswith(ENDING)
@@ -177,17 +177,17 @@ async def test_owner_still_sees_unchanged_objects_after_foreign_calls(place: Pla
     for route in sorted(IN_PATH, key=late):
         [name] = OWNED & set(route.parameters)
         seen = [
-            (await place.about(route, owner, name, value)).said
+            (await parties.call_with_id(route, owner, name, value)).said
             for kind in route.access.kinds
-            for owner in place.owners[kind.value]
-            for value in place.objects[name]
+            for owner in parties.owners[kind.value]
+            for value in parties.objects[name]
         ]
         assert any(said[0] != 404 for said in seen), (str(route), seen)
     for route in sorted(IN_BODY, key=late):
         [field] = owned_fields(route)
         seen = [
-            (await place.call(route, owner, body=place.body(route, **{field: value}), **in_path(route))).said
-            for owner in place.owners["customer"]
-            for value in place.objects[OWNED_FIELDS[field]]
+            (await parties.call(route, owner, body=parties.body(route, **{field: value}), **in_path(route))).said
+            for owner in parties.owners["customer"]
+            for value in parties.objects[OWNED_FIELDS[field]]
         ]
         assert any(said[0] != 404 for said in seen), (str(route), seen)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.access.callers import bad_tokens, somebody_who_left
+from tests.access.callers import bad_tokens, signed_out_token
 from tests.realtime.bare import bare, bare_and_known
 from tests.stack import World, new_id
 from tools.client import Client
@@ -40,7 +40,7 @@ async def test_socket_with_invalid_token_is_closed_with_4401(world: World, idle:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_socket_with_token_of_ended_auth_session_is_closed(world: World, path: str) -> None:
-    token = await somebody_who_left(await world.customer(), "/api/shared/auth/logout")
+    token = await signed_out_token(await world.customer(), "/api/shared/auth/logout")
     socket = await bare(world.client(), path)
     await socket.say({"type": "auth", "token": token})
     assert await socket.code() in {4401, 4403}
@@ -74,13 +74,13 @@ async def test_mitra_commands_from_customer_are_forbidden(world: World, idle: Cl
     for command in ("accept", "reject"):
         for session_id in (payment["session_id"], new_id()):
             await socket.say({"type": command, "session_id": session_id, "ref": f"{command} {session_id}"})
-            answer = await socket.hear()
+            answer = await socket.next_frame()
             assert (answer["type"], answer["code"], answer["ref"]) == ("error", "FORBIDDEN", f"{command} {session_id}")
     desk, _ = await bare_and_known(idle, "pairing")
     for command in ("accept", "reject"):  # never invited, so the request does not exist for this mitra
         for session_id in (payment["session_id"], new_id()):
             await desk.say({"type": command, "session_id": session_id, "ref": session_id})
-            answer = await desk.hear()
+            answer = await desk.next_frame()
             assert (answer["type"], answer["code"], answer["ref"]) == ("error", "NOT_FOUND", session_id)
     await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
@@ -99,6 +99,6 @@ async def test_frames_about_foreign_chat_answer_not_found(world: World, idle: Cl
             {"type": "sync", "after": 0},
         ):
             await socket.say({**frame, "session_id": place, "ref": "r"})
-            answer = await socket.hear()
+            answer = await socket.next_frame()
             assert (answer["type"], answer["code"], answer["ref"]) == ("error", "NOT_FOUND", "r"), frame
     assert (await mitra.get(f"/api/shared/chat/sessions/{session_id}/messages"))["items"] == []

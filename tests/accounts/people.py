@@ -62,7 +62,7 @@ async def anonymous(world: World, name: str | None = "Dewi") -> Client:
     return made
 
 
-def keep(client: Client, answer: dict[str, Any]) -> Client:
+def store_tokens(client: Client, answer: dict[str, Any]) -> Client:
     """Store the tokens and the user of a sign-in answer in a device; return the device."""
     client._keep(answer)
     return client

@@ -23,7 +23,6 @@ from tests.accounts.people import (
     claims_of,
     count,
     device,
-    keep,
     me_status,
     new_number,
     new_subject,
@@ -31,6 +30,7 @@ from tests.accounts.people import (
     raw,
     refusal,
     row_of,
+    store_tokens,
 )
 from tests.realtime.bare import bare_and_known
 from tests.stack import World, new_id, refused, within
@@ -107,8 +107,8 @@ async def test_new_identity_with_anonymous_bearer_upgrades_in_place(world: World
     assert (await client.get(ME))["is_anonymous"] is False
     await client.refresh()
     await socket.say({"type": "ping"})
-    await socket.hear_kind("pong")
-    new = keep(device(world), answer)
+    await socket.next_frame_of("pong")
+    new = store_tokens(device(world), answer)
     path = f"/api/client/payment/requests/{payment['payment_request_id']}"
     assert (await new.get(path))["status"] == "pending"
     assert claims_of(new.access_token)["sid"] != claims_of(client.access_token)["sid"]
@@ -116,7 +116,7 @@ async def test_new_identity_with_anonymous_bearer_upgrades_in_place(world: World
 
 async def test_known_identity_with_anonymous_bearer_merges_into_the_account(world: World, way: Way) -> None:
     value = way.fresh()
-    known = keep(device(world), await way.sign_in(device(world), value))
+    known = store_tokens(device(world), await way.sign_in(device(world), value))
     known.user = await known.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
     account = await row_of(world, known.user["id"])
     client = await anonymous(world, "Dewi")
@@ -158,9 +158,9 @@ async def test_new_identity_without_bearer_creates_a_customer_without_name(world
 
 async def test_known_identity_without_bearer_signs_the_same_customer_in(world: World, way: Way) -> None:
     value = way.fresh()
-    first = keep(device(world), await way.sign_in(device(world), value))
+    first = store_tokens(device(world), await way.sign_in(device(world), value))
     await first.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
-    again = keep(device(world), await way.sign_in(device(world), value))
+    again = store_tokens(device(world), await way.sign_in(device(world), value))
     assert (again.user["id"], again.user["display_name"]) == (first.user["id"], "Sari")
     assert [(await one.get(ME))["id"] for one in (first, again)] == [first.user["id"]] * 2
     assert await way.owners(value) == 1
@@ -169,7 +169,7 @@ async def test_known_identity_without_bearer_signs_the_same_customer_in(world: W
 # -- the bearer token
 
 
-async def odd_bearers(world: World, ways: dict[str, Way]) -> dict[str, str]:
+async def ignored_bearers(world: World, ways: dict[str, Way]) -> dict[str, str]:
     """Return bearer tokens that must be ignored, by what is wrong with them."""
     secret = world.stack.env["JWT_SECRETS"].partition(":")[2]
     living, revoked = await anonymous(world), await anonymous(world)
@@ -203,7 +203,7 @@ async def odd_bearers(world: World, ways: dict[str, Way]) -> dict[str, str]:
 
 
 async def test_bearer_of_no_live_anonymous_customer_is_ignored(world: World, ways: dict[str, Way]) -> None:
-    bearers = await odd_bearers(world, ways)
+    bearers = await ignored_bearers(world, ways)
     for n, (what, bearer) in enumerate(bearers.items()):
         way = list(ways.values())[n % 3]
         client, value = device(world), way.fresh()
@@ -403,6 +403,6 @@ async def test_random_sign_ins_end_in_the_state_of_the_model(world: World, ways:
 async def test_linked_identity_never_answers_a_conflict(world: World, ways: dict[str, Way]) -> None:
     number = new_number()
     first = await by_phone(world, device(world), number)
-    for client in (await anonymous(world), keep(device(world), first), device(world)):
+    for client in (await anonymous(world), store_tokens(device(world), first), device(world)):
         assert (await ways["phone"].sign_in(client, number))["customer"]["id"] == first["customer"]["id"]
     await refused(device(world).get(ME), 401, "UNAUTHENTICATED")

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 @attrs.frozen
-class Provided:
+class ApiWithTwilio:
     """An api process whose codes come from Twilio Verify."""
 
     base: str
@@ -43,11 +43,11 @@ class Provided:
 
 
 @pytest.fixture(scope="module")
-def provided(account_stack: Stack) -> Iterator[Provided]:
+def provided(account_stack: Stack) -> Iterator[ApiWithTwilio]:
     """Start the process and its provider."""
     twilio = TwilioServer()
     base = another_api(account_stack, "api-twilio", **twilio.environment)
-    yield Provided(base, twilio)
+    yield ApiWithTwilio(base, twilio)
     twilio.released.set()
     end_api(account_stack, "api-twilio")
     assert twilio.SECRET not in account_stack.log("api-twilio")
@@ -59,7 +59,7 @@ class Phone:
     """A phone that signs in at that process."""
 
     world: World
-    provided: Provided
+    provided: ApiWithTwilio
     number: str = attrs.field(factory=new_number)
     ask_path: str = ASK
     verify_path: str = VERIFY
@@ -127,7 +127,7 @@ class Phone:
 
 
 @pytest.fixture
-def phone(world: World, provided: Provided) -> Phone:
+def phone(world: World, provided: ApiWithTwilio) -> Phone:
     """Return a new phone."""
     return Phone(world, provided)
 
@@ -163,7 +163,7 @@ async def test_provider_code_upgrades_anonymous_customer(phone: Phone) -> None:
     assert (answer["customer"]["id"], answer["customer"]["phone"]) == (client.user["id"], phone.number)
 
 
-async def test_only_active_mitras_are_sent_a_provider_code(world: World, provided: Provided) -> None:
+async def test_only_active_mitras_are_sent_a_provider_code(world: World, provided: ApiWithTwilio) -> None:
     operator = await world.operator()
     known, unknown, inactive = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(3))
     for phone, active in ((known, True), (inactive, False)):
@@ -180,7 +180,7 @@ async def test_only_active_mitras_are_sent_a_provider_code(world: World, provide
         assert phone.sends == 0
 
 
-async def test_wrong_mitra_code_is_checked_by_provider_for_any_number(world: World, provided: Provided) -> None:
+async def test_wrong_mitra_code_is_checked_by_provider_for_any_number(world: World, provided: ApiWithTwilio) -> None:
     operator, twilio = await world.operator(), provided.twilio
     known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
     await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
@@ -288,7 +288,7 @@ async def test_second_request_repeats_the_pending_verification(phone: Phone) -> 
     ],
 )
 async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
-    world: World, provided: Provided, fault: Any
+    world: World, provided: ApiWithTwilio, fault: Any
 ) -> None:
     operator, twilio = await world.operator(), provided.twilio
     known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
@@ -324,7 +324,7 @@ async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
 
 
 @attrs.define
-class Dying:
+class KilledApi:
     """A second api process with the same provider, killed after the provider took a code and before it answered."""
 
     phone: Phone
@@ -355,12 +355,12 @@ class Dying:
 
 
 async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_try(
-    world: World, provided: Provided
+    world: World, provided: ApiWithTwilio
 ) -> None:
     phone = Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY)
     operator = await world.operator()
     await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": True})
-    asked = await Dying(phone).ask()
+    asked = await KilledApi(phone).ask()
     # The answer stays "wrong code": a different one would reveal that the number belongs to a mitra.
     assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert (await phone.type(asked, phone.code))["mitra"]["phone"] == phone.number
@@ -372,13 +372,13 @@ async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_t
 
 
 async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: Phone) -> None:
-    asked = await Dying(phone).ask()
+    asked = await KilledApi(phone).ask()
     assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
 async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: Phone) -> None:
-    await Dying(phone).ask()
+    await KilledApi(phone).ask()
     phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if the request had never arrived
     await phone.world.stack.sql(
         "UPDATE otp_requests SET created_at = created_at - interval '61 s' WHERE phone = $1", phone.number
@@ -419,7 +419,7 @@ async def test_single_failure_while_sending_is_retried(phone: Phone) -> None:
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
-async def test_silent_provider_times_out_after_five_seconds(world: World, provided: Provided) -> None:
+async def test_silent_provider_times_out_after_five_seconds(world: World, provided: ApiWithTwilio) -> None:
     sending, checking, other = (Phone(world, provided) for _ in range(3))
     asked = await checking.ask()
     provided.twilio.send_faults[sending.number] = ["late"]
@@ -446,7 +446,7 @@ async def test_silent_provider_times_out_after_five_seconds(world: World, provid
     assert (await sending.type(await sending.ask(), sending.code))["customer"]["phone"] == sending.number
 
 
-async def test_code_of_previous_provider_still_verifies(world: World, provided: Provided) -> None:
+async def test_code_of_previous_provider_still_verifies(world: World, provided: ApiWithTwilio) -> None:
     """Check that codes stay valid if the provider setting changes: each is checked by the provider that sent it."""
     phone = Phone(world, provided)
     ours = await raw(device(world), "POST", ASK, {"phone": phone.number})

@@ -17,11 +17,11 @@ from tests.accounts.people import (
     claims_of,
     device,
     forget_codes,
-    keep,
     me_status,
     new_subject,
     raw,
     refusal,
+    store_tokens,
     verify,
 )
 from tests.realtime.bare import bare_and_known
@@ -46,7 +46,7 @@ def a_token() -> str:
 async def devices(world: World, provider: IdentityServer, count: int = 3) -> list[Client]:
     """Return several devices of one customer, the oldest first."""
     subject = new_subject()
-    return [keep(device(world), await by_identity(device(world), provider, subject)) for _ in range(count)]
+    return [store_tokens(device(world), await by_identity(device(world), provider, subject)) for _ in range(count)]
 
 
 async def mitra_devices(world: World, count: int = 2) -> list[Client]:
@@ -58,7 +58,7 @@ async def mitra_devices(world: World, count: int = 2) -> list[Client]:
         client = device(world)
         asked = await ask(client, first.user["phone"], path=MITRA_ASK)
         code = await world.stack.inbox.code_of(asked["otp_request_id"])
-        found.append(keep(client, await verify(client, asked, code, path=MITRA_VERIFY)))
+        found.append(store_tokens(client, await verify(client, asked, code, path=MITRA_VERIFY)))
     return found
 
 
@@ -68,7 +68,7 @@ async def register(client: Client, push_token: str | None) -> None:
     assert (status, answer) == (204, None)
 
 
-async def kept(world: World, *clients: Client) -> list[str | None]:
+async def push_tokens_of(world: World, *clients: Client) -> list[str | None]:
     """Return the push tokens of the devices' auth sessions."""
     rows = await world.stack.sql(
         "SELECT id::text, push_token FROM auth_sessions WHERE id = ANY($1::text[]::uuid[])", [sid(c) for c in clients]
@@ -95,7 +95,9 @@ async def test_device_list_is_newest_first_and_only_the_users(world: World, prov
         headers = (
             {"User-Agent": f"Sesi/{n}", "X-Platform": "android", "X-App-Version": f"1.{n}"} if n else {"User-Agent": ""}
         )
-        made.append(keep(client, (await raw(client, "POST", "/api/client/auth/identity-a", body, **headers))[1]))
+        made.append(
+            store_tokens(client, (await raw(client, "POST", "/api/client/auth/identity-a", body, **headers))[1])
+        )
     await devices(world, provider_a, 1)  # another customer's device
     page = await made[1].get(SESSIONS)
     assert (set(page), page["next_cursor"]) == ({"items", "next_cursor"}, None)
@@ -123,7 +125,7 @@ async def test_device_list_is_newest_first_and_only_the_users(world: World, prov
 async def test_long_device_headers_are_truncated(world: World) -> None:
     client = device(world)
     headers = {"User-Agent": "u" * 5000, "X-Platform": "ü" * 500, "X-App-Version": "v" * 500}
-    keep(client, (await raw(client, "POST", "/api/shared/auth/anonymous", None, **headers))[1])
+    store_tokens(client, (await raw(client, "POST", "/api/shared/auth/anonymous", None, **headers))[1])
     (item,) = (await client.get(SESSIONS))["items"]
     info = item["device_info"]
     assert (info["user_agent"], info["app_version"]) == ("u" * 300, "v" * 40)
@@ -164,7 +166,7 @@ async def test_ending_another_device_ends_its_tokens_and_sockets(world: World, p
     ] == "REFRESH_INVALID"
     assert [item["id"] for item in (await first.get(SESSIONS))["items"]] == [sid(third), sid(first)]
     await stays.say({"type": "ping"})
-    await stays.hear_kind("pong")
+    await stays.next_frame_of("pong")
     assert await me_status(third) == 200
 
 
@@ -226,17 +228,17 @@ async def test_push_token_is_kept_per_device_and_the_newest_for_the_user(
     first, second = await (devices(world, provider_a, 2) if many is devices else mitra_devices(world))
     one, two, three = a_token(), a_token(), a_token()
     await register(first, one)
-    assert (await kept(world, first, second), await column(world, first)) == ([one, None], one)
+    assert (await push_tokens_of(world, first, second), await column(world, first)) == ([one, None], one)
     await register(second, two)
-    assert (await kept(world, first, second), await column(world, first)) == ([one, two], two)
+    assert (await push_tokens_of(world, first, second), await column(world, first)) == ([one, two], two)
     await register(first, three)
-    assert (await kept(world, first, second), await column(world, first)) == ([three, two], three)
+    assert (await push_tokens_of(world, first, second), await column(world, first)) == ([three, two], three)
     await register(first, three)  # as the app does at every start
     await register(first, None)
-    assert (await kept(world, first, second), await column(world, first)) == ([None, two], two)
+    assert (await push_tokens_of(world, first, second), await column(world, first)) == ([None, two], two)
     await register(second, None)
     await register(second, None)
-    assert (await kept(world, first, second), await column(world, first)) == ([None, None], None)
+    assert (await push_tokens_of(world, first, second), await column(world, first)) == ([None, None], None)
 
 
 async def test_push_enabled_is_true_only_with_a_push_token(world: World) -> None:
@@ -253,7 +255,7 @@ async def test_push_token_belongs_to_the_device_that_registered_last(world: Worl
     await register(first, other)
     for owner in (second, stranger, mitra, first, mitra, second):
         await register(owner, token)
-        assert [one == token for one in await kept(world, first, second, stranger, mitra)] == [
+        assert [one == token for one in await push_tokens_of(world, first, second, stranger, mitra)] == [
             one is owner for one in (first, second, stranger, mitra)
         ]
         for user in (first, stranger, mitra):
@@ -277,7 +279,7 @@ async def test_ended_device_loses_its_push_token_and_user_falls_back_to_another(
         else:
             by = ends if end == "own removal" else second
             assert (await raw(by, "DELETE", f"{SESSIONS}/{sid(ends)}"))[0] == 200
-        assert await kept(world, ends) == [None]
+        assert await push_tokens_of(world, ends) == [None]
         assert await column(world, second) == falls_back
     await world.until(lambda: me_status(third), lambda seen: seen == 401, timeout=within(1))
     assert (await refusal(third, "PUT", PUSH, {"push_token": a_token()}))[0] == 401
@@ -285,11 +287,11 @@ async def test_ended_device_loses_its_push_token_and_user_falls_back_to_another(
 
 async def test_merge_removes_the_anonymous_devices_push_token(world: World, provider_a: IdentityServer) -> None:
     subject, token = new_subject(), a_token()
-    account = keep(device(world), await by_identity(device(world), provider_a, subject))
+    account = store_tokens(device(world), await by_identity(device(world), provider_a, subject))
     client = await anonymous(world)
     await register(client, token)
-    joined = keep(device(world), await by_identity(client, provider_a, subject))
-    assert (await kept(world, client), await column(world, client), await column(world, account)) == (
+    joined = store_tokens(device(world), await by_identity(client, provider_a, subject))
+    assert (await push_tokens_of(world, client), await column(world, client), await column(world, account)) == (
         [None],
         None,
         None,
@@ -303,7 +305,7 @@ async def test_upgrade_keeps_the_push_token(world: World, provider_a: IdentitySe
     await register(client, token)
     answer = await by_identity(client, provider_a, new_subject())
     assert answer["customer"]["push_enabled"] is True
-    assert (await kept(world, client), await column(world, client)) == ([token], token)
+    assert (await push_tokens_of(world, client), await column(world, client)) == ([token], token)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +335,7 @@ async def test_push_token_registered_concurrently_has_one_owner(world: World, pr
     for _ in range(4):
         token = a_token()
         await all_registered(made, [token])
-        owners = [client for client, one in zip(made, await kept(world, *made), strict=True) if one == token]
+        owners = [client for client, one in zip(made, await push_tokens_of(world, *made), strict=True) if one == token]
         assert len(owners) == 1
         columns = {client.user["id"]: await column(world, client) for client in made}
         assert [user for user, one in columns.items() if one == token] == [owners[0].user["id"]]
@@ -346,7 +348,7 @@ async def test_concurrent_registrations_of_many_push_tokens_stay_one_to_one(
     tokens = [a_token() for _ in range(4)]
     for _ in range(4):
         await all_registered(made, tokens)
-        held = [one for one in await kept(world, *made) if one is not None]
+        held = [one for one in await push_tokens_of(world, *made) if one is not None]
         assert len(held) == len(set(held))
         for client in made:
             theirs = [one for one in made if one.user["id"] == client.user["id"]]
@@ -398,7 +400,7 @@ async def test_mitra_deactivated_during_sign_in_keeps_no_device(world: World) ->
         await asyncio.sleep(0.3)
     answer = await signing_in
     await deactivating
-    assert (await raw(keep(client, answer), "GET", "/api/mitra/auth/me"))[0] == 401
+    assert (await raw(store_tokens(client, answer), "GET", "/api/mitra/auth/me"))[0] == 401
     sql = "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL"
     assert await world.stack.sql(sql, mitra.user["id"]) == []
 

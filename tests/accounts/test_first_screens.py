@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from tests.accounts.outside import IdentityServer
-from tests.accounts.people import anonymous, by_identity, by_phone, device, keep, new_number, new_subject, raw, refusal
+from tests.accounts.people import (
+    anonymous,
+    by_identity,
+    by_phone,
+    device,
+    new_number,
+    new_subject,
+    raw,
+    refusal,
+    store_tokens,
+)
 from tests.stack import World, refused, within
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +90,7 @@ async def test_onboarding_flags_are_separate_for_each_customer(world: World, pro
     one, other = await anonymous(world), await anonymous(world, None)
     await one.post(SEEN)
     assert await other.get(STATE) == NOBODY
-    account = keep(device(world), await by_identity(device(world), provider_a, new_subject()))
+    account = store_tokens(device(world), await by_identity(device(world), provider_a, new_subject()))
     assert await account.get(STATE) == {**NOBODY, "is_anonymous": False}
 
 

@@ -30,11 +30,11 @@ from tests.accounts.people import (
     count,
     device,
     end_api,
-    keep,
     me_status,
     new_subject,
     raw,
     refusal,
+    store_tokens,
 )
 from tests.stack import Stack, World
 from tools.client import Client
@@ -219,7 +219,7 @@ async def test_identity_token_repeated_within_a_minute_returns_the_same_auth_ses
     )
     assert row["n"] == 1
     # The refresh token works as usual.
-    client = keep(device(world), answers[3][1])
+    client = store_tokens(device(world), answers[3][1])
     status, _, _ = await raw(client, "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
     assert status == 200
 
@@ -238,10 +238,10 @@ async def test_repeated_identity_token_is_refused_once_the_device_has_refreshed(
     world: World, provider_a: IdentityServer
 ) -> None:
     token = provider_a.token(new_subject())
-    client = keep(device(world), (await again(device(world), token))[1])
+    client = store_tokens(device(world), (await again(device(world), token))[1])
     _, fresh, _ = await raw(client, "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
     assert await sign_in(device(world), token) == INVALID
-    keep(client, fresh)
+    store_tokens(client, fresh)
     assert await me_status(client) == 200
     await client.call("POST", "/api/shared/auth/logout")
     assert await sign_in(device(world), token) == INVALID

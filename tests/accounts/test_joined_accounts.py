@@ -17,9 +17,9 @@ from tests.accounts.people import (
     by_identity,
     device,
     end_api,
-    keep,
     new_subject,
     raw,
+    store_tokens,
 )
 from tests.realtime.bare import Bare, at, bare_and_known
 from tests.stack import Stack, World, refused, within
@@ -34,7 +34,7 @@ REQUESTS = "/api/client/payment/requests"
 
 
 @attrs.frozen
-class Second:
+class SecondProcesses:
     """The addresses of a second api process and a second realtime process."""
 
     api: str
@@ -42,13 +42,13 @@ class Second:
 
 
 @pytest.fixture(scope="module")
-def second(account_stack: Stack) -> Iterator[Second]:
+def second(account_stack: Stack) -> Iterator[SecondProcesses]:
     """Start a second api process and a second realtime process."""
     port = free_port()
     account_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     api = another_api(account_stack, "api2")
     account_stack.wait_ready("realtime", port=port)
-    yield Second(api, port)
+    yield SecondProcesses(api, port)
     end_api(account_stack, "api2")
     end_api(account_stack, "realtime2")
 
@@ -68,13 +68,13 @@ class Family:
         assert answer["customer"]["id"] == self.old.user["id"]
         joined = Client(self.anonymous.addresses)
         joined._http.headers.update(self.anonymous._http.headers)
-        return keep(joined, answer)
+        return store_tokens(joined, answer)
 
 
 async def a_family(world: World, provider: IdentityServer) -> Family:
     """Create an account with a device, and an anonymous customer."""
     subject = new_subject()
-    old = keep(device(world), await by_identity(device(world), provider, subject))
+    old = store_tokens(device(world), await by_identity(device(world), provider, subject))
     await old.call("PATCH", "/api/client/auth/profile", {"display_name": "Sari"})
     return Family(subject, provider, old, await anonymous(world, "Dewi"))
 
@@ -86,17 +86,19 @@ async def join(world: World, family: Family) -> Client:
     return joined
 
 
-async def sees(client: Client, path: str) -> int:
+async def read_status(client: Client, path: str) -> int:
     """Return the status of a read by this device."""
     return (await raw(client, "GET", path))[0]
 
 
-async def everybody_sees(world: World, clients: list[Client], path: str, since: float) -> None:
+async def wait_until_all_can_read(world: World, clients: list[Client], path: str, since: float) -> None:
     """Wait at most a second until all these devices can read the path."""
     async with asyncio.TaskGroup() as group:
         for client in clients:
             group.create_task(
-                world.until(lambda client=client: sees(client, path), lambda status: status == 200, timeout=within(1))
+                world.until(
+                    lambda client=client: read_status(client, path), lambda status: status == 200, timeout=within(1)
+                )
             )
     assert time.monotonic() - since < within(1)
 
@@ -110,7 +112,7 @@ async def sockets_of(client: Client, ports: list[int]) -> list[Bare]:
 
 
 async def test_all_devices_of_the_account_read_what_the_anonymous_customer_paid_for(
-    world: World, second: Second, provider_a: IdentityServer
+    world: World, second: SecondProcesses, provider_a: IdentityServer
 ) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
     session_id = await world.session(family.anonymous, mitra)
@@ -125,15 +127,15 @@ async def test_all_devices_of_the_account_read_what_the_anonymous_customer_paid_
         f"/api/shared/chat/sessions/{session_id}/messages",
     ]  # fmt: skip
     for path in paths:
-        assert [await sees(client, path) for client in (family.old, elsewhere)] == [404, 404]
+        assert [await read_status(client, path) for client in (family.old, elsewhere)] == [404, 404]
     assert (await family.old.get("/api/client/chat/history"))["items"] == []
     joined = await join(world, family)
     since = time.monotonic()
     devices = [joined, device(world, like=joined, base=second.api), family.old, elsewhere]
     # The earlier devices first: they learn of the merge without a new device calling their process.
-    await everybody_sees(world, [family.old, elsewhere], paths[0], since)
+    await wait_until_all_can_read(world, [family.old, elsewhere], paths[0], since)
     for client in devices:
-        assert [await sees(client, path) for path in paths] == [200] * 4
+        assert [await read_status(client, path) for path in paths] == [200] * 4
         (message,) = (await client.get(paths[3]))["items"]
         assert message["content"] == "halo"
         (row,) = (await client.get("/api/client/chat/history"))["items"]
@@ -141,11 +143,11 @@ async def test_all_devices_of_the_account_read_what_the_anonymous_customer_paid_
         active = await client.get("/api/client/chat/session/active-with-unread")
         assert session_id in str(active)
     stranger = await anonymous(world)
-    assert [await sees(stranger, path) for path in paths] == [404] * 4
+    assert [await read_status(stranger, path) for path in paths] == [404] * 4
 
 
 async def test_sockets_reconnect_after_merge_and_find_the_active_session(
-    world: World, second: Second, provider_a: IdentityServer
+    world: World, second: SecondProcesses, provider_a: IdentityServer
 ) -> None:
     family, mitra = await a_family(world, provider_a), await world.mitra()
     session_id = await world.session(family.anonymous, mitra)
@@ -160,7 +162,7 @@ async def test_sockets_reconnect_after_merge_and_find_the_active_session(
         assert [await socket.code() for socket in old] == [GOING_AWAY] * 4
     for socket in bystander:
         await socket.say({"type": "ping"})
-        await socket.hear_kind("pong")
+        await socket.next_frame_of("pong")
     # Every device of the account finds it, at either process, and messages flow both ways.
     phones = []
     for client, port in ((joined, ports[0]), (family.old, ports[1])):
@@ -205,13 +207,13 @@ async def test_sockets_reconnect_after_merge_and_find_the_active_session(
 
 
 async def test_search_of_anonymous_customer_finishes_for_the_account(
-    world: World, second: Second, provider_a: IdentityServer
+    world: World, second: SecondProcesses, provider_a: IdentityServer
 ) -> None:
     family = await a_family(world, provider_a)
     payment = await world.paid(family.anonymous)  # no mitra is online yet
     joined = await join(world, family)
     await world.until(
-        lambda: sees(family.old, f"{REQUESTS}/{payment['payment_request_id']}"), lambda status: status == 200
+        lambda: read_status(family.old, f"{REQUESTS}/{payment['payment_request_id']}"), lambda status: status == 200
     )
     pairing = [await joined.open("pairing"), await at(family.old, second.realtime).open("pairing")]
     assert [socket.frames[0]["searching"]["id"] for socket in pairing] == [payment["session_id"]] * 2
@@ -350,7 +352,7 @@ async def test_two_anonymous_customers_merged_into_one_account_are_both_visible(
     payments.append(await world.request(other.anonymous))
     joined = await join(world, other)
     for payment in payments:
-        assert await sees(joined, f"{REQUESTS}/{payment['payment_request_id']}") == 200
+        assert await read_status(joined, f"{REQUESTS}/{payment['payment_request_id']}") == 200
 
 
 # -- without the bus
@@ -358,13 +360,13 @@ async def test_two_anonymous_customers_merged_into_one_account_are_both_visible(
 
 @pytest.mark.parametrize("valkey", ["killed", "frozen"])
 async def test_merge_without_valkey_is_visible_everywhere_within_a_second(
-    world: World, second: Second, provider_a: IdentityServer, valkey: str
+    world: World, second: SecondProcesses, provider_a: IdentityServer, valkey: str
 ) -> None:
     family = await a_family(world, provider_a)
     payment = await world.request(family.anonymous)
     path = f"{REQUESTS}/{payment['payment_request_id']}"
     elsewhere = device(world, like=family.old, base=second.api)
-    assert [await sees(client, path) for client in (family.old, elsewhere)] == [404, 404]
+    assert [await read_status(client, path) for client in (family.old, elsewhere)] == [404, 404]
     ports = [world.stack.ports["REALTIME"], second.realtime]
     before, old = await sockets_of(family.anonymous, ports), await sockets_of(family.old, ports)
     servers = running(world.stack.root)
@@ -373,8 +375,10 @@ async def test_merge_without_valkey_is_visible_everywhere_within_a_second(
     try:
         joined = await join(world, family)
         since = time.monotonic()
-        await everybody_sees(world, [family.old, elsewhere], path, since)
-        assert [await sees(client, path) for client in (joined, device(world, like=joined, base=second.api))] == [
+        await wait_until_all_can_read(world, [family.old, elsewhere], path, since)
+        assert [
+            await read_status(client, path) for client in (joined, device(world, like=joined, base=second.api))
+        ] == [
             200,
             200,
         ]
@@ -396,5 +400,5 @@ async def test_socket_that_knows_the_merge_is_not_closed(world: World, provider_
     assert hello["user"]["id"] == family.old.user["id"]
     for _ in range(25):  # at least 2.5 s: long enough for three polls of the database
         await socket.say({"type": "ping"})
-        await socket.hear_kind("pong")
+        await socket.next_frame_of("pong")
         await asyncio.sleep(0.1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.people import anonymous, by_phone, keep, new_number
+from tests.accounts.people import anonymous, by_phone, new_number, store_tokens
 from tests.desk.steps import every
 from tests.pairing.steps import cancelling, end_now
 from tests.stack import World, refused
@@ -23,7 +23,7 @@ PAYMENTS, SESSIONS, TRANSACTIONS = (
 async def test_lists_after_merge_include_anonymous_objects_and_no_foreign_ones(world: World) -> None:
     number = new_number()
     first = await anonymous(world)
-    keep(first, await by_phone(world, first, number))
+    store_tokens(first, await by_phone(world, first, number))
     mitra, other_mitra = await world.mitra(), await world.mitra("Bima", online=False)
     second = await anonymous(world)
     chat = await world.session(second, mitra)
@@ -31,7 +31,7 @@ async def test_lists_after_merge_include_anonymous_objects_and_no_foreign_ones(w
     given_up = await world.request(second)
     left = await world.paid(second)
     await cancelling(second, left)
-    phone = keep(second, await by_phone(world, second, number))
+    phone = store_tokens(second, await by_phone(world, second, number))
     own = await world.session(phone, mitra)
     await end_now(world, phone, own)
     stranger = await anonymous(world)

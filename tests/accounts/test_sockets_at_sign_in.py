@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @contextlib.asynccontextmanager
-async def nobody_reads_customers(world: World) -> AsyncIterator[None]:
+async def customers_blocked(world: World) -> AsyncIterator[None]:
     """Block reads of the customers table."""
     async with world.stack.transaction() as holder:
         await holder.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
@@ -33,7 +33,7 @@ async def waits_for_ids(world: World, client: Client) -> Bare:
 
 async def test_device_ended_during_socket_authentication_is_closed_with_4401(world: World) -> None:
     client = await anonymous(world)
-    async with nobody_reads_customers(world):
+    async with customers_blocked(world):
         socket = await waits_for_ids(world, client)
         await client.call("POST", "/api/shared/auth/logout")
         await asyncio.sleep(1.2)  # until every process knows
@@ -42,6 +42,6 @@ async def test_device_ended_during_socket_authentication_is_closed_with_4401(wor
 
 async def test_socket_authentication_without_database_closes_with_1012(world: World) -> None:
     client = await anonymous(world)
-    async with nobody_reads_customers(world):
+    async with customers_blocked(world):
         socket = await waits_for_ids(world, client)
         assert await socket.code(timeout=5) == 1012  # not 4401, which would mean that the token is invalid

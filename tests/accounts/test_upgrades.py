@@ -7,7 +7,7 @@ import pytest
 
 from core.customers.store import JOINS_A_DAY, NEWEST
 from tests.accounts.outside import IdentityServer
-from tests.accounts.people import all_at_once, anonymous, by_identity, device, keep, me_status, new_subject, raw
+from tests.accounts.people import all_at_once, anonymous, by_identity, device, me_status, new_subject, raw, store_tokens
 from tests.realtime.bare import bare_and_known, token_like
 from tests.stack import World, new_id, within
 from tools.client import Client, Refused
@@ -43,14 +43,14 @@ async def test_upgrade_ends_other_auth_sessions_of_the_row(world: World, provide
     assert await socket.code(within(1)) == 4403
     await world.until(lambda: me_status(copied), lambda status: status == 401, timeout=within(1))
     assert await me_status(client) == 200
-    assert await me_status(keep(device(world), answer)) == 200
+    assert await me_status(store_tokens(device(world), answer)) == 200
 
 
 async def test_account_ids_are_its_newest_rows_and_all_rows_with_a_payment(
     world: World, provider_a: IdentityServer
 ) -> None:
     subject = new_subject()
-    account = keep(device(world), await by_identity(device(world), provider_a, subject))
+    account = store_tokens(device(world), await by_identity(device(world), provider_a, subject))
     paid = [
         row["id"] for row in await world.stack.sql(JOINED, account.user["id"], 200, 3) if row["status"] == "pending"
     ]
@@ -61,7 +61,7 @@ async def test_account_ids_are_its_newest_rows_and_all_rows_with_a_payment(
         "SELECT account_belongs_to::text AS owner FROM customers WHERE id = $1::text::uuid", fresh.user["id"]
     )
     assert row["owner"] == account.user["id"]  # the pointer is set, even beyond the bound
-    client = keep(device(world), joined)
+    client = store_tokens(device(world), joined)
     for request_id in paid:  # the oldest rows, each with a payment
         assert (await raw(client, "GET", f"{REQUESTS}/{request_id}"))[0] == 200
     expired = await world.stack.sql(
@@ -78,7 +78,7 @@ async def test_merge_over_the_daily_limit_is_429_and_succeeds_a_day_later(
     world: World, provider_a: IdentityServer
 ) -> None:
     subject = new_subject()
-    account = keep(device(world), await by_identity(device(world), provider_a, subject))
+    account = store_tokens(device(world), await by_identity(device(world), provider_a, subject))
     owner = account.user["id"]
     await world.stack.sql(
         """INSERT INTO customers (id, is_anonymous, account_belongs_to, joined_real_at, created_at)

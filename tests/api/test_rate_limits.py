@@ -36,7 +36,7 @@ WEBHOOK = "/api/shared/payment/webhooks/gateway"
 
 
 @attrs.frozen
-class Doors:
+class TwoApiProcesses:
     """A service with two api processes that share one limit."""
 
     stack: Stack
@@ -58,7 +58,7 @@ def start_api(stack: Stack, key: str, **env: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def doors() -> Iterator[Doors]:
+def two_processes() -> Iterator[TwoApiProcesses]:
     """Run a separate service, because the limit is low here and Valkey is killed."""
     made = Stack(
         RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST),
@@ -66,7 +66,7 @@ def doors() -> Iterator[Doors]:
         OPERATOR_RATE_LIMIT_PER_MINUTE=str(2 * BURST), OPERATOR_SIGN_IN_PER_MINUTE=str(BURST),
         PUBLIC_CORS_ORIGINS=ORIGIN,
     )  # fmt: skip
-    yield Doors(made, made.addresses.public, start_api(made, "api2"))
+    yield TwoApiProcesses(made, made.addresses.public, start_api(made, "api2"))
     made.close()
 
 
@@ -116,117 +116,131 @@ def passed(answers: list[Answer]) -> int:
     return sum(answer.status != 429 for answer in answers)
 
 
-async def a_customer(doors: Doors, http: aiohttp.ClientSession) -> str:
+async def a_customer(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> str:
     """Return the token of a new customer."""
-    answer = await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
+    answer = await Visitor(http).ask(two_processes.first, "/api/shared/auth/anonymous", "POST")
     assert answer.status == 201
     return answer.body["access_token"]
 
 
-def known(doors: Doors, token: str) -> str:
+def known(two_processes: TwoApiProcesses, token: str) -> str:
     """Return the customer's token as if they had paid before it was issued."""
-    kid, secret = doors.stack.env["JWT_SECRETS"].split(":")
+    kid, secret = two_processes.stack.env["JWT_SECRETS"].split(":")
     claims = jwt.decode(token, options={"verify_signature": False})
     assert claims.pop("newcomer") is True
     return jwt.encode(claims, secret, headers={"kid": kid})
 
 
-async def test_burst_is_exact_across_two_processes(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_burst_is_exact_across_two_processes(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     for _ in range(3):
-        answers = await Visitor(http).storm(60, *doors.both)
+        answers = await Visitor(http).storm(60, *two_processes.both)
         assert passed(answers) == BURST
         assert {answer.status for answer in answers} == {404, 429}
 
 
-async def test_rate_limited_answer_has_retry_after_and_cors_headers(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_rate_limited_answer_has_retry_after_and_cors_headers(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     visitor = Visitor(http)
-    await visitor.storm(BURST, *doors.both)
-    answer = await visitor.ask(doors.second, Origin=ORIGIN)
+    await visitor.storm(BURST, *two_processes.both)
+    answer = await visitor.ask(two_processes.second, Origin=ORIGIN)
     assert answer.said == (429, "RATE_LIMITED")
     assert 1 <= answer.body["error"]["retry_after_seconds"] <= INTERVAL_S
     assert answer.headers["Retry-After"] == str(answer.body["error"]["retry_after_seconds"])
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "Retry-After" in answer.headers["Access-Control-Expose-Headers"]
-    foreign = await visitor.ask(doors.second, Origin="https://evil.example.test")
+    foreign = await visitor.ask(two_processes.second, Origin="https://evil.example.test")
     assert foreign.said == (429, "RATE_LIMITED")
     assert "Access-Control-Allow-Origin" not in foreign.headers
     preflight = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
-    assert (await visitor.ask(doors.first, ME, "OPTIONS", **preflight)).status == 204  # preflights are not counted
+    assert (
+        await visitor.ask(two_processes.first, ME, "OPTIONS", **preflight)
+    ).status == 204  # preflights are not counted
 
 
-async def test_refusal_by_address_limit_increments_its_metric(doors: Doors, http: aiohttp.ClientSession) -> None:
-    await Visitor(http).storm(BURST + 2, doors.first)
-    async with http.get(f"{doors.stack.addresses.internal}/metrics") as answer:
+async def test_refusal_by_address_limit_increments_its_metric(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    await Visitor(http).storm(BURST + 2, two_processes.first)
+    async with http.get(f"{two_processes.stack.addresses.internal}/metrics") as answer:
         figures = await answer.text()
     counted = re.search(r'^sesi_limited_total\{limit="address"\} ([0-9.]+)$', figures, re.MULTILINE)
     assert counted is not None
     assert float(counted[1]) >= 2
 
 
-async def test_known_user_has_one_bucket_across_addresses(doors: Doors, http: aiohttp.ClientSession) -> None:
-    token = await a_customer(doors, http)
+async def test_known_user_has_one_bucket_across_addresses(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    token = await a_customer(two_processes, http)
     answers = [
         answer
         for _ in range(4)
-        for answer in await Visitor(http, token=token).storm(8, *doors.both, path=ME)  # a new address each time
+        for answer in await Visitor(http, token=token).storm(8, *two_processes.both, path=ME)  # a new address each time
     ]
     assert passed(answers) == BURST
     assert {answer.status for answer in answers} == {200, 429}
 
 
-async def test_second_token_in_a_request_does_not_raise_the_limit(doors: Doors, http: aiohttp.ClientSession) -> None:
-    token, others = await a_customer(doors, http), [await a_customer(doors, http) for _ in range(3)]
+async def test_second_token_in_a_request_does_not_raise_the_limit(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    token, others = await a_customer(two_processes, http), [await a_customer(two_processes, http) for _ in range(3)]
 
     async def status_of(other: str) -> int:
         headers = [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {other}")]
-        async with http.get(doors.first + ME, headers=headers) as answer:
+        async with http.get(two_processes.first + ME, headers=headers) as answer:
             return answer.status
 
     answers = [await status_of(other) for other in others for _ in range(BURST)]
     assert answers == [200] * BURST + [429] * (len(answers) - BURST)
 
 
-async def test_rate_limited_request_is_logged_with_its_request_id(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_rate_limited_request_is_logged_with_its_request_id(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     visitor, name = Visitor(http), ids.new_id()
-    await visitor.storm(BURST, doors.first)
-    answer = await visitor.ask(doors.first, **{"X-Request-Id": name})
+    await visitor.storm(BURST, two_processes.first)
+    answer = await visitor.ask(two_processes.first, **{"X-Request-Id": name})
     assert answer.said == (429, "RATE_LIMITED")
-    lines = [json.loads(line) for line in doors.stack.log("api").splitlines() if name in line]
+    lines = [json.loads(line) for line in two_processes.stack.log("api").splitlines() if name in line]
     assert [(line["event"], line["code"]) for line in lines] == [("request", "RATE_LIMITED")]
 
 
-async def test_known_users_at_one_address_have_separate_buckets(doors: Doors, http: aiohttp.ClientSession) -> None:
-    address, tokens = an_address(), [known(doors, await a_customer(doors, http)) for _ in range(3)]
+async def test_known_users_at_one_address_have_separate_buckets(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    address, tokens = an_address(), [known(two_processes, await a_customer(two_processes, http)) for _ in range(3)]
     for token in tokens:
-        assert await Visitor(http, address, token).passes(BURST + 3, *doors.both, path=ME) == BURST
-    assert await Visitor(http, address).passes(BURST + 3, *doors.both) == BURST
-    assert await Visitor(http).passes(1, *doors.both) == 1
+        assert await Visitor(http, address, token).passes(BURST + 3, *two_processes.both, path=ME) == BURST
+    assert await Visitor(http, address).passes(BURST + 3, *two_processes.both) == BURST
+    assert await Visitor(http).passes(1, *two_processes.both) == 1
 
 
 async def test_accounts_without_payment_share_the_bucket_of_their_address(
-    doors: Doors, http: aiohttp.ClientSession
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    address, tokens = an_address(), [await a_customer(doors, http) for _ in range(5)]
+    address, tokens = an_address(), [await a_customer(two_processes, http) for _ in range(5)]
     visitors = [Visitor(http, address, token) for token in tokens]
-    assert sum([await visitor.passes(6, *doors.both, path=ME) for visitor in visitors]) == BURST
-    assert await Visitor(http, token=tokens[-1]).passes(BURST + 1, *doors.both, path=ME) == BURST  # still full
+    assert sum([await visitor.passes(6, *two_processes.both, path=ME) for visitor in visitors]) == BURST
+    assert await Visitor(http, token=tokens[-1]).passes(BURST + 1, *two_processes.both, path=ME) == BURST  # still full
 
 
 async def test_address_bucket_no_longer_counts_a_customer_who_has_paid(
-    doors: Doors, http: aiohttp.ClientSession
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    world, address = World(doors.stack), an_address()
+    world, address = World(two_processes.stack), an_address()
     try:
         customer = world.client()
         customer._http.headers["X-Forwarded-For"] = an_address()
         await customer.sign_in_anonymously("Dewi")
         payment = await world.request(customer)
-        await Visitor(http, address).storm(BURST, doors.first)
+        await Visitor(http, address).storm(BURST, two_processes.first)
         payer = Visitor(http, address, customer.access_token)
-        assert (await payer.ask(doors.first, ME)).status == 429
+        assert (await payer.ask(two_processes.first, ME)).status == 429
         assert (await world.webhook(payment))[0] == 200
-        await world.until(lambda: payer.ask(doors.second, ME), lambda answer: answer.status == 200)
-        fresh = await refresh(Visitor(http, address), doors.first, customer.refresh_token)
+        await world.until(lambda: payer.ask(two_processes.second, ME), lambda answer: answer.status == 200)
+        fresh = await refresh(Visitor(http, address), two_processes.first, customer.refresh_token)
         assert fresh.status == 200
         assert "newcomer" not in jwt.decode(fresh.body["access_token"], options={"verify_signature": False})
         await world.leave_searches()
@@ -235,16 +249,16 @@ async def test_address_bucket_no_longer_counts_a_customer_who_has_paid(
 
 
 async def test_limited_address_still_admits_polls_heartbeats_refreshes_and_keys(
-    doors: Doors, http: aiohttp.ClientSession
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    address, customer = an_address(), await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")
+    address, customer = an_address(), await Visitor(http).ask(two_processes.first, "/api/shared/auth/anonymous", "POST")
     stranger = Visitor(http, address)
-    await stranger.storm(BURST, doors.first)
-    assert (await stranger.ask(doors.first)).status == 429
-    assert (await Visitor(http, address, customer.body["access_token"]).ask(doors.first, POLL)).status == 200
-    assert (await stranger.ask(doors.first, "/api/mitra/status/heartbeat", "POST")).status == 401
-    assert (await stranger.ask(doors.first, "/.well-known/anything.json")).status == 404
-    assert (await refresh(stranger, doors.first, customer.body["refresh_token"])).status == 200
+    await stranger.storm(BURST, two_processes.first)
+    assert (await stranger.ask(two_processes.first)).status == 429
+    assert (await Visitor(http, address, customer.body["access_token"]).ask(two_processes.first, POLL)).status == 200
+    assert (await stranger.ask(two_processes.first, "/api/mitra/status/heartbeat", "POST")).status == 401
+    assert (await stranger.ask(two_processes.first, "/.well-known/anything.json")).status == 404
+    assert (await refresh(stranger, two_processes.first, customer.body["refresh_token"])).status == 200
 
 
 async def refresh(visitor: Visitor, base: str, token: str | None) -> Answer:
@@ -252,14 +266,16 @@ async def refresh(visitor: Visitor, base: str, token: str | None) -> Answer:
     return await visitor.ask(base, "/api/shared/auth/refresh", "POST", body={"refresh_token": token})
 
 
-async def test_forged_refresh_token_counts_against_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
-    good = (await Visitor(http).ask(doors.first, "/api/shared/auth/anonymous", "POST")).body["refresh_token"]
+async def test_forged_refresh_token_counts_against_the_address(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    good = (await Visitor(http).ask(two_processes.first, "/api/shared/auth/anonymous", "POST")).body["refresh_token"]
     visitor = Visitor(http)
     forged = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
-    answers = [await refresh(visitor, doors.both[n % 2], forged) for n in range(BURST + 2)]
+    answers = [await refresh(visitor, two_processes.both[n % 2], forged) for n in range(BURST + 2)]
     assert [answer.status for answer in answers] == [401] * BURST + [429] * 2
-    assert (await visitor.ask(doors.first)).status == 429
-    assert (await refresh(visitor, doors.first, good)).status == 200
+    assert (await visitor.ask(two_processes.first)).status == 429
+    assert (await refresh(visitor, two_processes.first, good)).status == 200
 
 
 async def test_eleventh_refresh_in_a_minute_is_429_and_repeats_do_not_count(stack: Stack, world: World) -> None:
@@ -291,74 +307,84 @@ async def test_anonymous_sign_ins_of_an_address_are_limited_per_hour(stack: Stac
         assert await client.call("POST", "/api/shared/auth/anonymous", headers={"X-Forwarded-For": an_address()})
 
 
-async def test_invalid_token_counts_against_the_address(doors: Doors, http: aiohttp.ClientSession) -> None:
-    address, good = an_address(), known(doors, await a_customer(doors, http))
-    bad = bad_tokens(doors.stack, good)
-    answers = [await Visitor(http, address, token).ask(doors.first, ME) for token in bad.values()]
+async def test_invalid_token_counts_against_the_address(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    address, good = an_address(), known(two_processes, await a_customer(two_processes, http))
+    bad = bad_tokens(two_processes.stack, good)
+    answers = [await Visitor(http, address, token).ask(two_processes.first, ME) for token in bad.values()]
     assert len(answers) > BURST
     assert [answer.status for answer in answers] == [401] * BURST + [429] * (len(answers) - BURST)
-    assert (await Visitor(http, address).ask(doors.second)).status == 429
-    assert (await Visitor(http, address, good).ask(doors.second, ME)).status == 200
+    assert (await Visitor(http, address).ask(two_processes.second)).status == 429
+    assert (await Visitor(http, address, good).ask(two_processes.second, ME)).status == 200
 
 
-async def test_ipv6_48_block_has_ten_times_the_limit_of_a_64_network(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_ipv6_48_block_has_ten_times_the_limit_of_a_64_network(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     block = f"2001:db8:{random.randrange(1, 65536):x}"
-    granted = [await Visitor(http, f"{block}:{n:x}::1").passes(BURST + 1, *doors.both) for n in range(1, 13)]
+    granted = [await Visitor(http, f"{block}:{n:x}::1").passes(BURST + 1, *two_processes.both) for n in range(1, 13)]
     assert granted[:10] == [BURST] * 10
     assert max(granted[10:]) < BURST  # one is granted again after a second
 
 
 async def test_ipv6_64_network_is_one_address_and_mapped_ipv4_is_ipv4(
-    doors: Doors, http: aiohttp.ClientSession
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
     network = f"2001:db8:{random.randrange(65536):x}:{random.randrange(65536):x}"
     hosts = [f"{network}::{n:x}" for n in range(1, 5)] + [f"{network}:ffff:0:0:1", f"{network}:0:0:0:5".upper()]
-    answers = [(await Visitor(http, host).ask(base)).status for host in hosts for base in doors.both]
+    answers = [(await Visitor(http, host).ask(base)).status for host in hosts for base in two_processes.both]
     assert answers == [404] * BURST + [429] * 2
     neighbour = network[:-1] + ("0" if network[-1] != "0" else "1")
-    assert (await Visitor(http, f"{neighbour}::1").ask(doors.first)).status == 404
+    assert (await Visitor(http, f"{neighbour}::1").ask(two_processes.first)).status == 404
     one, other = an_address(), an_address()
-    assert await Visitor(http, f"::ffff:{one}").passes(BURST + 1, *doors.both) == BURST
-    assert (await Visitor(http, one).ask(doors.first)).status == 429
-    assert (await Visitor(http, f"::ffff:{other}").ask(doors.first)).status == 404
+    assert await Visitor(http, f"::ffff:{one}").passes(BURST + 1, *two_processes.both) == BURST
+    assert (await Visitor(http, one).ask(two_processes.first)).status == 429
+    assert (await Visitor(http, f"::ffff:{other}").ask(two_processes.first)).status == 404
 
 
-async def test_client_address_is_the_one_added_by_the_trusted_proxy(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_client_address_is_the_one_added_by_the_trusted_proxy(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     real = an_address()
     for n in range(BURST):  # the client wrote the first address itself
-        assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.both[n % 2])).status == 404
-    assert (await Visitor(http, f"{an_address()}, {real}").ask(doors.first)).status == 429
+        assert (await Visitor(http, f"{an_address()}, {real}").ask(two_processes.both[n % 2])).status == 404
+    assert (await Visitor(http, f"{an_address()}, {real}").ask(two_processes.first)).status == 429
 
 
-async def test_availability_poll_has_a_separate_limit(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_availability_poll_has_a_separate_limit(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     loop = asyncio.get_running_loop()
     for first, second in ((POLL, ME), (ME, POLL)):
-        visitor, began = Visitor(http, token=await a_customer(doors, http)), loop.time()
+        visitor, began = Visitor(http, token=await a_customer(two_processes, http)), loop.time()
         count = {POLL: 80, ME: 20}
-        seen = {path: await visitor.passes(count[path], *doors.both, path=path) for path in (first, second)}
+        seen = {path: await visitor.passes(count[path], *two_processes.both, path=path) for path in (first, second)}
         assert seen[ME] == BURST
         assert 60 <= seen[POLL] <= 60 + 1 + (loop.time() - began)  # one is granted again each second
-        [refusal] = [answer for answer in [await visitor.ask(doors.first, ME)] if answer.status == 429]
+        [refusal] = [answer for answer in [await visitor.ask(two_processes.first, ME)] if answer.status == 429]
         assert refusal.code == "RATE_LIMITED"
 
 
-async def test_probes_and_webhook_are_never_rate_limited(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_probes_and_webhook_are_never_rate_limited(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     visitor = Visitor(http)
-    await visitor.storm(BURST, *doors.both)
-    assert await visitor.passes(40, *doors.both, path="/healthz") == 40
+    await visitor.storm(BURST, *two_processes.both)
+    assert await visitor.passes(40, *two_processes.both, path="/healthz") == 40
     async with asyncio.TaskGroup() as group:
         calls = [
             group.create_task(visitor.ask(base, WEBHOOK, "POST", **{"X-Callback-Token": CALLBACK_TOKEN}))
-            for base in doors.both * 15
+            for base in two_processes.both * 15
         ]
     assert {call.result().status for call in calls} == {400}  # admitted, and refused for its content
-    assert (await visitor.ask(doors.first)).status == 429
+    assert (await visitor.ask(two_processes.first)).status == 429
 
 
 async def test_internal_listener_limits_operators_and_sign_ins_per_address(
-    doors: Doors, http: aiohttp.ClientSession
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    base, world = doors.stack.addresses.internal, World(doors.stack)
+    base, world = two_processes.stack.addresses.internal, World(two_processes.stack)
     operator = await world.operator()
     passes = await Visitor(http, token=operator.access_token).passes(3 * BURST, base, path="/internal/auth/me")
     assert 1 <= passes <= BURST  # the requests of `World` count as well
@@ -368,16 +394,18 @@ async def test_internal_listener_limits_operators_and_sign_ins_per_address(
     answers = [await stranger.ask(base, "/internal/auth/login", "POST", body=body) for _ in range(BURST + 1)]
     assert {answer.code for answer in answers[:-1]} <= {"LOGIN_INVALID", "ACCOUNT_LOCKED", "RATE_LIMITED"}
     assert answers[-1].said == (429, "RATE_LIMITED")
-    with redis.Redis.from_url(doors.stack.redis_url) as client:
+    with redis.Redis.from_url(two_processes.stack.redis_url) as client:
         client.flushall()  # resets the limits for later tests
     await world.close()
 
 
-async def test_rate_limit_tokens_return_on_the_service_clock(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_rate_limit_tokens_return_on_the_service_clock(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     # Only rate limits are tested here: otherwise all processes of a service need one time scale. A token returns after
     # 30 s, half a real second.
     slow = {"SESI_TIME_SCALE": "60", "RATE_LIMIT_ADDRESS_PER_MINUTE": "2", "RATE_LIMIT_ADDRESS_BURST": "3"}
-    base = start_api(doors.stack, "slow", **slow)
+    base = start_api(two_processes.stack, "slow", **slow)
     loop, visitor = asyncio.get_running_loop(), Visitor(http)
     began = loop.time()
     answers = [await visitor.ask(base) for _ in range(3)]
@@ -391,87 +419,93 @@ async def test_rate_limit_tokens_return_on_the_service_clock(doors: Doors, http:
         granted += (await visitor.ask(base)).status != 429
         await asyncio.sleep(0.02)
     assert 1.5 < loop.time() - began < 8  # at real speed it would be two minutes
-    doors.stack.stop("slow")
+    two_processes.stack.stop("slow")
 
 
-async def test_very_high_limit_is_exact(doors: Doors, http: aiohttp.ClientSession) -> None:
-    base = start_api(doors.stack, "high", RATE_LIMIT_ADDRESS_PER_MINUTE="600000", RATE_LIMIT_ADDRESS_BURST="2000")
+async def test_very_high_limit_is_exact(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
+    base = start_api(
+        two_processes.stack, "high", RATE_LIMIT_ADDRESS_PER_MINUTE="600000", RATE_LIMIT_ADDRESS_BURST="2000"
+    )
     visitor = Visitor(http)
     assert sum([await visitor.passes(100, base) for _ in range(20)]) == 2_000
-    doors.stack.stop("high")
+    two_processes.stack.stop("high")
 
 
 # -- Valkey
 
 
-async def limit_is_common(doors: Doors, http: aiohttp.ClientSession) -> bool:
+async def limit_is_common(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> bool:
     """Return whether both processes share the limit, tried with a new address."""
     visitor = Visitor(http)
-    return await visitor.passes(BURST, doors.first) + await visitor.passes(BURST, doors.second) == BURST
+    return await visitor.passes(BURST, two_processes.first) + await visitor.passes(BURST, two_processes.second) == BURST
 
 
-async def becomes_common(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def becomes_common(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     """Wait until both processes share the limit again."""
     async with asyncio.timeout(15):
-        while not await limit_is_common(doors, http):
+        while not await limit_is_common(two_processes, http):
             pass
 
 
-async def hold_alone(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def check_limits_apply_alone(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     """Check that each process applies the limit alone, and that no answer takes long."""
-    for base in doors.both:
+    for base in two_processes.both:
         await Visitor(http).ask(base)  # the first request may be the one that detects the failure
     visitor = Visitor(http)
-    answers = [answer for _ in range(2) for base in doors.both for answer in await visitor.storm(20, base)]
+    answers = [answer for _ in range(2) for base in two_processes.both for answer in await visitor.storm(20, base)]
     assert passed(answers) == 2 * BURST
     assert max(answer.seconds for answer in answers) < 1
-    refusal = await visitor.ask(doors.first)
+    refusal = await visitor.ask(two_processes.first)
     assert refusal.said == (429, "RATE_LIMITED")
     assert 1 <= refusal.body["error"]["retry_after_seconds"] <= INTERVAL_S
 
 
-async def test_each_process_applies_the_limit_alone_without_valkey(doors: Doors, http: aiohttp.ClientSession) -> None:
-    await becomes_common(doors, http)
-    servers = running(doors.stack.root)
+async def test_each_process_applies_the_limit_alone_without_valkey(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
+    await becomes_common(two_processes, http)
+    servers = running(two_processes.stack.root)
     assert servers is not None
     os.kill(servers.valkey_pid, signal.SIGKILL)
     try:
-        answers = await Visitor(http).storm(20, *doors.both)
+        answers = await Visitor(http).storm(20, *two_processes.both)
         assert BURST <= passed(answers) <= 2 * BURST
         assert max(answer.seconds for answer in answers) < 1
-        await hold_alone(doors, http)
-        token = await a_customer(doors, http)
-        assert await Visitor(http, token=token).passes(3 * BURST, doors.first, path=ME) == BURST
+        await check_limits_apply_alone(two_processes, http)
+        token = await a_customer(two_processes, http)
+        assert await Visitor(http, token=token).passes(3 * BURST, two_processes.first, path=ME) == BURST
     finally:
-        assert await asyncio.to_thread(doors.stack.servers.watch) == ["valkey"]
-    await becomes_common(doors, http)
+        assert await asyncio.to_thread(two_processes.stack.servers.watch) == ["valkey"]
+    await becomes_common(two_processes, http)
 
 
-async def test_frozen_valkey_delays_no_request(doors: Doors, http: aiohttp.ClientSession) -> None:
-    await becomes_common(doors, http)
-    servers = running(doors.stack.root)
+async def test_frozen_valkey_delays_no_request(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
+    await becomes_common(two_processes, http)
+    servers = running(two_processes.stack.root)
     assert servers is not None
     os.kill(servers.valkey_pid, signal.SIGSTOP)
     try:
         answers: list[Answer] = []
         began = asyncio.get_running_loop().time()
         while asyncio.get_running_loop().time() - began < 2.5:  # longer than the interval between attempts
-            answers += await Visitor(http).storm(8, *doors.both)
+            answers += await Visitor(http).storm(8, *two_processes.both)
         assert max(answer.seconds for answer in answers) < 1
         assert passed(answers) == len(answers)
-        await hold_alone(doors, http)
+        await check_limits_apply_alone(two_processes, http)
     finally:
         os.kill(servers.valkey_pid, signal.SIGCONT)
-    await becomes_common(doors, http)
+    await becomes_common(two_processes, http)
 
 
-async def test_flushed_valkey_grants_at_most_one_more_burst(doors: Doors, http: aiohttp.ClientSession) -> None:
+async def test_flushed_valkey_grants_at_most_one_more_burst(
+    two_processes: TwoApiProcesses, http: aiohttp.ClientSession
+) -> None:
     visitor = Visitor(http)
-    assert await visitor.passes(2 * BURST, *doors.both) == BURST
-    with redis.Redis.from_url(doors.stack.redis_url) as client:
+    assert await visitor.passes(2 * BURST, *two_processes.both) == BURST
+    with redis.Redis.from_url(two_processes.stack.redis_url) as client:
         client.flushall()
         client.script_flush()
-    assert await visitor.passes(2 * BURST, *doors.both) == BURST
+    assert await visitor.passes(2 * BURST, *two_processes.both) == BURST
 
 
 # -- the script
@@ -490,11 +524,11 @@ BATCHES = st.lists(
 @given(LIMITS, BATCHES)
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 def test_rate_limit_script_grants_what_a_token_bucket_does(
-    doors: Doors, limit: Limit, batches: list[tuple[int, list[tuple[int, int]]]]
+    two_processes: TwoApiProcesses, limit: Limit, batches: list[tuple[int, list[tuple[int, int]]]]
 ) -> None:
     prefix, now = f"test:{ids.new_id()}", NOW
     buckets = {n: Bucket(limit) for n in range(3)}
-    with redis.Redis.from_url(doors.stack.redis_url) as client:
+    with redis.Redis.from_url(two_processes.stack.redis_url) as client:
         for gap, questions in batches:
             now += gap
             keys = [f"{prefix}:{which}" for which, _ in questions]

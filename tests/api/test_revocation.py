@@ -26,7 +26,7 @@ REFRESH = "/api/shared/auth/refresh"
 
 
 @attrs.frozen
-class Place:
+class SecondProcesses:
     """Addresses of a second process of each kind."""
 
     public: str
@@ -50,13 +50,13 @@ def start_api(stack: Stack, key: str, jwt_secrets: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def second(own_stack: Stack) -> Place:
+def second(own_stack: Stack) -> SecondProcesses:
     """Start a second api process, which already signs with the new key, and a second realtime process."""
     port = free_port()
     own_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     public = start_api(own_stack, "api2", f"new:{NEW},old:{OLD}")
     own_stack.wait_ready("realtime", port=port)
-    return Place(public, port)
+    return SecondProcesses(public, port)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def people(own_stack: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-def over(client: Client, base: str) -> Client:
+def through_process(client: Client, base: str) -> Client:
     """Point a client's calls at another api process."""
     client.addresses = attrs.evolve(client.addresses, public=base)
     client._base = base
@@ -100,9 +100,9 @@ def sid_of(token: str | None) -> str:
 # -- key rotation
 
 
-async def test_processes_accept_each_others_tokens_during_key_rotation(people: World, second: Place) -> None:
+async def test_processes_accept_each_others_tokens_during_key_rotation(people: World, second: SecondProcesses) -> None:
     first = people.stack.addresses.public
-    older, newer = await people.customer(), over(people.client(), second.public)
+    older, newer = await people.customer(), through_process(people.client(), second.public)
     await newer.sign_in_anonymously("Sari")
     assert (kid_of(older.access_token), kid_of(newer.access_token)) == ("old", "new")
     for client in (older, newer):
@@ -122,7 +122,7 @@ async def test_processes_accept_each_others_tokens_during_key_rotation(people: W
         assert await asks(people, there, further["access_token"]) == 200
 
 
-async def test_token_signed_with_a_removed_key_is_401(people: World, second: Place) -> None:
+async def test_token_signed_with_a_removed_key_is_401(people: World, second: SecondProcesses) -> None:
     customer = await people.customer()
     later = start_api(people.stack, "api3", f"new:{NEW}")
     try:
@@ -136,7 +136,7 @@ async def test_token_signed_with_a_removed_key_is_401(people: World, second: Pla
     assert (await rotates(people, second.public, customer.refresh_token))[0] == 200  # the refusal revoked nothing
 
 
-async def test_token_is_verified_only_by_the_key_it_names(people: World, second: Place) -> None:
+async def test_token_is_verified_only_by_the_key_it_names(people: World, second: SecondProcesses) -> None:
     customer = await people.customer()
     claims = jwt.decode(customer.access_token or "", options={"verify_signature": False})
     made = {
@@ -157,7 +157,7 @@ async def test_token_is_verified_only_by_the_key_it_names(people: World, second:
 # -- end of auth sessions
 
 
-async def everywhere(client: Client, second: Place) -> list[Bare]:
+async def everywhere(client: Client, second: SecondProcesses) -> list[Bare]:
     """Open a user's sockets: both paths at both realtime processes."""
     found = []
     for port in (client.addresses.realtime.rpartition(":")[2], second.realtime):
@@ -166,7 +166,9 @@ async def everywhere(client: Client, second: Place) -> list[Bare]:
     return found
 
 
-async def gone_everywhere(world: World, second: Place, sockets: list[Bare], token: str | None, began: float) -> None:
+async def check_revoked_everywhere(
+    world: World, second: SecondProcesses, sockets: list[Bare], token: str | None, began: float
+) -> None:
     """Check that within a second both realtime processes close with 4403 and both api processes refuse the token."""
     took: dict[str, float] = {}
 
@@ -205,7 +207,7 @@ async def remove_device(client: Client) -> None:
 @pytest.mark.parametrize("valkey", ["there", "killed", "frozen"])
 @pytest.mark.parametrize("end", [log_out, remove_device])
 async def test_ended_auth_session_is_refused_by_every_process(
-    people: World, second: Place, end: Any, valkey: str
+    people: World, second: SecondProcesses, end: Any, valkey: str
 ) -> None:
     leaver, stayer = await people.customer("Lia"), await people.customer("Sari")
     sockets, stays = await everywhere(leaver, second), await everywhere(stayer, second)
@@ -216,7 +218,7 @@ async def test_ended_auth_session_is_refused_by_every_process(
     try:
         token = leaver.access_token
         await end(leaver)
-        await gone_everywhere(people, second, sockets, token, time.monotonic())
+        await check_revoked_everywhere(people, second, sockets, token, time.monotonic())
         assert await asks(people, second.public, stayer.access_token) == 200
     finally:
         if valkey == "frozen":
@@ -224,13 +226,15 @@ async def test_ended_auth_session_is_refused_by_every_process(
         await asyncio.to_thread(people.stack.servers.watch)
     for socket in stays:
         await socket.say({"type": "ping"})
-        assert (await socket.hear_kind("pong"))["type"] == "pong"
+        assert (await socket.next_frame_of("pong"))["type"] == "pong"
     status, answer = await rotates(people, second.public, leaver.refresh_token)
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
 @pytest.mark.parametrize("bus", ["there", "killed"])
-async def test_deactivated_mitra_gets_the_reason_from_every_process(people: World, second: Place, bus: str) -> None:
+async def test_deactivated_mitra_gets_the_reason_from_every_process(
+    people: World, second: SecondProcesses, bus: str
+) -> None:
     mitra, operator = await people.mitra(), await people.operator()
     ports = (mitra.addresses.realtime.rpartition(":")[2], second.realtime)
     sockets = [(await bare_and_known(at(mitra, int(port)), "pairing"))[0] for port in ports]
@@ -241,7 +245,7 @@ async def test_deactivated_mitra_gets_the_reason_from_every_process(people: Worl
     try:
         await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
         for socket in sockets:
-            frame = await socket.hear_kind("mitra_status_changed")
+            frame = await socket.next_frame_of("mitra_status_changed")
             assert (frame["is_online"], frame["reason"]) == (False, "deactivated")
             assert await socket.code() == 4403
     finally:
@@ -259,7 +263,7 @@ async def living(world: World, customer: Client) -> list[str]:
     return [row["id"] for row in rows]
 
 
-async def test_fifty_concurrent_refreshes_have_one_successor(people: World, second: Place) -> None:
+async def test_fifty_concurrent_refreshes_have_one_successor(people: World, second: SecondProcesses) -> None:
     customer = await people.customer()
     bases = (people.stack.addresses.public, second.public)
     async with asyncio.TaskGroup() as group:
@@ -276,7 +280,9 @@ async def test_fifty_concurrent_refreshes_have_one_successor(people: World, seco
     assert newest["refresh_token"] != successor
 
 
-async def test_refresh_token_reused_late_ends_the_auth_session_everywhere(people: World, second: Place) -> None:
+async def test_refresh_token_reused_late_ends_the_auth_session_everywhere(
+    people: World, second: SecondProcesses
+) -> None:
     customer = await people.customer()
     used, sid = customer.refresh_token, sid_of(customer.access_token)
     await customer.refresh()
@@ -288,13 +294,15 @@ async def test_refresh_token_reused_late_ends_the_auth_session_everywhere(people
     status, answer = await rotates(people, second.public, used)
     began = time.monotonic()
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
-    await gone_everywhere(people, second, sockets, customer.access_token, began)
+    await check_revoked_everywhere(people, second, sockets, customer.access_token, began)
     assert await living(people, customer) == []
     status, answer = await rotates(people, second.public, customer.refresh_token)  # the thief's token, or the owner's
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
-async def test_older_refresh_token_within_the_grace_is_401_and_ends_nothing(people: World, second: Place) -> None:
+async def test_older_refresh_token_within_the_grace_is_401_and_ends_nothing(
+    people: World, second: SecondProcesses
+) -> None:
     customer = await people.customer()
     used = customer.refresh_token
     await customer.refresh()
@@ -304,7 +312,9 @@ async def test_older_refresh_token_within_the_grace_is_401_and_ends_nothing(peop
     await customer.refresh()
 
 
-async def test_stolen_token_kept_rotating_is_detected_when_the_owner_refreshes(people: World, second: Place) -> None:
+async def test_stolen_token_kept_rotating_is_detected_when_the_owner_refreshes(
+    people: World, second: SecondProcesses
+) -> None:
     """Check each used token's own age: the auth session's last rotation is always recent, the owner's token is not."""
     owner = await people.customer()
     mine = owner.refresh_token

@@ -19,7 +19,7 @@ LOOK_S = 0.2
 STOP_S = 15.0  # after SIGTERM a process exits with 0 within this time
 
 
-class Acts:
+class FaultInjector:
     """Carries out faults and restarts processes."""
 
     def __init__(self, service: Service, notes: Notes) -> None:
@@ -142,7 +142,7 @@ class Acts:
                 await writer.drain()
                 writer.close()
 
-    async def lift(self) -> None:
+    async def end_faults(self) -> None:
         """End every fault; return when all processes and both servers are available."""
         async with self._servers:
             await asyncio.to_thread(self.service.servers.watch)

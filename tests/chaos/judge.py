@@ -99,7 +99,7 @@ async def _transcripts(crowd: Crowd) -> None:
         for row in await crowd.stack.sql(mine, phone.client.user["id"]):
             crowd.notes.counts["transcripts"] += 1
             try:
-                await app.shows(crowd, phone, row["id"], timeout=RECONNECT_S)
+                await app.wait_for_transcript(crowd, phone, row["id"], timeout=RECONNECT_S)
             except AssertionError:
                 shown, stored = phone.transcript(row["id"]), await app.stored(crowd, row["id"])
                 crowd.notes.violation(

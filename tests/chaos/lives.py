@@ -112,7 +112,7 @@ class Crowd(World):
             await client.close()
 
 
-class Life:
+class SimulatedUser:
     """What customers and mitras have in common: they chat, and they record what was acknowledged."""
 
     def __init__(self, crowd: Crowd, dice: random.Random, name: str) -> None:
@@ -166,12 +166,12 @@ class Life:
             self.notes.violation(f"{self.name}: {error!r}")
 
 
-class Customer(Life):
+class Customer(SimulatedUser):
     """A customer who pays, searches, chats, says goodbye, and starts again."""
 
     async def live(self, stop: asyncio.Event) -> None:
         """Run sessions one after the other until `stop` is set; the last one is completed."""
-        client = await app.insist(lambda: self.crowd.customer(self.name))
+        client = await app.retry(lambda: self.crowd.customer(self.name))
         phone = await self.crowd.phone(client)
         while not stop.is_set():
             await self.session(client, phone)
@@ -184,13 +184,13 @@ class Customer(Life):
         payment = await app.request(client, **wish)
         path = f"{app.CREATE}/{payment['payment_request_id']}"
         if self.dice.random() < 0.05:
-            await app.insist(lambda: client.post(f"{path}/abandon"))
+            await app.retry(lambda: client.post(f"{path}/abandon"))
             self.notes.counts["abandoned"] += 1
             return
         await self.paid(payment)
         if self.dice.random() < 0.08:
             wanted = {"payment_request_id": payment["payment_request_id"]}
-            await app.insist(lambda: client.post("/api/client/chat/cancel", wanted), done=("SESSION_NOT_SEARCHING",))
+            await app.retry(lambda: client.post("/api/client/chat/cancel", wanted), done=("SESSION_NOT_SEARCHING",))
         session_id = await self.search(client, path)
         if session_id is None:
             self.notes.counts["not paired"] += 1
@@ -214,7 +214,7 @@ class Customer(Life):
     async def search(self, client: Client, path: str) -> str | None:
         """Wait for a mitra; return the session's id, or None if the search failed."""
         while True:
-            seen = await app.insist(lambda: client.get(path))
+            seen = await app.retry(lambda: client.get(path))
             if seen["status"] == "consumed":
                 return seen["session_id"]
             if seen["status"] != "confirmed":
@@ -228,7 +228,7 @@ class Customer(Life):
         about = f"/api/shared/chat/sessions/{session_id}"
         wants_more = self.dice.random() < 0.25
         while True:
-            session = await app.insist(lambda: client.get(about))
+            session = await app.retry(lambda: client.get(about))
             if session["status"] != "active":
                 break
             await self.talk(phone, session_id, self.dice.randint(1, 4))
@@ -239,7 +239,7 @@ class Customer(Life):
             await app.goodbye(client, session_id)
         while session["status"] not in OVER:
             await asyncio.sleep(0.2)
-            session = await app.insist(lambda: client.get(about))
+            session = await app.retry(lambda: client.get(about))
 
     async def extend(self, client: Client, session_id: str) -> None:
         """Buy an extension; the mitra answers it, or it times out."""
@@ -253,7 +253,7 @@ class Customer(Life):
         self.notes.counts["extensions"] += 1
 
 
-class Mitra(Life):
+class Mitra(SimulatedUser):
     """A mitra who accepts requests, chats with every customer, answers extensions, and says goodbye."""
 
     id = ""
@@ -262,38 +262,38 @@ class Mitra(Life):
 
     async def live(self, stop: asyncio.Event) -> None:
         """Run until cancelled at the end of the run: the customers stop first."""
-        client = await app.insist(lambda: self.crowd.mitra(self.name))
+        client = await app.retry(lambda: self.crowd.mitra(self.name))
         self.id = client.user["id"]
         phone = await self.crowd.phone(client)
-        cadence = (await app.insist(lambda: client.get("/api/mitra/status")))["heartbeat_cadence_seconds"]
+        cadence = (await app.retry(lambda: client.get("/api/mitra/status")))["heartbeat_cadence_seconds"]
         await self.crowd.phone(client, "pairing", heartbeat_s=cadence)
         chats: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
                 await self.look_at_requests(client)
                 await self.answer_extensions(client, phone)
-                for item in (await app.insist(lambda: client.get(RUNNING)))["items"]:
+                for item in (await app.retry(lambda: client.get(RUNNING)))["items"]:
                     if item["id"] not in chats:
                         chats[item["id"]] = group.create_task(self.guarded(self.chat(client, phone, item["id"])))
                 if self.dice.random() < 0.02 and not self.notes.all_stay:
                     self.went_offline += 1
                     self.is_away = True
-                    await app.insist(lambda: client.post("/api/mitra/status/offline"))
+                    await app.retry(lambda: client.post("/api/mitra/status/offline"))
                     await self.pause(0.1, 0.5)
-                    await app.insist(lambda: client.post("/api/mitra/status/online"))
+                    await app.retry(lambda: client.post("/api/mitra/status/online"))
                     self.is_away = False
                 await self.pause(0.1, 0.4)
 
     async def look_at_requests(self, client: Client) -> None:
         """Accept most requests, reject some, ignore some."""
         refusals = ("REQUEST_TAKEN", "REQUEST_CLOSED", "MITRA_AT_CAPACITY", "MITRA_OFFLINE", "NOT_FOUND")
-        for item in (await app.insist(lambda: client.get("/api/mitra/chat-requests"), timeout=60))["items"]:
+        for item in (await app.retry(lambda: client.get("/api/mitra/chat-requests"), timeout=60))["items"]:
             luck = self.dice.random()
             if luck < 0.1 or self.notes.recess:
                 continue
             answer = "reject" if luck < 0.15 else "accept"
             path = f"/api/mitra/chat-requests/{item['session_id']}/{answer}"
-            await app.insist(lambda path=path: client.post(path), done=refusals)
+            await app.retry(lambda path=path: client.post(path), done=refusals)
 
     async def answer_extensions(self, client: Client, phone: Phone) -> None:
         """Approve or reject extensions; let some time out."""
@@ -303,13 +303,13 @@ class Mitra(Life):
             extension = found["extension"]
             path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
             body = {"accept": self.dice.random() < 0.7}
-            await app.insist(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
+            await app.retry(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
 
     async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
         """Chat in one session until it ends."""
         about = f"/api/shared/chat/sessions/{session_id}"
         while True:
-            session = await app.insist(lambda: client.get(about))
+            session = await app.retry(lambda: client.get(about))
             if session["status"] != "active":
                 break
             await self.talk(phone, session_id, self.dice.randint(1, 3))

@@ -216,7 +216,7 @@ async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
                         raise ConnectionError(answer.status)
 
             async with turns:
-                await app.insist(post)
+                await app.retry(post)
 
         for mitra, session_id, content in zip(mitras, ids, words, strict=True):
             group.create_task(one(mitra, session_id, content))
@@ -319,7 +319,7 @@ async def talk(notes: Notes, say: Say, *, count: int = 500, seconds: float = 60)
             began = time.monotonic()
             while time.monotonic() - began < seconds:
                 for key in list(service.nodes):
-                    await asyncio.to_thread(service.revive, key)
+                    await asyncio.to_thread(service.restart_cleanly, key)
                     await asyncio.sleep(1)
             stop.set()
         rows = await service.sql("SELECT session_id::text, seq, content FROM chat_messages")
@@ -328,7 +328,7 @@ async def talk(notes: Notes, say: Say, *, count: int = 500, seconds: float = 60)
             notes.violation(f"{len(acks)} messages acknowledged, {len(stored)} stored")
         for n, phone in enumerate(phones):
             try:
-                await app.shows(world, phone, ids[n // 2], timeout=20)
+                await app.wait_for_transcript(world, phone, ids[n // 2], timeout=20)
             except AssertionError:
                 notes.violation(f"a phone's transcript differs from the database: {ids[n // 2]}")
         say(f"{count} sessions, {len(acks)} messages, {seconds:.0f} s of restarts in turn: transcripts compared")

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import asyncpg
 import attrs
 
-from tests.chaos.acts import Acts
+from tests.chaos.acts import FaultInjector
 from tests.chaos.judge import all_online, judge, settled
 from tests.chaos.lives import Crowd, Customer, Mitra, Notes
 from tests.chaos.loads import SCENARIOS
@@ -64,7 +64,7 @@ async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
         service = await asyncio.to_thread(_service, plan, folder)
         notes = Notes()
         crowd = Crowd(service, notes)
-        acts = Acts(service, notes)
+        acts = FaultInjector(service, notes)
         keeper = asyncio.create_task(acts.supervise())
         try:
             await _run(plan, crowd, acts, faults, say)
@@ -87,7 +87,7 @@ def _service(plan: Plan, folder: str) -> Service:
     )
 
 
-async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: Callable[[str], None]) -> None:
+async def _run(plan: Plan, crowd: Crowd, acts: FaultInjector, faults: list[Fault], say: Callable[[str], None]) -> None:
     notes = crowd.notes
     await crowd.operator()  # signs in before any fault
     customers_stop, mitras_stop = asyncio.Event(), asyncio.Event()
@@ -102,7 +102,7 @@ async def _run(plan: Plan, crowd: Crowd, acts: Acts, faults: list[Fault], say: C
             customer = Customer(crowd, random.Random(dice.random()), f"c{n}")
             lives.append(group.create_task(customer.guarded(customer.live(customers_stop))))
         await acts.play(faults)
-        await acts.lift()
+        await acts.end_faults()
         await _works_again(crowd, acts, say)
         customers_stop.set()
         _, stuck = await asyncio.wait(lives, timeout=LIVES_END_S)
@@ -158,7 +158,7 @@ async def _new_session(crowd: Crowd) -> bool:
     return True
 
 
-async def _works_again(crowd: Crowd, acts: Acts, say: Callable[[str], None]) -> None:
+async def _works_again(crowd: Crowd, acts: FaultInjector, say: Callable[[str], None]) -> None:
     """Check that a new paid session works soon after the last fault (docs/invariants.md#i12)."""
     began = time.monotonic()
     limit = AFTER_RESTART_S if began - acts.database_died_at < AFTER_RESTART_S else WORKS_AGAIN_S

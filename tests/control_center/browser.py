@@ -39,7 +39,7 @@ async def launched(program: str) -> AsyncIterator[Browser]:
             await browser.close()
 
 
-class Desk:
+class BrowserWindow:
     """An operator's browser window: a page, and the errors that occurred in it."""
 
     def __init__(self, context: BrowserContext, page: Page, home: str) -> None:
@@ -85,13 +85,13 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def desk(browser: Browser, home: str, **options: Any) -> AsyncIterator[Desk]:
+async def open_window(browser: Browser, home: str, **options: Any) -> AsyncIterator[BrowserWindow]:
     """Open an operator's window. When it closes, every error must have been shown by a page."""
     expect.set_options(timeout=WAIT_MS)
     context = await browser.new_context(**{**DESK, "locale": "en-GB", "timezone_id": "Asia/Jakarta", **options})
     context.set_default_timeout(WAIT_MS)
     try:
-        made = Desk(context, await context.new_page(), home)
+        made = BrowserWindow(context, await context.new_page(), home)
         yield made
         assert made.troubles == []
     finally:

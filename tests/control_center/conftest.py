@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.api.conftest import world
-from tests.control_center.browser import SKIPPED, Desk, chromium, desk, launched
+from tests.control_center.browser import SKIPPED, BrowserWindow, chromium, launched, open_window
 from tests.stack import World
 
 __all__ = ["world"]
@@ -23,8 +23,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def window(browser: Browser, world: World) -> AsyncIterator[Desk]:
+async def window(browser: Browser, world: World) -> AsyncIterator[BrowserWindow]:
     """Open the administrator's window."""
-    async with desk(browser, world.stack.addresses.internal) as made:
+    async with open_window(browser, world.stack.addresses.internal) as made:
         await made.signed_in(await world.operator())
         yield made

@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Page
 
-from tests.control_center.browser import DESK, PHONE, SKIPPED, Desk, chromium, desk, launched
+from tests.control_center.browser import DESK, PHONE, SKIPPED, BrowserWindow, chromium, launched, open_window
 from tests.control_center.scene import addresses, play
 from tests.stack import PASSWORD, Stack, World
 
@@ -28,7 +28,7 @@ async def _pictures(browser: Browser, world: World, names: list[str]) -> dict[st
     taken: dict[str, list[bytes]] = {name: [] for name in pages}
     home = world.stack.addresses.internal
     for options in LOOKS.values():
-        async with desk(browser, home, **options) as window:
+        async with open_window(browser, home, **options) as window:
             await window.open("#/")
             await window.page.get_by_label("E-mail").wait_for()
             signed_out = await window.page.screenshot()
@@ -39,7 +39,7 @@ async def _pictures(browser: Browser, world: World, names: list[str]) -> dict[st
     return taken
 
 
-async def _set_up(window: Desk) -> bytes:
+async def _set_up(window: BrowserWindow) -> bytes:
     """Take the dialog with the QR code. The second factor is not confirmed, so the administrator keeps none."""
     page = window.page
     await page.get_by_role("button", name="Set it up…").click()
@@ -51,7 +51,7 @@ async def _set_up(window: Desk) -> bytes:
     return picture
 
 
-async def _picture(window: Desk, address: str) -> bytes:
+async def _picture(window: BrowserWindow, address: str) -> bytes:
     await window.open(address)
     await window.settled()
     return await window.page.screenshot()

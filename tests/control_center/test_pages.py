@@ -8,7 +8,7 @@ from axe_playwright_python.async_playwright import Axe
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.async_api import Browser, Route, expect
 
-from tests.control_center.browser import DESK, PHONE, Desk, desk
+from tests.control_center.browser import DESK, PHONE, BrowserWindow, open_window
 from tests.control_center.scene import GOODBYES, addresses, play
 from tests.desk.steps import an_operator
 from tests.stack import World
@@ -29,7 +29,7 @@ LOOKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-async def no_violations(window: Desk, where: str, options: dict[str, Any] = AXE) -> None:
+async def no_violations(window: BrowserWindow, where: str, options: dict[str, Any] = AXE) -> None:
     """Check that axe finds no violation on the page as it is shown."""
     known = await window.page.evaluate("'axe' in window")  # half a megabyte, loaded once for each document
     found = await Axe(axe_script="" if known else AXE_SCRIPT).run(window.page, options=options)
@@ -37,7 +37,7 @@ async def no_violations(window: Desk, where: str, options: dict[str, Any] = AXE)
     assert told == [], where
 
 
-async def nothing_sticks_out(window: Desk, where: str) -> None:
+async def check_page_fits_window(window: BrowserWindow, where: str) -> None:
     """Check that the page fits into the window's width, so that users need not scroll sideways (WCAG 1.4.10)."""
     width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert await window.page.evaluate(width) == 0, where
@@ -47,7 +47,7 @@ async def nothing_sticks_out(window: Desk, where: str) -> None:
 async def test_every_page_is_accessible_in_every_look(browser: Browser, world: World, look: str) -> None:
     pages = addresses(await play(world))
     size, options = LOOKS[look]
-    async with desk(browser, world.stack.addresses.internal, **size) as window:
+    async with open_window(browser, world.stack.addresses.internal, **size) as window:
         await window.open()
         await expect(window.page.get_by_label("E-mail")).to_be_visible()
         await no_violations(window, f"sign-in, {look}", options)
@@ -57,10 +57,10 @@ async def test_every_page_is_accessible_in_every_look(browser: Browser, world: W
             await window.settled()
             await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
             await no_violations(window, f"{name}, {look}", options)
-            await nothing_sticks_out(window, f"{name}, {look}")
+            await check_page_fits_window(window, f"{name}, {look}")
 
 
-async def test_session_page_shows_goodbyes_and_the_running_search(window: Desk, world: World) -> None:
+async def test_session_page_shows_goodbyes_and_the_running_search(window: BrowserWindow, world: World) -> None:
     scene, page = await play(world), window.page
     await window.open(f"#/sessions/{scene.session}")
     await window.settled()
@@ -75,7 +75,7 @@ async def test_session_page_shows_goodbyes_and_the_running_search(window: Desk, 
     await expect(facts.get_by_text("Search ends")).to_be_visible()
 
 
-async def test_dialogs_are_accessible_and_return_the_focus(window: Desk, world: World) -> None:
+async def test_dialogs_are_accessible_and_return_the_focus(window: BrowserWindow, world: World) -> None:
     scene, page = await play(world), window.page
     for address, button in (
         (f"#/failed-pairings/{scene.failure}", "Refunded"),
@@ -101,7 +101,7 @@ async def test_dialogs_are_accessible_and_return_the_focus(window: Desk, world: 
 
 async def test_every_page_is_shown_in_indonesian(browser: Browser, world: World) -> None:
     pages = addresses(await play(world))
-    async with desk(browser, world.stack.addresses.internal, locale="id-ID") as window:
+    async with open_window(browser, world.stack.addresses.internal, locale="id-ID") as window:
         await window.open()
         await expect(window.page.get_by_role("heading", name="Pusat kendali Sesi")).to_be_visible()
         await window.signed_in(await world.operator())
@@ -124,7 +124,7 @@ async def test_every_page_is_shown_in_indonesian(browser: Browser, world: World)
 async def test_role_sees_only_what_its_permissions_allow(browser: Browser, world: World) -> None:
     scene = await play(world)
     clerk = await an_operator(world, {"failed_pairings": "read", "customers": "read"})
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.signed_in(clerk.client)
         await window.open(f"#/failed-pairings/{scene.failure}")
@@ -141,7 +141,7 @@ async def test_role_sees_only_what_its_permissions_allow(browser: Browser, world
         await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
-async def test_filters_survive_back_button_and_reload(window: Desk, world: World) -> None:
+async def test_filters_survive_back_button_and_reload(window: BrowserWindow, world: World) -> None:
     scene, page = await play(world), window.page
     await window.open("#/payments")
     await window.settled()
@@ -168,7 +168,7 @@ async def test_filters_survive_back_button_and_reload(window: Desk, world: World
     )
 
 
-async def test_page_reports_an_unreachable_service_and_recovers(window: Desk, world: World) -> None:
+async def test_page_reports_an_unreachable_service_and_recovers(window: BrowserWindow, world: World) -> None:
     page = window.page
     await window.open("#/customers")
     await window.settled()
@@ -181,7 +181,7 @@ async def test_page_reports_an_unreachable_service_and_recovers(window: Desk, wo
     await expect(page.get_by_role("search")).to_be_visible()
 
 
-async def test_names_with_markup_are_shown_as_text(window: Desk, world: World) -> None:
+async def test_names_with_markup_are_shown_as_text(window: BrowserWindow, world: World) -> None:
     name = "<img src=x onerror=alert(1)><b>Dewi</b>"
     customer = await world.customer(name)
     payment = await world.request(customer)
@@ -194,7 +194,7 @@ async def test_names_with_markup_are_shown_as_text(window: Desk, world: World) -
     assert await window.page.locator("main img, main script, main b").count() == 0
 
 
-async def test_refused_filter_stays_editable(window: Desk) -> None:
+async def test_refused_filter_stays_editable(window: BrowserWindow) -> None:
     page = window.page
     await window.open("#/activity/log?mitra_id=Ayu")
     await expect(page.get_by_role("alert")).to_contain_text("mitra_id")
@@ -209,7 +209,9 @@ async def test_refused_filter_stays_editable(window: Desk) -> None:
         await expect(page.get_by_role("alert")).to_contain_text("Page not found.")
 
 
-async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(window: Desk, world: World) -> None:
+async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(
+    window: BrowserWindow, world: World
+) -> None:
     page = window.page
     await play(world)
     searching = page.get_by_role("link", name="customers searching").locator(".value")
@@ -253,7 +255,7 @@ async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(w
     await expect(link).to_be_focused()
 
 
-async def test_link_pressed_while_the_overview_reloads_still_works(window: Desk, world: World) -> None:
+async def test_link_pressed_while_the_overview_reloads_still_works(window: BrowserWindow, world: World) -> None:
     page = window.page
     asked = 0
 

@@ -7,8 +7,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from core.operators import totp
-from tests.control_center.browser import DESK, PHONE, Desk, desk
-from tests.control_center.test_pages import no_violations, nothing_sticks_out
+from tests.control_center.browser import DESK, PHONE, BrowserWindow, open_window
+from tests.control_center.test_pages import check_page_fits_window, no_violations
 from tests.desk.second_factor import an_enrolled_operator
 from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, unique
 from tests.stack import World
@@ -23,7 +23,7 @@ def code_of(secret: str, away: int = 0) -> str:
     return totp.code_at(raw, int(time.time()) // totp.STEP_S + away)
 
 
-async def set_up(window: Desk, *, code: str | None = None) -> str:
+async def set_up(window: BrowserWindow, *, code: str | None = None) -> str:
     """Go through the three dialogs, checking each with axe; return the secret."""
     page = window.page
     dialog = page.get_by_role("dialog")
@@ -36,7 +36,7 @@ async def set_up(window: Desk, *, code: str | None = None) -> str:
     picture = dialog.get_by_role("img", name="QR code of the secret")
     await expect(picture).to_be_visible()
     await no_violations(window, "QR code")
-    await nothing_sticks_out(window, "QR code")
+    await check_page_fits_window(window, "QR code")
     secret = await dialog.locator("code").inner_text()
     await dialog.get_by_label("Code", exact=True).fill("000000")
     await dialog.get_by_role("button", name="Confirm").click()
@@ -46,7 +46,7 @@ async def set_up(window: Desk, *, code: str | None = None) -> str:
     await expect(dialog.get_by_role("heading", name="Recovery codes")).to_be_visible()
     await expect(dialog.get_by_role("listitem")).to_have_count(10)
     await no_violations(window, "recovery codes")
-    await nothing_sticks_out(window, "recovery codes")
+    await check_page_fits_window(window, "recovery codes")
     await dialog.get_by_role("button", name="I have saved them").click()
     await expect(dialog).to_have_count(0)
     return secret
@@ -56,7 +56,7 @@ async def set_up(window: Desk, *, code: str | None = None) -> str:
 async def test_operator_enrols_a_second_factor_and_signs_in_with_it(browser: Browser, world: World, size: dict) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
-    async with desk(browser, world.stack.addresses.internal, **size) as window:
+    async with open_window(browser, world.stack.addresses.internal, **size) as window:
         page = window.page
         await window.open("#/account")
         await page.get_by_label("E-mail").fill(account["email"])
@@ -82,7 +82,7 @@ async def test_operator_enrols_a_second_factor_and_signs_in_with_it(browser: Bro
         await expect(page.get_by_role("heading", name="My account")).to_be_visible()
 
 
-async def test_qr_code_shows_the_otpauth_uri_of_the_service(window: Desk, world: World) -> None:
+async def test_qr_code_shows_the_otpauth_uri_of_the_service(window: BrowserWindow, world: World) -> None:
     """Compare the drawing with the encoder's own modules, because no QR code reader is available."""
     await window.open("#/account")
     await window.settled()
@@ -108,7 +108,7 @@ async def test_role_requiring_a_second_factor_shows_only_enrolment_before(browse
     role = await root.post("/internal/roles", body)
     account = await an_account(root, role["id"])
     said = world.stack.command("operator", "reset-totp", "--email", account["email"]).stdout
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page: Page = window.page
         await window.open("#/customers")
         await window.sign_in(account["email"], PASSWORD)
@@ -124,7 +124,7 @@ async def test_protected_action_continues_after_a_fresh_code(browser: Browser, w
     me = await an_enrolled_operator(world, {"*": "write"})
     target = await an_operator(world, {})
     await (await world.operator()).call("PATCH", f"/internal/operators/{target.id}", {"display_name": unique("Budi")})
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.signed_in(me.client)
         await window.open("#/roles")
@@ -161,7 +161,7 @@ async def test_administrator_resets_another_operators_second_factor(browser: Bro
     await root.call("PATCH", f"/internal/operators/{target.id}", {"display_name": name})
     await root.call("PATCH", f"/internal/roles/{target.role_id}", {"require_totp": True})
     await me.step_up()
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.signed_in(me.client)
         await window.open("#/operators")
@@ -181,7 +181,7 @@ async def test_operator_signs_out_another_device(browser: Browser, world: World)
     other = world.client()
     other._http.headers["X-Platform"] = "the other desk"
     await other.sign_in_as_operator(me.email, PASSWORD)
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.signed_in(me.client)
         await window.open("#/account")
@@ -203,7 +203,7 @@ async def test_initial_password_is_replaced_before_any_other_page(browser: Brows
         "operator", "create", "--email", email, "--display-name", "Sari", "--role", role["name"], "--password-stdin",
         stdin=PASSWORD, INITIAL_PASSWORDS_EXPIRE="true",
     )  # fmt: skip
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page: Page = window.page
         await window.open("#/customers")
         await window.sign_in(email, PASSWORD)
@@ -212,7 +212,7 @@ async def test_initial_password_is_replaced_before_any_other_page(browser: Brows
         await expect(page.locator("nav.menu a")).to_have_count(1)
         await expect(page.get_by_role("heading", name="Second factor")).to_have_count(0)
         await no_violations(window, "initial password")
-        await nothing_sticks_out(window, "initial password")
+        await check_page_fits_window(window, "initial password")
         await page.get_by_label("Current password").fill(PASSWORD)
         await page.get_by_role("textbox", name="New password").fill(PASSWORD)
         await page.get_by_role("button", name="Change the password").click()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, Route, expect
 
-from tests.control_center.browser import Desk, desk
+from tests.control_center.browser import BrowserWindow, open_window
 from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, audits
 from tests.stack import EMAIL, World
 from tests.stack import PASSWORD as ROOT_PASSWORD
@@ -37,7 +37,7 @@ async def nothing_waits(world: World) -> None:
 async def test_sign_in_leads_to_the_requested_page_and_sign_out_leaves_it(browser: Browser, world: World) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.open("#/customers?q=Dewi")
         await page.get_by_label("E-mail").fill(account["email"])
@@ -62,7 +62,7 @@ async def test_sign_in_leads_to_the_requested_page_and_sign_out_leaves_it(browse
 async def test_lockout_shows_a_countdown(browser: Browser, world: World) -> None:
     root = await world.operator()
     account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.open()
         await page.get_by_label("E-mail").fill(account["email"])
@@ -79,7 +79,7 @@ async def test_lockout_shows_a_countdown(browser: Browser, world: World) -> None
 
 async def test_expired_tokens_are_renewed_silently(browser: Browser, world: World) -> None:
     somebody = await an_operator(world, {"customers": "read", "mitras": "read"})
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         page = window.page
         await window.signed_in(somebody.client)
         broken = "sessionStorage.setItem('sesi.tokens', JSON.stringify({...JSON.parse(sessionStorage.getItem('sesi.tokens')), access: 'x'}))"
@@ -105,7 +105,7 @@ async def test_expired_tokens_are_renewed_silently(browser: Browser, world: Worl
 
 async def test_disabled_operator_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
     somebody, root = await an_operator(world, {"customers": "read", "mitras": "read"}), await world.operator()
-    async with desk(browser, world.stack.addresses.internal) as window:
+    async with open_window(browser, world.stack.addresses.internal) as window:
         await window.signed_in(somebody.client)
         await window.open("#/customers")
         await window.settled()
@@ -114,7 +114,7 @@ async def test_disabled_operator_is_signed_out_of_the_page(browser: Browser, wor
         await expect(window.page.get_by_label("E-mail")).to_be_visible()
 
 
-async def test_dialog_saves_only_the_fields_that_were_changed(window: Desk, world: World) -> None:
+async def test_dialog_saves_only_the_fields_that_were_changed(window: BrowserWindow, world: World) -> None:
     """Check that a dialog saves only its changed fields while a colleague changes the others."""
     root, page = await world.operator(), window.page
     role = await a_role(root, {"payments": "write", "customers": "read"})
@@ -152,7 +152,7 @@ async def test_dialog_saves_only_the_fields_that_were_changed(window: Desk, worl
     assert (seen["display_name"], seen["phone"]) == ("Ayu Lestari", other)
 
 
-async def test_role_select_offers_the_current_role_among_very_many(window: Desk, world: World) -> None:
+async def test_role_select_offers_the_current_role_among_very_many(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
     role = await a_role(root, {"customers": "read"})
     account = await an_account(root, role["id"])
@@ -168,7 +168,7 @@ async def test_role_select_offers_the_current_role_among_very_many(window: Desk,
         await world.stack.sql("DELETE FROM roles WHERE name LIKE 'one of many %'")
 
 
-async def test_failed_pairings_are_handled_oldest_first(window: Desk, world: World) -> None:
+async def test_failed_pairings_are_handled_oldest_first(window: BrowserWindow, world: World) -> None:
     await nothing_waits(world)
     first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
     page = window.page
@@ -201,7 +201,7 @@ async def test_failed_pairings_are_handled_oldest_first(window: Desk, world: Wor
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
 
 
-async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: Desk, world: World) -> None:
+async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: BrowserWindow, world: World) -> None:
     failure, page = await a_failure(world, "Cahya"), window.page
     go_on = asyncio.Event()
 
@@ -227,7 +227,7 @@ async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: Desk
     assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["operator_action"] == "refunded"
 
 
-async def test_concurrent_price_edit_asks_the_operator_to_decide(window: Desk, world: World) -> None:
+async def test_concurrent_price_edit_asks_the_operator_to_decide(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
     made = await root.post(TIERS, {"mode": "chat", "minutes": 77, "price_idr": 70_000})
     other = (await an_operator(world, {"pricing": "write"})).client
@@ -271,7 +271,7 @@ async def test_concurrent_price_edit_asks_the_operator_to_decide(window: Desk, w
     await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
 
 
-async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window: Desk, world: World) -> None:
+async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
     made = await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
     held: list[Route] = []
@@ -305,7 +305,7 @@ async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window
     await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
 
-async def test_prices_are_reordered_by_keyboard_and_by_drag(window: Desk, world: World) -> None:
+async def test_prices_are_reordered_by_keyboard_and_by_drag(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
 
     async def order() -> list[int]:
@@ -316,18 +316,18 @@ async def test_prices_are_reordered_by_keyboard_and_by_drag(window: Desk, world:
     await window.open("#/pricing")
     calls = page.locator("[data-mode=call]")
 
-    def grip(minutes: int) -> Locator:
+    def drag_handle(minutes: int) -> Locator:
         return calls.get_by_role("button", name=f"Move {minutes} min, call:")
 
     async def place(minutes: int) -> Any:
         """Return where a grip is. For a moment it is absent, while the saved order is drawn."""
-        return await world.until(grip(minutes).bounding_box, lambda box: box is not None)
+        return await world.until(drag_handle(minutes).bounding_box, lambda box: box is not None)
 
-    await grip(first).focus()
+    await drag_handle(first).focus()
     await page.keyboard.press("ArrowDown")
     await world.until(order, lambda seen: seen == [second, first, *rest])
     await expect(calls.get_by_role("listitem").first).to_contain_text(f"{second} min")
-    await expect(grip(first)).to_be_focused()
+    await expect(drag_handle(first)).to_be_focused()
     await page.get_by_text("Order saved.").wait_for()
     start, end = await place(first), await place(second)
     await page.mouse.move(start["x"] + 8, start["y"] + 8)
@@ -346,7 +346,7 @@ async def test_prices_are_reordered_by_keyboard_and_by_drag(window: Desk, world:
     await world.until(order, lambda seen: seen == [second, first, *rest])
     await expect(page.locator(".carried")).to_have_count(0)
     # Two quick moves: the second is not lost, and no colleague is blamed for it.
-    await grip(second).focus()
+    await drag_handle(second).focus()
     await page.keyboard.press("ArrowDown")
     await page.keyboard.press("ArrowUp")
     await page.keyboard.press("ArrowDown")
@@ -354,7 +354,7 @@ async def test_prices_are_reordered_by_keyboard_and_by_drag(window: Desk, world:
     await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
 
 
-async def test_fractional_setting_accepts_point_and_comma(window: Desk, world: World) -> None:
+async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow, world: World) -> None:
     path = "/internal/config/mitra_stale_after_seconds"
     operator = await world.operator()
     before = (await operator.get(path))["value"]
@@ -369,7 +369,7 @@ async def test_fractional_setting_accepts_point_and_comma(window: Desk, world: W
         await operator.call("PUT", path, {"value": before})
 
 
-async def test_setting_takes_effect_and_its_bounds_are_shown(window: Desk, world: World) -> None:
+async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWindow, world: World) -> None:
     page, customer = window.page, await world.customer()
     await world.config("payment_session_timeout_minutes", 20)
     await window.open("#/settings")
@@ -393,7 +393,7 @@ async def test_setting_takes_effect_and_its_bounds_are_shown(window: Desk, world
     await world.config("payment_session_timeout_minutes", 20)
 
 
-async def test_payment_page_explains_why_there_was_no_chat(window: Desk, world: World) -> None:
+async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow, world: World) -> None:
     failure = await a_failure(world, "Wulan Purnama")
     page = window.page
     await window.open()
@@ -413,7 +413,7 @@ async def test_payment_page_explains_why_there_was_no_chat(window: Desk, world: 
     await expect(page.locator("main")).to_contain_text("Replay of")
 
 
-async def test_operator_confirms_a_payment_by_hand(window: Desk, world: World) -> None:
+async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world: World) -> None:
     customer = await world.customer("Ratna")
     payment = await world.request(customer)
     page = window.page
@@ -429,7 +429,7 @@ async def test_operator_confirms_a_payment_by_hand(window: Desk, world: World) -
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
 
-async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: Desk, world: World) -> None:
+async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: BrowserWindow, world: World) -> None:
     page = window.page
     ayu = await world.mitra("Kartika Sari")
     await window.open(f"#/mitras/{ayu.user['id']}")
@@ -455,7 +455,9 @@ async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: Desk,
     await expect(page.get_by_role("heading", name="Laras")).to_be_visible()
 
 
-async def test_operator_manages_roles_operators_and_own_password(browser: Browser, window: Desk, world: World) -> None:
+async def test_operator_manages_roles_operators_and_own_password(
+    browser: Browser, window: BrowserWindow, world: World
+) -> None:
     page = window.page
     await window.open("#/roles")
     await page.get_by_role("button", name="Add a role…").click()
@@ -479,7 +481,7 @@ async def test_operator_manages_roles_operators_and_own_password(browser: Browse
     await dialog.get_by_label("Password").fill(PASSWORD)
     await dialog.get_by_role("button", name="Add").click()
     await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("can sign in")
-    async with desk(browser, world.stack.addresses.internal) as hers:
+    async with open_window(browser, world.stack.addresses.internal) as hers:
         await hers.open("#/account")
         await hers.sign_in("nita@example.test", PASSWORD)
         await hers.page.get_by_label("Current password").fill("not this one")
@@ -496,6 +498,6 @@ async def test_operator_manages_roles_operators_and_own_password(browser: Browse
     await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
 
 
-async def test_ledger_audit_page_shows_no_violations(window: Desk) -> None:
+async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> None:
     await window.open("#/ledger")
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()

@@ -60,7 +60,7 @@ class Enrolled:
         client = client or from_an_address(self.world)
         token = await self.password_right(client)
         await self.forget_steps()
-        keep(client, await verify(client, token, code=self.code()))
+        store_tokens(client, await verify(client, token, code=self.code()))
         return client
 
     async def step_up(self) -> None:
@@ -79,7 +79,7 @@ async def verify(client: Client, login_token: str, **code: str) -> dict[str, Any
     return await client.post(f"{client.addresses.internal}{AUTH}/totp/verify", {"login_token": login_token, **code})
 
 
-def keep(client: Client, answer: dict[str, Any]) -> None:
+def store_tokens(client: Client, answer: dict[str, Any]) -> None:
     """Store the tokens and the operator of a sign-in answer in the client."""
     client._base, client._refresh_path = client.addresses.internal, f"{AUTH}/refresh"
     client._keep(answer)
@@ -101,7 +101,7 @@ async def an_enrolled_operator(world: World, permissions: dict[str, str]) -> Enr
     role = await a_role(root, permissions)
     made = await an_account(root, role["id"])
     client = from_an_address(world)
-    keep(client, await login(client, made["email"]))
+    store_tokens(client, await login(client, made["email"]))
     secret, codes = await enrol(client)
     return Enrolled(
         world=world, id=made["id"], email=made["email"], role_id=role["id"], client=client, secret=secret,

@@ -20,7 +20,7 @@ def unique(word: str) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Somebody:
+class SignedInOperator:
     """An operator, their role and their signed-in device."""
 
     id: str
@@ -47,13 +47,13 @@ async def signed_in(world: World, email: str, password: str = PASSWORD) -> Clien
     return client
 
 
-async def an_operator(world: World, permissions: dict[str, str]) -> Somebody:
+async def an_operator(world: World, permissions: dict[str, str]) -> SignedInOperator:
     """Create an operator with exactly these permissions, signed in."""
     root = await world.operator()
     role = await a_role(root, permissions)
     made = await an_account(root, role["id"])
     client = await signed_in(world, made["email"])
-    return Somebody(id=made["id"], email=made["email"], role_id=role["id"], client=client)
+    return SignedInOperator(id=made["id"], email=made["email"], role_id=role["id"], client=client)
 
 
 async def answer(call: Awaitable[Any]) -> tuple[int, Any]:

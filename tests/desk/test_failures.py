@@ -21,10 +21,10 @@ async def a_failure(world: World) -> dict[str, Any]:
     customer = await world.customer()
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    return await the_failure(world, payment)
+    return await find_failure(world, payment)
 
 
-async def the_failure(world: World, payment: dict[str, Any], **query: Any) -> dict[str, Any]:
+async def find_failure(world: World, payment: dict[str, Any], **query: Any) -> dict[str, Any]:
     rows = (await (await world.operator()).get(FAILURES, limit=200, **query))["items"]
     (row,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
     return row
@@ -48,7 +48,7 @@ async def test_five_hundred_concurrent_actions_apply_one(world: World) -> None:
     assert row["after"] == {"operator_action": done["operator_action"]}
     assert row["operator_id"] == done["actioned_by"]["id"]
     assert done["actioned_at"] is not None
-    assert await the_failure(world, failure) == done
+    assert await find_failure(world, failure) == done
 
 
 async def test_oldest_failed_pairing_comes_first_across_pages(world: World) -> None:
@@ -98,21 +98,21 @@ async def test_superseded_failure_refuses_actions_and_actioned_one_refuses_retry
         await world.webhook(payment)
         asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
         await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
-        failure = await the_failure(world, payment)
+        failure = await find_failure(world, payment)
         assert (failure["cause_tag"], failure["targeted_mitra_id"]) == ("targeted_mitra_rejected", mitra.user["id"])
         again = {"payment_request_id": payment["payment_request_id"]}
         path = f"{FAILURES}/{failure['id']}"
         if tried_again:
             await customer.post("/api/client/chat/fallback-to-blast", again)
             await refused(operator.call("PATCH", path, {"operator_action": "refunded"}), 409, "FAILURE_SUPERSEDED")
-            assert (await the_failure(world, payment, superseded="true"))["superseded_at"] is not None
+            assert (await find_failure(world, payment, superseded="true"))["superseded_at"] is not None
             assert await audits(world, failure["id"]) == []
             await customer.post("/api/client/chat/cancel", again)
         else:
             await operator.call("PATCH", path, {"operator_action": "refunded"})
             await refused(customer.post("/api/client/chat/fallback-to-blast", again), 409, "FAILURE_ACTIONED")
             view = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
-            acted = (await the_failure(world, payment))["actioned_at"]
+            acted = (await find_failure(world, payment))["actioned_at"]
             assert view["failure"] == {
                 "cause_tag": "targeted_mitra_rejected", "operator_action": "refunded", "actioned_at": acted,
             }  # fmt: skip
@@ -132,7 +132,7 @@ async def test_concurrent_action_and_retry_apply_one(world: World) -> None:
         await world.webhook(payment)
         asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
         await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
-        failure = await the_failure(world, payment)
+        failure = await find_failure(world, payment)
         again = {"payment_request_id": payment["payment_request_id"]}
 
         async def one(n: int, failure: Any = failure, again: Any = again) -> Any:

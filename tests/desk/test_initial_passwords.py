@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.desk.second_factor import AUTH, enrol, from_an_address, keep, login
+from tests.desk.second_factor import AUTH, enrol, from_an_address, login, store_tokens
 from tests.desk.steps import PASSWORD, a_role, an_account, audits, unique
 from tests.stack import Stack, World, refused
 from tools.client import Client
@@ -44,7 +44,7 @@ async def root_at(world: World, base: str) -> Client:
 async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
     """Sign a device of an operator in."""
     made = from_an_address(world)
-    keep(made, await login(made, email, password))
+    store_tokens(made, await login(made, email, password))
     return made
 
 

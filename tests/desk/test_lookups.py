@@ -22,7 +22,7 @@ CALL_FIELDS = {
 }  # fmt: skip
 
 
-def plus(moment: str, **more: float) -> str:
+def moved_by(moment: str, **more: float) -> str:
     """Return a time in the format of the interface, moved by `more`."""
     return (dt.datetime.fromisoformat(moment) + dt.timedelta(**more)).isoformat()
 
@@ -159,7 +159,7 @@ async def test_ranges_include_from_and_exclude_to(world: World) -> None:
         (CALLS, call["id"], call["received_at"], call["external_id"]),
     ):
         by = "payment_request_id" if path == PAYMENTS else "id"
-        after = plus(at, microseconds=1)
+        after = moved_by(at, microseconds=1)
         for query, expected in (
             ({"from": at}, [one]),
             ({"from": after}, []),

@@ -29,7 +29,7 @@ USED: set[int] = {12, 30, 60}
 OLD = "2026-01-01T00:00:00.000000Z"
 
 
-def minutes_that_nobody_has() -> int:
+def unused_minutes() -> int:
     """Return minutes that no other tier has, so that each test has its own tiers."""
     made = random.SystemRandom().choice([n for n in range(61, 1441) if n not in USED])
     USED.add(made)
@@ -39,16 +39,16 @@ def minutes_that_nobody_has() -> int:
 @contextlib.asynccontextmanager
 async def a_tier(operator: Client, **more: Any) -> AsyncIterator[dict[str, Any]]:
     """Create a tier for the test, and remove it from the price list when the test ends."""
-    body = {"mode": "chat", "minutes": minutes_that_nobody_has(), "price_idr": 9000, **more}
+    body = {"mode": "chat", "minutes": unused_minutes(), "price_idr": 9000, **more}
     made = await operator.post(TIERS, body)
     try:
         yield made
     finally:
-        now = await the_tier(operator, made["id"])
+        now = await find_tier(operator, made["id"])
         await delete(operator, now)
 
 
-async def the_tier(operator: Client, tier_id: str) -> dict[str, Any]:
+async def find_tier(operator: Client, tier_id: str) -> dict[str, Any]:
     (one,) = [tier for tier in (await operator.get(TIERS))["items"] if tier["id"] == tier_id]
     return one
 
@@ -104,7 +104,7 @@ async def test_new_tier_is_last_unless_a_position_is_given(world: World) -> None
 
 async def test_duplicate_minutes_of_a_mode_are_refused_even_if_deleted(world: World) -> None:
     operator = await world.operator()
-    minutes = minutes_that_nobody_has()
+    minutes = unused_minutes()
     body = {"mode": "chat", "minutes": minutes, "price_idr": 1}
     seen = await at_once(8, lambda _: operator.post(TIERS, body))
     (made,) = [one[1] for one in seen if one[0] == 200]
@@ -135,7 +135,7 @@ async def test_duplicate_minutes_of_a_mode_are_refused_even_if_deleted(world: Wo
 )
 async def test_invalid_tier_field_is_named(world: World, field: str, change: dict[str, Any]) -> None:
     operator = await world.operator()
-    body = {"mode": "chat", "minutes": minutes_that_nobody_has(), "price_idr": 9000, **change}
+    body = {"mode": "chat", "minutes": unused_minutes(), "price_idr": 9000, **change}
     error = await refused(operator.post(TIERS, body), 422, "VALIDATION_ERROR")
     assert [item["field"] for item in error["details"]["fields"]] == [field]
 
@@ -162,7 +162,7 @@ async def test_tier_allows_changes_of_price_tag_and_order_only(world: World) -> 
         await refused(
             operator.call("PATCH", f"{TIERS}/{tier['id']}", {"price_idr": 1}), 422, "VALIDATION_ERROR"
         )  # no version token
-        assert await the_tier(operator, tier["id"]) == bare
+        assert await find_tier(operator, tier["id"]) == bare
 
 
 async def test_stale_version_token_is_refused_with_the_current_row(world: World) -> None:
@@ -186,7 +186,7 @@ async def test_stale_version_token_is_refused_with_the_current_row(world: World)
             ):
                 error = await refused(call, 409, "STALE_WRITE")
                 assert error["details"]["current"] == now
-        assert await the_tier(operator, tier["id"]) == now
+        assert await find_tier(operator, tier["id"]) == now
         await refused(operator.call("DELETE", f"{TIERS}/{tier['id']}"), 422, "VALIDATION_ERROR")
     for one in (new_id(), "nonsense"):
         ghost = {"id": one, "updated_at": OLD}
@@ -261,7 +261,7 @@ async def test_tier_deletion_requires_its_version_token(world: World) -> None:
     async with a_tier(operator) as tier:
         error = await refused(operator.call("DELETE", f"{TIERS}/{tier['id']}"), 422, "VALIDATION_ERROR")
         assert error["details"] == {"fields": [{"field": "updated_at", "message": "is required"}]}
-        assert (await the_tier(operator, tier["id"]))["is_active"]
+        assert (await find_tier(operator, tier["id"]))["is_active"]
 
 
 async def test_deleted_tier_disappears_for_customers_at_once_and_can_return(world: World) -> None:

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from core.operators import login_token, totp
-from tests.desk.second_factor import AUTH, an_enrolled_operator, enrol, from_an_address, keep, login, verify
+from tests.desk.second_factor import AUTH, an_enrolled_operator, enrol, from_an_address, login, store_tokens, verify
 from tests.desk.steps import PASSWORD, a_role, an_account, an_operator, answer, at_once, audits, unique
 from tests.stack import PASSWORD as ROOT_PASSWORD
 from tests.stack import World, refused, within
@@ -33,7 +33,7 @@ async def actions(world: World, operator_id: str) -> list[str]:
 async def test_enrolment_returns_secret_and_recovery_codes_and_signs_out_others(world: World) -> None:
     me = await an_operator(world, {})
     other = from_an_address(world)
-    keep(other, await login(other, me.email))
+    store_tokens(other, await login(other, me.email))
     begun = await me.client.post(f"{AUTH}/totp/begin", {"password": PASSWORD})
     assert set(begun) == {"secret", "otpauth_uri"}
     assert f"secret={begun['secret']}" in begun["otpauth_uri"]
@@ -112,7 +112,7 @@ async def test_sign_in_with_a_second_factor_requires_password_and_code(world: Wo
     await refused(verify(device, token, code="000000"), 400, "TOTP_INVALID")
     await refused(verify(device, token), 422, "VALIDATION_ERROR")
     await refused(verify(device, token, code=me.code(1), recovery_code="x"), 422, "VALIDATION_ERROR")
-    keep(device, await verify(device, token, code=me.code(1)))
+    store_tokens(device, await verify(device, token, code=me.code(1)))
     assert device.user["id"] == me.id
     assert (await device.get("/internal/mitras", limit=1))["items"] is not None
 
@@ -191,7 +191,7 @@ async def test_role_requiring_a_second_factor_allows_only_enrolment_by_one_time_
     )  # fmt: skip
     code = made.stdout.strip().splitlines()[-1].rpartition(": ")[2]
     device = from_an_address(world)
-    keep(device, await login(device, email))
+    store_tokens(device, await login(device, email))
     assert device.user["totp_required"] is True
     for method, path in (("GET", "/internal/mitras"), ("GET", "/internal/overview"), ("POST", f"{AUTH}/password")):
         await refused(device.call(method, path), 403, "TOTP_ENROLMENT_REQUIRED")
@@ -208,7 +208,7 @@ async def test_role_requiring_a_second_factor_allows_only_enrolment_by_one_time_
     # The one-time code is used up.
     world.stack.command("operator", "reset-totp", "--email", email)
     again = from_an_address(world)
-    keep(again, await login(again, email))
+    store_tokens(again, await login(again, email))
     await refused(again.post(begin, {"password": PASSWORD, "code": code}), 400, "TOTP_INVALID")
 
 
@@ -221,7 +221,7 @@ async def test_reset_by_command_signs_out_everywhere_and_prints_a_new_code(world
     await root.call("PATCH", f"/internal/roles/{me.role_id}", {"require_totp": True})
     code = world.stack.command("operator", "reset-totp", "--email", me.email).stdout.strip().rpartition(": ")[2]
     device = from_an_address(world)
-    keep(device, await login(device, me.email))
+    store_tokens(device, await login(device, me.email))
     expire = "UPDATE control_center_users SET enrolment_code_until = now() + $2::interval WHERE email = $1"
     await world.stack.sql(expire.replace("$2", "'-1 s'"), me.email)
     await refused(device.post(f"{AUTH}/totp/begin", {"password": PASSWORD, "code": code}), 400, "TOTP_INVALID")
@@ -313,7 +313,7 @@ async def test_reset_of_another_operator_requires_second_factor_and_their_rights
     await (await world.operator()).call("PATCH", f"/internal/roles/{target.role_id}", {"require_totp": True})
     code = (await me.client.post(reset.format(target.id)))["enrolment_code"]
     device = from_an_address(world)
-    keep(device, await login(device, target.email))
+    store_tokens(device, await login(device, target.email))
     await enrol(device, code=code)
     rows = [row for row in await audits(world, target.id) if row["action"] == "operator.totp_reset"]
     assert [row["operator_id"] for row in rows] == [me.id, me.id]
@@ -372,7 +372,7 @@ async def test_operator_lists_and_ends_only_their_own_auth_sessions(world: World
     me, stranger = await an_operator(world, {}), await an_operator(world, {"*": "write"})
     other = from_an_address(world)
     other._http.headers["X-Platform"] = "the other desk"
-    keep(other, await login(other, me.email))
+    store_tokens(other, await login(other, me.email))
     listed = (await me.client.get(f"{AUTH}/sessions"))["items"]
     assert [(one["current"], one["device_info"]["platform"]) for one in listed] == [
         (False, "the other desk"),
@@ -396,7 +396,7 @@ async def test_operator_lists_and_ends_only_their_own_auth_sessions(world: World
 
 async def test_stranger_cannot_lock_an_operator_out_of_a_known_address(world: World) -> None:
     me, mine, theirs = await an_operator(world, {}), from_an_address(world), from_an_address(world)
-    keep(mine, await login(mine, me.email))
+    store_tokens(mine, await login(mine, me.email))
     seen = [(await answer(login(theirs, me.email, WRONG)))[0] for _ in range(7)]
     assert seen == [401] * 5 + [423] * 2
     await refused(login(theirs, me.email), 423, "ACCOUNT_LOCKED")
@@ -408,7 +408,7 @@ async def test_stranger_cannot_lock_an_operator_out_of_a_known_address(world: Wo
 async def test_failures_from_many_addresses_lock_all_but_known_addresses(world: World, known: bool) -> None:
     me, mine = await an_operator(world, {}), from_an_address(world)
     email = me.email if known else f"{unique('none')}@example.test"
-    keep(mine, await login(mine, me.email))
+    store_tokens(mine, await login(mine, me.email))
     async with world.setting(cc_login_max_attempts_everywhere=8):
         strangers = [from_an_address(world) for _ in range(12)]
         seen = [one[:2] for one in await at_once(12, lambda n: login(strangers[n], email, WRONG))]
@@ -457,7 +457,7 @@ async def test_used_login_token_is_refused_without_waiting_for_its_auth_session(
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     token = await me.password_right(device)
-    keep(device, await verify(device, token, code=me.code(1)))
+    store_tokens(device, await verify(device, token, code=me.code(1)))
     connection = await asyncpg.connect(world.stack.database_url)
     try:
         async with connection.transaction():  # as a password change does: auth sessions first, then the operator
@@ -474,7 +474,7 @@ async def test_concurrent_used_login_tokens_and_wrong_codes_never_deadlock(world
     me = await an_enrolled_operator(world, {})
     device = from_an_address(world)
     token = await me.password_right(device)
-    keep(device, await verify(device, token, code=me.code(1)))
+    store_tokens(device, await verify(device, token, code=me.code(1)))
     async with world.setting(cc_login_max_attempts=1_000, cc_login_max_attempts_everywhere=1_000):
         calls = [verify(from_an_address(world), token, code="000000") for _ in range(40)]
         calls += [device.post(f"{AUTH}/step-up", {"code": "000000"}) for _ in range(40)]

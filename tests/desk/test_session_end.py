@@ -7,19 +7,25 @@ from typing import Any
 import pytest
 
 from tests.desk.steps import audits, unique
-from tests.extensions.steps import chatting, extension_of, put_to_her, tripped, wanting
+from tests.extensions.steps import (
+    ask_for_extension,
+    chatting,
+    check_safeguard_tripped,
+    create_extension_payment,
+    extension_of,
+)
 from tests.pairing.steps import (
     accepting,
-    asked,
     cancelling,
+    count_deliveries,
     earned,
     failures,
     now_in,
+    read_payment,
     run_out,
-    seen,
     session_of,
     time_is_up,
-    told,
+    wait_for_invitation,
 )
 from tests.stack import World, at_once, new_id, refused
 from tools.client import Client
@@ -59,7 +65,7 @@ async def test_end_of_active_session_closes_it_for_both_parties(world: World) ->
     for party in (customer, mitra):
         view = await session_of(party, session_id)
         assert (view["status"], view["ended_by"], view["ended_at"]) == ("closing", "operator", ended["ended_at"])
-    assert await told(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
+    assert await count_deliveries(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
     assert await ends_of(world, session_id) == [{"status": "active", "became": "closing", "reason": REASON}]
     assert (await mitra.get("/api/mitra/status"))["active_session_count"] == 0
     for party in (customer, mitra):
@@ -79,13 +85,13 @@ async def test_end_of_search_cancels_it_and_fails_the_payment(world: World) -> N
     operator, customer, mitra = await world.operator(), await world.customer(unique("Dewi")), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
-    await asked(world, mitra, session_id)
+    await wait_for_invitation(world, mitra, session_id)
     ended = await ending(operator, session_id)
     assert (ended["status"], ended["ended_by"], ended["mitra"]) == ("cancelled", None, None)
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]["cause_tag"]) == ("failed_pairing", "customer_cancelled")
     assert await failures(world, payment) == [("customer_cancelled", False)]
-    assert await told(world, session_id, "chat_request_closed") == {"mitra": 1}
+    assert await count_deliveries(world, session_id, "chat_request_closed") == {"mitra": 1}
     assert "pairing_status" in str(
         await world.stack.sql(
             "SELECT event, payload FROM deliveries WHERE payload LIKE '%\"cancelled\"%' AND session_id = $1", session_id
@@ -112,19 +118,19 @@ async def test_end_of_ended_session_changes_nothing(world: World) -> None:
     left = await ending(operator, payment["session_id"])
     assert (left["status"], left["ended_by"]) == ("cancelled", None)
     assert await ends_of(world, payment["session_id"]) == []
-    assert await told(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
+    assert await count_deliveries(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
 
 
 async def test_end_trips_a_pending_extension_and_abandons_an_unpaid_one(world: World) -> None:
     operator = await world.operator()
     customer, _, session_id = await chatting(world)
-    waiting, _ = await put_to_her(world, customer, session_id)
+    waiting, _ = await ask_for_extension(world, customer, session_id)
     await ending(operator, session_id)
-    await tripped(world, customer, waiting)
+    await check_safeguard_tripped(world, customer, waiting)
     customer, _, session_id = await chatting(world)
-    unpaid = await wanting(customer, session_id)
+    unpaid = await create_extension_payment(customer, session_id)
     await ending(operator, session_id)
-    assert (await seen(customer, unpaid))["status"] == "abandoned"
+    assert (await read_payment(customer, unpaid))["status"] == "abandoned"
 
 
 async def test_end_without_reason_is_422_and_of_unknown_session_is_404(world: World) -> None:
@@ -147,12 +153,12 @@ async def test_end_racing_with_accept_has_one_outcome(world: World) -> None:
         customer, mitra = await world.customer(), await world.mitra()
         payment = await world.paid(customer)
         session_id = payment["session_id"]
-        await asked(world, mitra, session_id)
+        await wait_for_invitation(world, mitra, session_id)
         calls = [ending(operator, session_id), accepting(mitra, session_id)]
         outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
         ended, accepted = outcomes if n % 2 else reversed(outcomes)
         assert (ended, accepted) in {("ok", "ok"), ("ok", "REQUEST_CLOSED")}
-        session, view = await session_of(customer, session_id), await seen(customer, payment)
+        session, view = await session_of(customer, session_id), await read_payment(customer, payment)
         (row,) = await ends_of(world, session_id)
         if accepted == "ok":  # the mitra accepted first, and the operator ended the chat
             assert (session["status"], session["ended_by"], row["status"]) == ("closing", "operator", "active")
@@ -173,7 +179,7 @@ async def test_end_racing_with_the_customers_end_has_one_author(world: World) ->
             assert session["status"] == "closing"
             assert session["ended_by"] == ("operator" if rows else "customer")
             assert len(rows) <= 1
-            assert await told(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
+            assert await count_deliveries(world, session_id, "session_closing") == {"customer": 1, "mitra": 1}
 
 
 async def test_end_racing_with_cancel_fails_the_payment_once(world: World) -> None:
@@ -191,7 +197,7 @@ async def test_end_racing_with_an_extension_payment_never_keeps_the_money(world:
     operator = await world.operator()
     for n in range(ROUNDS):
         customer, _, session_id = await chatting(world)
-        payment = await wanting(customer, session_id)
+        payment = await create_extension_payment(customer, session_id)
         async with asyncio.TaskGroup() as group:
             if n % 2:
                 group.create_task(ending(operator, session_id))
@@ -201,7 +207,9 @@ async def test_end_racing_with_an_extension_payment_never_keeps_the_money(world:
         status, answer = paid.result()
         assert status == 200
         assert answer["processing_result"] in {"confirmed", "late_payment_recorded"}
-        view = await world.until(lambda c=customer, p=payment: seen(c, p), lambda v: v["status"] == "failed_pairing")
+        view = await world.until(
+            lambda c=customer, p=payment: read_payment(c, p), lambda v: v["status"] == "failed_pairing"
+        )
         assert view["failure"]["cause_tag"] == "extension_safeguard_tripped"
         extension = await extension_of(world, payment)
         assert extension is None or extension["status"] == "safeguard_tripped"

@@ -20,7 +20,7 @@ WRONG = "not the password 41"
 DEAR_ROUNDS = 9  # so expensive that the rest of an answer does not matter
 
 
-def knocking(client: Client, email: str, password: str) -> Any:
+def try_sign_in(client: Client, email: str, password: str) -> Any:
     """Sign in."""
     return client.post(client.addresses.internal + LOGIN, {"email": email, "password": password})
 
@@ -38,11 +38,11 @@ async def test_concurrent_guesses_get_exactly_the_configured_attempts(world: Wor
     stranger = world.client()
     await world.config("cc_login_max_attempts", limit)
     try:
-        seen = [one[:2] for one in await at_once(12, lambda _: knocking(stranger, email, WRONG))]
+        seen = [one[:2] for one in await at_once(12, lambda _: try_sign_in(stranger, email, WRONG))]
         assert sorted(seen) == [(401, "LOGIN_INVALID")] * limit + [(423, "ACCOUNT_LOCKED")] * (12 - limit)
         # From here on the right password is refused, too, in any case of letters.
         for spelling in (email, email.upper()):
-            error = await refused(knocking(stranger, spelling, PASSWORD), 423, "ACCOUNT_LOCKED")
+            error = await refused(try_sign_in(stranger, spelling, PASSWORD), 423, "ACCOUNT_LOCKED")
             assert 0 < error["retry_after_seconds"] <= 15 * 60
         rows = await world.stack.sql("SELECT failed_login_count FROM control_center_users WHERE email = $1", email)
         assert [row[0] for row in rows] == ([limit] if known else [])
@@ -53,15 +53,15 @@ async def test_concurrent_guesses_get_exactly_the_configured_attempts(world: Wor
 async def test_attempt_reaching_the_limit_is_401_and_the_next_is_423(world: World) -> None:
     for email in (await an_email(world), f"{unique('nobody')}@example.test"):
         stranger = world.client()
-        seen = [(await answer(knocking(stranger, email, WRONG)))[0] for _ in range(6)]
+        seen = [(await answer(try_sign_in(stranger, email, WRONG)))[0] for _ in range(6)]
         assert seen == [401] * 5 + [423]
 
 
 async def test_successful_sign_in_resets_the_failed_attempts(world: World) -> None:
     email, device = await an_email(world), world.client()
     for _ in range(2):
-        assert [(await answer(knocking(device, email, WRONG)))[0] for _ in range(4)] == [401] * 4
-        assert (await knocking(device, email.title(), PASSWORD))["operator"]["email"] == email
+        assert [(await answer(try_sign_in(device, email, WRONG)))[0] for _ in range(4)] == [401] * 4
+        assert (await try_sign_in(device, email.title(), PASSWORD))["operator"]["email"] == email
 
 
 async def test_lockout_ends_after_its_time_and_resets_the_count(fast_world: World) -> None:
@@ -69,14 +69,14 @@ async def test_lockout_ends_after_its_time_and_resets_the_count(fast_world: Worl
     email, device = await an_email(world), world.client()
     await world.config("cc_login_lockout_minutes", 2)  # two seconds here
     try:
-        assert [(await answer(knocking(device, email, WRONG)))[0] for _ in range(6)] == [401] * 5 + [423]
+        assert [(await answer(try_sign_in(device, email, WRONG)))[0] for _ in range(6)] == [401] * 5 + [423]
         (row,) = [
             o for o in (await (await world.operator()).get("/internal/operators"))["items"] if o["email"] == email
         ]
         assert row["locked_until"] is not None
-        await world.until(lambda: answer(knocking(device, email, WRONG)), lambda seen: seen[0] == 401)
-        assert [(await answer(knocking(device, email, WRONG)))[0] for _ in range(3)] == [401] * 3
-        assert (await knocking(device, email, PASSWORD))["token_type"] == "Bearer"
+        await world.until(lambda: answer(try_sign_in(device, email, WRONG)), lambda seen: seen[0] == 401)
+        assert [(await answer(try_sign_in(device, email, WRONG)))[0] for _ in range(3)] == [401] * 3
+        assert (await try_sign_in(device, email, PASSWORD))["token_type"] == "Bearer"
     finally:
         await world.config("cc_login_lockout_minutes", 15)
 
@@ -92,7 +92,7 @@ async def test_answers_do_not_reveal_which_accounts_exist(world: World) -> None:
         for name, email in emails.items():
             with pytest.raises(Refused) as caught:
                 # The right password of a disabled account is refused like a wrong one.
-                await knocking(stranger, email, PASSWORD if name == "disabled" else WRONG)
+                await try_sign_in(stranger, email, PASSWORD if name == "disabled" else WRONG)
             error = caught.value.body["error"]
             bodies[name].append((caught.value.status, error["code"], error["message"], set(error)))
     assert bodies["known"] == bodies["unknown"] == bodies["disabled"]
@@ -162,7 +162,7 @@ async def test_password_change_signs_out_other_devices_and_ends_the_old_password
 
     await world.until(status, lambda seen: seen == 401, timeout=within(1))
     await refused(other.post("/internal/auth/refresh", {"refresh_token": old_refresh}), 401, "REFRESH_INVALID")
-    await refused(knocking(world.client(), me.email, PASSWORD), 401, "LOGIN_INVALID")
+    await refused(try_sign_in(world.client(), me.email, PASSWORD), 401, "LOGIN_INVALID")
     assert (await signed_in(world, me.email, new)).user["id"] == me.id
     await me.client.refresh()
     assert [row["action"] for row in await audits(world, me.id)] == ["operator.created", "operator.password_changed"]
@@ -177,7 +177,7 @@ async def test_wrong_current_password_counts_and_locks(world: World) -> None:
     right = {**wrong, "current_password": PASSWORD}
     error = await refused(me.client.post("/internal/auth/password", right), 423, "ACCOUNT_LOCKED")
     assert error["retry_after_seconds"] > 0
-    await refused(knocking(world.client(), me.email, PASSWORD), 423, "ACCOUNT_LOCKED")
+    await refused(try_sign_in(world.client(), me.email, PASSWORD), 423, "ACCOUNT_LOCKED")
     rows = await world.stack.sql("SELECT failed_login_count FROM control_center_users WHERE email = $1", me.email)
     assert rows[0][0] == 5
 

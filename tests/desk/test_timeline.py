@@ -114,7 +114,7 @@ async def failed(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     return await story(world, payment)
 
 
-async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> str:
+async def wait_for_invitation(world: World, mitra: Client, payment: dict[str, Any]) -> str:
     """Wait until the mitra is invited; return the session's id."""
     items = await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
@@ -209,7 +209,7 @@ async def test_timeline_of_complete_chat_has_every_event_and_no_cause(world: Wor
     payment = await world.paid(customer)
     assert (await story(world, payment))["why_no_chat"] is None
     for mitra in (winner, late):
-        await asked(world, mitra, payment)
+        await wait_for_invitation(world, mitra, payment)
     session_id = (await winner.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept"))["id"]
     path = f"/api/shared/chat/sessions/{session_id}"
     for n in range(3):
@@ -311,7 +311,7 @@ async def test_timeline_explains_all_mitras_rejected(world: World) -> None:
     customer, mitras = await world.customer(), [await world.mitra(unique("Ayu")) for _ in range(2)]
     payment = await world.paid(customer)
     for mitra in mitras:
-        await asked(world, mitra, payment)
+        await wait_for_invitation(world, mitra, payment)
     for mitra in mitras:
         await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
     told = await failed(world, payment)
@@ -345,7 +345,7 @@ async def test_timeline_explains_targeted_mitra_offline(world: World) -> None:
 async def test_timeline_explains_targeted_mitra_rejected_and_the_fallback(world: World) -> None:
     customer, mitra = await a_returning_customer(world)
     payment = await returning(world, customer, mitra)
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
     told = await failed(world, payment)
     check_why(told, "targeted_mitra_rejected")
@@ -361,7 +361,7 @@ async def test_timeline_explains_targeted_mitra_rejected_and_the_fallback(world:
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
     assert "all available mitras" in texts(told, "search_began")[1]
     found_again = await customer.get(f"/api/client/payment/requests/{id_of(payment)}")
-    await asked(world, other, found_again)
+    await wait_for_invitation(world, other, found_again)
     await other.post(f"/api/mitra/chat-requests/{found_again['session_id']}/accept")
     told = await story(world, payment)
     assert (told["why_no_chat"], kinds(told)[-2:]) == (None, ["paired", "earned"])
@@ -380,9 +380,9 @@ async def test_timeline_shows_a_fallback_before_the_answer_in_order(world: World
     customer, mitra = await a_returning_customer(world)
     other = await world.mitra(unique("Bima"))
     payment = await returning(world, customer, mitra)
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     await customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": id_of(payment)})
-    await asked(world, other, payment)
+    await wait_for_invitation(world, other, payment)
     told = await story(world, payment)
     assert told["why_no_chat"] is None
     assert mitra.user["display_name"] in texts(told, "search_began")[0]
@@ -434,7 +434,7 @@ async def test_timeline_explains_discount_used_elsewhere(world: World) -> None:
 async def test_timeline_explains_customer_cancelled(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": id_of(payment)})
     told = await failed(world, payment)
     check_why(told, "customer_cancelled")

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Awaitable
 from typing import Any
 
-from tests.pairing.steps import seen
+from tests.pairing.steps import read_payment
 from tests.stack import World, open_failure
 from tools.client import Client, Socket
 
@@ -15,19 +15,19 @@ async def chatting(world: World, **wish: Any) -> tuple[Client, Client, str]:
     return customer, mitra, await world.session(customer, mitra, **wish)
 
 
-def wanting(customer: Client, session_id: str, /, **wish: Any) -> Awaitable[Any]:
+def create_extension_payment(customer: Client, session_id: str, /, **wish: Any) -> Awaitable[Any]:
     """Create the payment request of an extension as the customer."""
     body = {"duration_minutes": 12, "is_extension": True, "session_id": session_id, **wish}
     return customer.post("/api/client/payment/requests", {k: v for k, v in body.items() if v is not None})
 
 
-def asking(customer: Client, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
+def request_extension(customer: Client, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
     """Ask the mitra for a paid extension over the explicit route."""
     path = f"/api/shared/chat/sessions/{session_id}/extensions"
     return customer.post(path, {"payment_request_id": payment["payment_request_id"]})
 
 
-def answering(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
+def answer_extension(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
     """Approve or reject an extension as the mitra."""
     path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
     return mitra.post(path, {"accept": accept})
@@ -48,28 +48,28 @@ async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] 
     return dict(rows[0]) if rows else None
 
 
-async def put_to_her(
+async def ask_for_extension(
     world: World, customer: Client, session_id: str, **wish: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Create a paid extension that waits for the mitra's answer; return the payment and the extension."""
-    payment = await wanting(customer, session_id, **wish)
+    payment = await create_extension_payment(customer, session_id, **wish)
     status, answer = await world.webhook(payment)
     assert (status, answer["processing_result"]) == (200, "confirmed")
     extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
     return payment, extension
 
 
-async def became(world: World, payment: dict[str, Any], status: str) -> dict[str, Any]:
+async def wait_for_status(world: World, payment: dict[str, Any], status: str) -> dict[str, Any]:
     """Wait until the payment's extension has a status; return the extension."""
     return await world.until(
         lambda: extension_of(world, payment), lambda found: found is not None and found["status"] == status
     )
 
 
-async def tripped(world: World, customer: Client, payment: dict[str, Any]) -> None:
+async def check_safeguard_tripped(world: World, customer: Client, payment: dict[str, Any]) -> None:
     """Check that the extension is safeguard_tripped and that an operator must decide about its payment."""
-    await became(world, payment, "safeguard_tripped")
-    view = await seen(customer, payment)
+    await wait_for_status(world, payment, "safeguard_tripped")
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
 
 
@@ -78,7 +78,7 @@ def ends_at(session: dict[str, Any]) -> dt.datetime:
     return dt.datetime.fromisoformat(session["expires_at"])
 
 
-async def about(socket: Socket, kind: str, session_id: str, **more: Any) -> dict[str, Any]:
+async def wait_for_event(socket: Socket, kind: str, session_id: str, **more: Any) -> dict[str, Any]:
     """Wait for an event of a session."""
 
     def ours(frame: dict[str, Any]) -> bool:

@@ -5,26 +5,26 @@ import datetime as dt
 import pytest
 
 from tests.extensions.steps import (
-    about,
-    answering,
-    asking,
-    became,
+    answer_extension,
+    ask_for_extension,
     chatting,
     count,
+    create_extension_payment,
     ends_at,
     extension_of,
-    put_to_her,
-    wanting,
+    request_extension,
+    wait_for_event,
+    wait_for_status,
 )
 from tests.pairing.steps import (
     confirm_silently,
+    count_deliveries,
     earned,
     failures,
     now_in,
+    read_payment,
     run_out,
-    seen,
     session_of,
-    told,
 )
 from tests.stack import World, new_id, open_failure, refused
 
@@ -39,10 +39,10 @@ TWELVE = dt.timedelta(minutes=12)
 async def test_paid_extension_is_offered_to_the_mitra_automatically(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, desk_too, phone = await mitra.open("chat"), await mitra.open("chat"), await customer.open("chat")
-    payment, _ = await put_to_her(world, customer, session_id, duration_minutes=30)
-    frame = await about(desk, "extension_requested", session_id)
+    payment, _ = await ask_for_extension(world, customer, session_id, duration_minutes=30)
+    frame = await wait_for_event(desk, "extension_requested", session_id)
     extension = frame["extension"]
-    assert (await about(desk_too, "extension_requested", session_id))["extension"] == extension
+    assert (await wait_for_event(desk_too, "extension_requested", session_id))["extension"] == extension
     assert (extension["requested_duration_minutes"], extension["requested_price"]) == (30, 27000)
     assert (extension["session_id"], extension["status"]) == (session_id, "pending")
     assert extension["topic_sensitivity"] == "regular"
@@ -54,25 +54,25 @@ async def test_paid_extension_is_offered_to_the_mitra_automatically(world: World
         assert (session["id"], session["extension"]) == (session_id, extension)
     # The explicit route gives the same answer, however often it is called.
     for _ in range(2):
-        assert await asking(customer, session_id, payment) == extension
-    await refused(asking(mitra, session_id, payment), 403, "FORBIDDEN")
-    assert (await seen(customer, payment))["status"] == "confirmed"  # not consumed before the mitra approves
+        assert await request_extension(customer, session_id, payment) == extension
+    await refused(request_extension(mitra, session_id, payment), 403, "FORBIDDEN")
+    assert (await read_payment(customer, payment))["status"] == "confirmed"  # not consumed before the mitra approves
     assert count(phone, "extension_requested") == 0
 
 
 async def test_explicit_request_requires_a_confirmed_payment_of_the_customer(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk = await mitra.open("chat")
-    payment = await wanting(customer, session_id)
-    await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
+    payment = await create_extension_payment(customer, session_id)
+    await refused(request_extension(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
     await confirm_silently(world, payment)
     stranger = await world.customer("Eka")
     _, _, foreign = await chatting(world)
-    await refused(asking(stranger, session_id, payment), 404, "NOT_FOUND")
-    await refused(asking(customer, foreign, payment), 404, "NOT_FOUND")
-    await refused(asking(customer, session_id, {"payment_request_id": new_id()}), 404, "NOT_FOUND")
-    extension = await asking(customer, session_id, payment)
-    assert (await about(desk, "extension_requested", session_id))["extension"] == extension
+    await refused(request_extension(stranger, session_id, payment), 404, "NOT_FOUND")
+    await refused(request_extension(customer, foreign, payment), 404, "NOT_FOUND")
+    await refused(request_extension(customer, session_id, {"payment_request_id": new_id()}), 404, "NOT_FOUND")
+    extension = await request_extension(customer, session_id, payment)
+    assert (await wait_for_event(desk, "extension_requested", session_id))["extension"] == extension
     headers = {"Idempotency-Key": new_id()}
     path, body = (
         f"/api/shared/chat/sessions/{session_id}/extensions",
@@ -85,7 +85,7 @@ async def test_explicit_request_requires_a_confirmed_payment_of_the_customer(wor
 async def test_explicit_request_with_the_sessions_own_payment_is_404(world: World) -> None:
     customer, _, session_id = await chatting(world)
     rows = await world.stack.sql("SELECT payment_request_id::text FROM chat_sessions WHERE id = $1", session_id)
-    await refused(asking(customer, session_id, dict(rows[0])), 404, "NOT_FOUND")
+    await refused(request_extension(customer, session_id, dict(rows[0])), 404, "NOT_FOUND")
 
 
 # -- approval
@@ -95,19 +95,19 @@ async def test_approval_adds_the_minutes_and_consumes_the_payment(world: World) 
     customer, mitra, session_id = await chatting(world)
     desk, phone, phone_too = await mitra.open("chat"), await customer.open("chat"), await customer.open("chat")
     before = await session_of(customer, session_id)
-    payment, extension = await put_to_her(world, customer, session_id, duration_minutes=30)
-    answered = await answering(mitra, extension, accept=True)
+    payment, extension = await ask_for_extension(world, customer, session_id, duration_minutes=30)
+    answered = await answer_extension(mitra, extension, accept=True)
     assert (answered["id"], answered["status"]) == (extension["id"], "approved")
     after = await session_of(customer, session_id)
     assert ends_at(after) - ends_at(before) == dt.timedelta(minutes=30)
     assert (after["status"], after["extended_minutes"], after["duration_minutes"]) == ("active", 30, 12)
     assert after["price"] == before["price"]
     for socket in (desk, phone, phone_too):
-        resumed = await about(socket, "session_resumed", session_id)
+        resumed = await wait_for_event(socket, "session_resumed", session_id)
         assert resumed["extension_id"] == extension["id"]
         assert (resumed["session"]["expires_at"], resumed["session"]["status"]) == (after["expires_at"], "active")
-        assert (await about(socket, "extension_resolved", session_id))["extension"] == answered
-    view = await seen(customer, payment)
+        assert (await wait_for_event(socket, "extension_resolved", session_id))["extension"] == answered
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("consumed", None)
     assert view["consumed_at"] is not None
     assert await earned(world, session_id) == [("session", 12000), ("extension", 27000)]
@@ -119,8 +119,8 @@ async def test_approved_extensions_add_up(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     before = await session_of(customer, session_id)
     for _ in range(3):
-        _, extension = await put_to_her(world, customer, session_id)
-        await answering(mitra, extension, accept=True)
+        _, extension = await ask_for_extension(world, customer, session_id)
+        await answer_extension(mitra, extension, accept=True)
     after = await session_of(mitra, session_id)
     assert (after["extended_minutes"], ends_at(after) - ends_at(before)) == (36, 3 * TWELVE)
     assert await earned(world, session_id) == [("session", 12000)] + [("extension", 12000)] * 3
@@ -131,10 +131,10 @@ async def test_approval_after_expiry_makes_the_session_active_again(world: World
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     assert (await phone.say(session_id, "sebelum"))["type"] == "message_ack"
     await run_out(world, customer, session_id)
-    await about(phone, "session_expired", session_id)
+    await wait_for_event(phone, "session_expired", session_id)
     assert (await phone.say(session_id, "terlambat"))["code"] == "SESSION_NOT_ACTIVE"
-    _, extension = await put_to_her(world, customer, session_id)
-    await answering(mitra, extension, accept=True)
+    _, extension = await ask_for_extension(world, customer, session_id)
+    await answer_extension(mitra, extension, accept=True)
     after = await session_of(customer, session_id)
     assert (after["status"], after["extended_minutes"], after["ended_at"], after["ended_by"]) == (
         "active",
@@ -149,7 +149,7 @@ async def test_approval_after_expiry_makes_the_session_active_again(world: World
     )
     assert (rows[0]["left"], rows[0]["grace_ends_at"]) == (TWELVE, None)
     for socket in (desk, phone):
-        assert (await about(socket, "session_resumed", session_id))["session"]["status"] == "active"
+        assert (await wait_for_event(socket, "session_resumed", session_id))["session"]["status"] == "active"
     said = await phone.say(session_id, "lagi")
     assert (said["type"], said["seq"]) == ("message_ack", 2)
     assert (await desk.wait("message", where=lambda f: f["message"]["seq"] == 2))["message"]["content"] == "lagi"
@@ -162,17 +162,17 @@ async def test_rejection_fails_the_payment_and_leaves_the_session_unchanged(worl
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     before = await session_of(customer, session_id)
-    payment, extension = await put_to_her(world, customer, session_id)
-    answered = await answering(mitra, extension, accept=False)
+    payment, extension = await ask_for_extension(world, customer, session_id)
+    answered = await answer_extension(mitra, extension, accept=False)
     assert answered["status"] == "rejected"
     for socket in (desk, phone):
-        assert (await about(socket, "extension_resolved", session_id))["extension"] == answered
+        assert (await wait_for_event(socket, "extension_resolved", session_id))["extension"] == answered
     assert await session_of(customer, session_id) == before
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
     assert await failures(world, payment) == [("extension_rejected", False)]
     assert await earned(world, session_id) == [("session", 12000)]
-    assert await told(world, session_id, "session_resumed") == {}
+    assert await count_deliveries(world, session_id, "session_resumed") == {}
     operator = await world.operator()
     listed = await operator.get("/internal/failed-pairings", cause_tag="extension_rejected", limit=200)
     assert payment["payment_request_id"] in [item["payment_request_id"] for item in listed["items"]]
@@ -180,20 +180,20 @@ async def test_rejection_fails_the_payment_and_leaves_the_session_unchanged(worl
 
 async def test_second_answer_is_extension_resolved(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
-    _, extension = await put_to_her(world, customer, session_id)
-    await answering(mitra, extension, accept=False)
+    _, extension = await ask_for_extension(world, customer, session_id)
+    await answer_extension(mitra, extension, accept=False)
     for accept in (True, False):
-        await refused(answering(mitra, extension, accept=accept), 409, "EXTENSION_RESOLVED")
+        await refused(answer_extension(mitra, extension, accept=accept), 409, "EXTENSION_RESOLVED")
 
 
 async def test_answer_of_another_mitra_is_404(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     _, other, foreign = await chatting(world)
-    _, extension = await put_to_her(world, customer, session_id)
-    await refused(answering(other, extension, accept=True), 404, "NOT_FOUND")
-    await refused(answering(other, {**extension, "session_id": foreign}, accept=True), 404, "NOT_FOUND")
-    await refused(answering(mitra, {**extension, "id": new_id()}, accept=True), 404, "NOT_FOUND")
-    await refused(answering(customer, extension, accept=True), 403, "FORBIDDEN")
+    _, extension = await ask_for_extension(world, customer, session_id)
+    await refused(answer_extension(other, extension, accept=True), 404, "NOT_FOUND")
+    await refused(answer_extension(other, {**extension, "session_id": foreign}, accept=True), 404, "NOT_FOUND")
+    await refused(answer_extension(mitra, {**extension, "id": new_id()}, accept=True), 404, "NOT_FOUND")
+    await refused(answer_extension(customer, extension, accept=True), 403, "FORBIDDEN")
     assert (await extension_of(world, {"payment_request_id": await payment_of(world, extension)}))[
         "status"
     ] == "pending"
@@ -218,21 +218,21 @@ async def test_extension_timeout_applies_the_configured_action(
         customer, mitra, session_id = await chatting(world)
         desk, phone = await mitra.open("chat"), await customer.open("chat")
         before = await (run_out(world, customer, session_id) if ended else session_of(customer, session_id))
-        payment, extension = await put_to_her(world, customer, session_id)
-        resolved = await about(phone, "extension_resolved", session_id)
+        payment, extension = await ask_for_extension(world, customer, session_id)
+        resolved = await wait_for_event(phone, "extension_resolved", session_id)
         assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], status)
-        assert (await about(desk, "extension_resolved", session_id))["extension"] == resolved["extension"]
+        assert (await wait_for_event(desk, "extension_resolved", session_id))["extension"] == resolved["extension"]
     rows = await world.stack.sql(
         "SELECT responded_at - answer_by AS late, answer_by - requested_at AS time FROM session_extensions WHERE id = $1",
         extension["id"],
     )
     assert rows[0]["late"] >= dt.timedelta(milliseconds=-50)
     assert rows[0]["time"] == dt.timedelta(seconds=1)
-    await refused(answering(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
-    after, view = await session_of(customer, session_id), await seen(customer, payment)
+    await refused(answer_extension(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
+    after, view = await session_of(customer, session_id), await read_payment(customer, payment)
     if action == "auto_approve":
         assert (after["status"], after["extended_minutes"], view["status"]) == ("active", 12, "consumed")
-        assert (await about(phone, "session_resumed", session_id))["extension_id"] == extension["id"]
+        assert (await wait_for_event(phone, "session_resumed", session_id))["extension_id"] == extension["id"]
         assert ended or ends_at(after) - ends_at(before) == TWELVE
         assert await earned(world, session_id) == [("session", 12000), ("extension", 12000)]
     else:
@@ -242,14 +242,14 @@ async def test_extension_timeout_applies_the_configured_action(
 
 async def test_answer_after_its_deadline_is_refused_without_the_jobs_process(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
-    payment, extension = await put_to_her(world, customer, session_id)
+    payment, extension = await ask_for_extension(world, customer, session_id)
     assert world.stack.stop("jobs") == 0
     try:
         await world.stack.sql(
             f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
         )
-        await refused(answering(mitra, extension, accept=False), 409, "EXTENSION_RESOLVED")
+        await refused(answer_extension(mitra, extension, accept=False), 409, "EXTENSION_RESOLVED")
         assert (await extension_of(world, payment))["status"] == "pending"
     finally:
         world.stack.start("jobs")
-    await became(world, payment, "auto_approved")
+    await wait_for_status(world, payment, "auto_approved")

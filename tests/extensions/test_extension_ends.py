@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 
 from tests.extensions.steps import (
-    about,
-    answering,
-    asking,
+    answer_extension,
+    ask_for_extension,
     chatting,
+    check_safeguard_tripped,
     count,
+    create_extension_payment,
     extension_of,
-    put_to_her,
-    tripped,
-    wanting,
+    request_extension,
+    wait_for_event,
 )
 from tests.pairing.steps import (
     confirm_silently,
+    count_deliveries,
     earned,
     expire_silently,
     failures,
     now_in,
+    read_payment,
     run_out,
-    seen,
     session_of,
-    told,
 )
 from tests.stack import World, open_failure, refused
 from tools.client import Client
@@ -56,7 +56,7 @@ async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, 
     other, _, control = await chatting(world)
     for party, place in ((customer, session_id), (other, control)):
         await run_out(world, party, place)
-    payment, extension = await put_to_her(world, customer, session_id)
+    payment, extension = await ask_for_extension(world, customer, session_id)
     await grace_is_over(world, session_id, control)
     # The control session's grace period ended at the same time. When that session has completed, this one would have,
     # too.
@@ -71,21 +71,21 @@ async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, 
 
 async def test_pending_extension_holds_the_session_until_approval(world: World) -> None:
     customer, mitra, payment, extension = await held(world)
-    await answering(mitra, extension, accept=True)
+    await answer_extension(mitra, extension, accept=True)
     view = await session_of(customer, extension["session_id"])
     assert (view["status"], view["extended_minutes"]) == ("active", 12)
     left = dt.datetime.fromisoformat(view["expires_at"]) - (await extension_of(world, payment))["answer_by"]
     assert left > dt.timedelta(minutes=10)  # twelve minutes from the answer, which came within a minute
-    assert (await seen(customer, payment))["status"] == "consumed"
+    assert (await read_payment(customer, payment))["status"] == "consumed"
 
 
 async def test_pending_extension_holds_the_session_until_rejection(world: World) -> None:
     customer, mitra, payment, extension = await held(world)
     phone = await customer.open("chat")
-    await answering(mitra, extension, accept=False)
-    done = await about(phone, "session_completed", extension["session_id"], timeout=3)
+    await answer_extension(mitra, extension, accept=False)
+    done = await wait_for_event(phone, "session_completed", extension["session_id"], timeout=3)
     assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "timer")
-    assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
+    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
 async def test_pending_extension_holds_the_session_until_its_timeout(world: World) -> None:
@@ -97,16 +97,16 @@ async def test_pending_extension_holds_the_session_until_its_timeout(world: Worl
         await world.until(
             lambda: session_of(customer, extension["session_id"]), lambda view: view["status"] == "completed"
         )
-    assert (await seen(customer, payment))["failure"] == open_failure("extension_rejected")
+    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
 
 
 async def test_unpaid_extension_does_not_hold_the_session_and_is_abandoned(world: World) -> None:
     customer, _, session_id = await chatting(world)
     await run_out(world, customer, session_id)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await grace_is_over(world, session_id)
     await world.until(lambda: session_of(customer, session_id), lambda view: view["status"] == "completed")
-    assert (await seen(customer, payment))["status"] == "abandoned"
+    assert (await read_payment(customer, payment))["status"] == "abandoned"
     assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
     assert await failures(world, payment) == [("extension_safeguard_tripped", False)]
     assert await extension_of(world, payment) is None
@@ -123,7 +123,7 @@ async def test_ending_the_session_trips_a_pending_extension(world: World, side: 
     if how != "early end":
         await run_out(world, customer, session_id)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
-    payment, extension = await put_to_her(world, customer, session_id)
+    payment, extension = await ask_for_extension(world, customer, session_id)
     path = f"/api/shared/chat/sessions/{session_id}"
     if how == "early end":
         async with world.setting(**{f"early_end_{side}_enabled": True}):
@@ -136,36 +136,36 @@ async def test_ending_the_session_trips_a_pending_extension(world: World, side: 
     assert (await extension_of(world, payment))["status"] == "safeguard_tripped"
     view = await session_of(customer, session_id)
     assert (view["status"], view["ended_by"], view["extended_minutes"]) == ("closing", side, 0)
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     for socket in (desk, phone):
-        resolved = await about(socket, "extension_resolved", session_id)
+        resolved = await wait_for_event(socket, "extension_resolved", session_id)
         assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], "safeguard_tripped")
-        assert (await about(socket, "session_closing", session_id))["session"]["status"] == "closing"
+        assert (await wait_for_event(socket, "session_closing", session_id))["session"]["status"] == "closing"
         assert count(socket, "session_resumed") == 0
-    await refused(answering(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
+    await refused(answer_extension(mitra, extension, accept=True), 409, "EXTENSION_RESOLVED")
     assert await earned(world, session_id) == [("session", 12000)]
 
 
 async def test_ending_the_session_abandons_an_unpaid_extension(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     await run_out(world, customer, session_id)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("abandoned", None)
     # If its money still comes, an operator refunds it, and no mitra is asked.
     assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     assert await extension_of(world, payment) is None
-    assert await told(world, session_id, "extension_requested") == {}
+    assert await count_deliveries(world, session_id, "extension_requested") == {}
 
 
 # -- payments that come too late
 
 
-async def over(world: World, customer: Client, mitra: Client, session_id: str) -> None:
+async def end_session(world: World, customer: Client, mitra: Client, session_id: str) -> None:
     """End the session, with both goodbyes."""
     await run_out(world, customer, session_id)
     for party in (customer, mitra):
@@ -176,15 +176,15 @@ async def over(world: World, customer: Client, mitra: Client, session_id: str) -
 async def test_extension_paid_in_time_and_reported_after_the_session_fails(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await expire_silently(world, payment)
-    await over(world, customer, mitra, session_id)
+    await end_session(world, customer, mitra, session_id)
     status, answer = await world.webhook(payment, paid_at=payment["created_at"])
     assert (status, answer["processing_result"]) == (200, "confirmed")
-    await tripped(world, customer, payment)
-    resolved = await about(phone, "extension_resolved", session_id)
+    await check_safeguard_tripped(world, customer, payment)
+    resolved = await wait_for_event(phone, "extension_resolved", session_id)
     assert resolved["extension"]["status"] == "safeguard_tripped"
-    await about(desk, "session_completed", session_id)
+    await wait_for_event(desk, "session_completed", session_id)
     # The mitra receives nothing.
     assert (count(desk, "extension_requested"), count(desk, "extension_resolved")) == (0, 0)
     assert await failures(world, payment) == [("extension_safeguard_tripped", False)]
@@ -195,69 +195,71 @@ async def test_confirmed_extension_after_the_session_ended_fails(world: World, f
     """Simulate a process that died between confirming the payment and asking the mitra; the session ended in between."""
     here = fast_world if way == "sweep" else world  # the sweep runs every minute
     customer, mitra, session_id = await chatting(here)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await run_out(here, customer, session_id)
     if way == "explicit":
         await confirm_silently(here, payment)
         await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
-        view = await asking(customer, session_id, payment)
+        view = await request_extension(customer, session_id, payment)
         assert view["status"] == "safeguard_tripped"
-        assert await asking(customer, session_id, payment) == view
+        assert await request_extension(customer, session_id, payment) == view
     else:
         await confirm_silently(here, payment)
         await mitra.post(f"/api/shared/chat/sessions/{session_id}/end")
-    await tripped(here, customer, payment)
-    assert await told(here, session_id, "extension_requested") == {}
+    await check_safeguard_tripped(here, customer, payment)
+    assert await count_deliveries(here, session_id, "extension_requested") == {}
 
 
 async def test_extension_paid_too_late_is_recorded_and_not_offered(world: World) -> None:
     customer, _, session_id = await chatting(world)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
     status, answer = await world.webhook(payment)
     assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
     assert await extension_of(world, payment) is None
-    await refused(asking(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
-    assert (await wanting(customer, session_id))["status"] == "pending"  # and it does not block a new request
+    await refused(request_extension(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
+    assert (await create_extension_payment(customer, session_id))[
+        "status"
+    ] == "pending"  # and it does not block a new request
 
 
 async def test_extension_paid_in_time_and_reported_late_is_offered_to_the_mitra(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await expire_silently(world, payment)
     assert (await world.webhook(payment, paid_at=payment["created_at"]))[1]["processing_result"] == "confirmed"
     extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
-    assert (await answering(mitra, extension, accept=True))["status"] == "approved"
+    assert (await answer_extension(mitra, extension, accept=True))["status"] == "approved"
 
 
 @pytest.mark.parametrize("other_is", ["pending", "confirmed", "asked"])
 async def test_extension_reported_late_while_another_is_open_goes_to_an_operator(world: World, other_is: str) -> None:
     customer, mitra, session_id = await chatting(world)
-    late = await wanting(customer, session_id)
+    late = await create_extension_payment(customer, session_id)
     await expire_silently(world, late)
     if other_is == "asked":
-        payment, extension = await put_to_her(world, customer, session_id)
+        payment, extension = await ask_for_extension(world, customer, session_id)
     else:
-        payment = await wanting(customer, session_id)
+        payment = await create_extension_payment(customer, session_id)
         if other_is == "confirmed":
             await confirm_silently(world, payment)
     status, answer = await world.webhook(late, paid_at=late["created_at"])
     assert (status, answer["processing_result"]) == (200, "paid_not_pairable")
-    assert (await seen(customer, late))["failure"] == open_failure("extension_safeguard_tripped")
+    assert (await read_payment(customer, late))["failure"] == open_failure("extension_safeguard_tripped")
     assert await failures(world, late) == [("extension_safeguard_tripped", False)]
     if other_is == "pending":
         assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"
         extension = await world.until(lambda: extension_of(world, payment), lambda found: found is not None)
     if other_is == "confirmed":
-        extension = await asking(customer, session_id, payment)
-    assert (await answering(mitra, extension, accept=True))["status"] == "approved"
+        extension = await request_extension(customer, session_id, payment)
+    assert (await answer_extension(mitra, extension, accept=True))["status"] == "approved"
 
 
 async def test_extension_can_be_requested_again_after_its_payment_expired(world: World) -> None:
     customer, _, session_id = await chatting(world)
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     status, answer = await world.webhook(payment, status="EXPIRED")
     assert (status, answer["processing_result"]) == (200, "expired")
-    assert (await wanting(customer, session_id))["status"] == "pending"
+    assert (await create_extension_payment(customer, session_id))["status"] == "pending"

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.steps import about, answering, chatting, count, put_to_her
+from tests.extensions.steps import answer_extension, ask_for_extension, chatting, count, wait_for_event
 from tests.pairing.steps import (
     accepting,
-    asked,
     falling_back,
     friends,
     rejecting,
@@ -15,6 +14,7 @@ from tests.pairing.steps import (
     run_out,
     session_of,
     time_is_up,
+    wait_for_invitation,
 )
 from tests.stack import World, new_id, refused
 from tools.client import Client
@@ -48,7 +48,7 @@ async def test_each_change_is_logged_and_sent_to_every_device_of_both(world: Wor
         expected.append((mitra.user["id"], before, after))
         assert await log_of(world, session_id) == expected
         for socket in sockets:
-            frame = await about(socket, "session_topic_updated", session_id)
+            frame = await wait_for_event(socket, "session_topic_updated", session_id)
             assert frame["topic_sensitivity"] == after
             assert count(socket, "session_topic_updated") == n + 1
 
@@ -65,7 +65,7 @@ async def test_setting_the_same_value_logs_and_sends_nothing(world: World) -> No
     assert len(await log_of(world, session_id)) == 2
     for socket in (phone, desk):
         for value in ("sensitive", "regular"):
-            assert (await about(socket, "session_topic_updated", session_id))["topic_sensitivity"] == value
+            assert (await wait_for_event(socket, "session_topic_updated", session_id))["topic_sensitivity"] == value
         assert count(socket, "session_topic_updated") == 2
 
 
@@ -96,7 +96,7 @@ async def test_flag_can_be_set_from_acceptance_until_completion(world: World) ->
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
-    await asked(world, mitra, session_id)
+    await wait_for_invitation(world, mitra, session_id)
     await refused(marking(mitra, session_id, "sensitive"), 404, "NOT_FOUND")  # the session is not this mitra's yet
     await accepting(mitra, session_id)
     await marking(mitra, session_id, "sensitive")
@@ -115,15 +115,21 @@ async def test_extension_frames_carry_the_current_flag(world: World) -> None:
     customer, mitra, session_id = await chatting(world)
     desk, phone = await mitra.open("chat"), await customer.open("chat")
     await marking(mitra, session_id, "sensitive")
-    _, extension = await put_to_her(world, customer, session_id)
-    assert (await about(desk, "extension_requested", session_id))["extension"]["topic_sensitivity"] == "sensitive"
+    _, extension = await ask_for_extension(world, customer, session_id)
+    assert (await wait_for_event(desk, "extension_requested", session_id))["extension"][
+        "topic_sensitivity"
+    ] == "sensitive"
     [session] = (await mitra.open("chat")).frames[0]["sessions"]
     assert (session["topic_sensitivity"], session["extension"]["topic_sensitivity"]) == ("sensitive", "sensitive")
     await marking(mitra, session_id, "regular")
-    assert (await answering(mitra, extension, accept=True))["topic_sensitivity"] == "regular"
+    assert (await answer_extension(mitra, extension, accept=True))["topic_sensitivity"] == "regular"
     for socket in (desk, phone):
-        assert (await about(socket, "extension_resolved", session_id))["extension"]["topic_sensitivity"] == "regular"
-        assert (await about(socket, "session_resumed", session_id))["session"]["topic_sensitivity"] == "regular"
+        assert (await wait_for_event(socket, "extension_resolved", session_id))["extension"][
+            "topic_sensitivity"
+        ] == "regular"
+        assert (await wait_for_event(socket, "session_resumed", session_id))["session"][
+            "topic_sensitivity"
+        ] == "regular"
 
 
 async def test_pairing_frames_and_requests_carry_the_flag(world: World) -> None:
@@ -134,13 +140,13 @@ async def test_pairing_frames_and_requests_carry_the_flag(world: World) -> None:
     assert frames[0]["request"]["topic_sensitivity"] == "regular"
     await rejecting(mitra, payment["session_id"])
     view = await falling_back(customer, payment)
-    assert (await asked(world, mitra, view["session_id"]))["topic_sensitivity"] == "regular"
+    assert (await wait_for_invitation(world, mitra, view["session_id"]))["topic_sensitivity"] == "regular"
     # A search cannot be marked, but its frames show the flag that the row has.
     await world.stack.sql(
         "UPDATE chat_sessions SET topic_sensitivity = 'sensitive' WHERE id = $1 AND status = 'searching'",
         view["session_id"],
     )
-    assert (await asked(world, mitra, view["session_id"]))["topic_sensitivity"] == "sensitive"
+    assert (await wait_for_invitation(world, mitra, view["session_id"]))["topic_sensitivity"] == "sensitive"
     await accepting(mitra, view["session_id"])
     paired = await search.wait(
         "pairing_status", where=lambda f: f["status"] == "paired" and f["session_id"] == view["session_id"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.extensions.steps import about, answering, chatting, count, put_to_her
+from tests.extensions.steps import answer_extension, ask_for_extension, chatting, count, wait_for_event
 from tests.pairing.steps import now_in, session_of
 from tests.stack import World
 
@@ -27,13 +27,13 @@ async def test_warning_is_sent_once_for_each_end_and_again_after_an_extension(wo
         await three_minutes_left(world, session_id)
         ends = (await session_of(customer, session_id))["expires_at"]
         for socket in (phone, desk):
-            frame = await about(socket, "session_warning", session_id)
+            frame = await wait_for_event(socket, "session_warning", session_id)
             assert (frame["seconds_left"], frame["expires_at"]) == (180, ends)
         warned.append(ends)
-        _, extension = await put_to_her(world, customer, session_id)
-        await answering(mitra, extension, accept=True)
+        _, extension = await ask_for_extension(world, customer, session_id)
+        await answer_extension(mitra, extension, accept=True)
         for socket in (phone, desk):
-            await about(socket, "session_resumed", session_id)
+            await wait_for_event(socket, "session_resumed", session_id)
             assert count(socket, "session_warning") == n + 1
     assert sorted(set(warned)) == warned
 
@@ -48,8 +48,8 @@ async def test_warning_postponed_by_an_extension_is_not_sent(world: World) -> No
               warn_at = {now_in(world)} + interval '1 minute' WHERE id = $1""",
         session_id,
     )
-    _, extension = await put_to_her(world, customer, session_id)
-    await answering(mitra, extension, accept=True)
+    _, extension = await ask_for_extension(world, customer, session_id)
+    await answer_extension(mitra, extension, accept=True)
     rows = await world.stack.sql(
         f"SELECT expires_at - warn_at = interval '180 seconds' AS armed, warn_at > {now_in(world)} + interval '12 minutes' AS later "
         "FROM chat_sessions WHERE id = $1",
@@ -65,9 +65,9 @@ async def test_warning_of_one_session_is_not_sent_to_others(world: World) -> Non
     other_session = await world.session(other, mitra)
     phone, other_phone = await customer.open("chat"), await other.open("chat")
     await three_minutes_left(world, session_id)
-    await about(phone, "session_warning", session_id)
+    await wait_for_event(phone, "session_warning", session_id)
     await three_minutes_left(world, other_session)
-    await about(other_phone, "session_warning", other_session)
+    await wait_for_event(other_phone, "session_warning", other_session)
     assert (count(phone, "session_warning"), count(other_phone, "session_warning")) == (1, 1)
 
 
@@ -84,5 +84,5 @@ async def test_no_warning_is_sent_while_switched_off(world: World) -> None:
         )
     other_phone = await other.open("chat")
     await three_minutes_left(world, other_session)
-    await about(other_phone, "session_warning", other_session)
+    await wait_for_event(other_phone, "session_warning", other_session)
     assert count(phone, "session_warning") == 0

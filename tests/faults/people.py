@@ -16,7 +16,7 @@ INSIST_S = 90  # longer than the longest fault plus a restart
 AGAIN = ("UNAVAILABLE", "IDEMPOTENCY_IN_FLIGHT", "OTP_EXPIRED")  # the last one occurs where minutes are seconds
 
 
-async def insist(work: Callable[[], Awaitable[Any]], *, done: tuple[str, ...] = (), timeout: float = INSIST_S) -> Any:
+async def retry(work: Callable[[], Awaitable[Any]], *, done: tuple[str, ...] = (), timeout: float = INSIST_S) -> Any:
     """Retry a call as an app does while the service is unavailable.
 
     Refusals whose code is in `done` mean that an earlier attempt took effect: None is returned.
@@ -44,7 +44,7 @@ async def request(customer: Client, *, key: str | None = None, **wish: Any) -> d
     """Create a payment request, repeating it under one idempotency key until there is an answer."""
     headers = {"Idempotency-Key": key or new_id()}
     body = {"duration_minutes": 12, **wish}
-    return await insist(lambda: customer.call("POST", CREATE, body, headers=headers))
+    return await retry(lambda: customer.call("POST", CREATE, body, headers=headers))
 
 
 async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
@@ -56,12 +56,12 @@ async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
             raise ConnectionError(f"{status} {answer}")
         return answer
 
-    return (await insist(call))["processing_result"]
+    return (await retry(call))["processing_result"]
 
 
 async def view(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the current payment request."""
-    return await insist(lambda: customer.get(f"{CREATE}/{payment['payment_request_id']}"))
+    return await retry(lambda: customer.get(f"{CREATE}/{payment['payment_request_id']}"))
 
 
 async def searched(world: World, customer: Client, payment: dict[str, Any]) -> str:
@@ -83,7 +83,7 @@ async def accept(mitra: Client, session_id: str) -> None:
                 raise
             raise ConnectionError("not invited yet") from refused
 
-    await insist(take)
+    await retry(take)
 
 
 async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> str:
@@ -98,9 +98,7 @@ async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> 
 async def goodbye(client: Client, session_id: str) -> None:
     """Say goodbye once."""
     path = f"/api/shared/chat/sessions/{session_id}/closure"
-    await insist(
-        lambda: client.post(path, {"message": "sampai jumpa"}), done=("CLOSURE_EXISTS", "SESSION_NOT_CLOSABLE")
-    )
+    await retry(lambda: client.post(path, {"message": "sampai jumpa"}), done=("CLOSURE_EXISTS", "SESSION_NOT_CLOSABLE"))
 
 
 async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
@@ -111,7 +109,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
     return [(row["seq"], row["id"], row["content"]) for row in rows]
 
 
-async def shows(world: World, phone: Phone, session_id: str, *, timeout: float = 20) -> None:
+async def wait_for_transcript(world: World, phone: Phone, session_id: str, *, timeout: float = 20) -> None:
     """Wait until the phone's transcript equals what is stored."""
     expected = await stored(world, session_id)
     with contextlib.suppress(TimeoutError):
@@ -132,7 +130,7 @@ async def phones(*clients: Client) -> AsyncIterator[list[Phone]]:
 
 async def whole_session(world: World) -> None:
     """Run a new paid session from payment to goodbye with new users; its paid time is shortened by SQL."""
-    customer, mitra = await insist(world.customer), await insist(world.mitra)
+    customer, mitra = await retry(world.customer), await retry(world.mitra)
     async with phones(customer, mitra) as (phone, desk):
         session_id = await paired(world, customer, mitra)
         await phone.say(session_id, "halo")
@@ -144,7 +142,7 @@ async def whole_session(world: World) -> None:
         await goodbye(mitra, session_id)
         assert await desk.wait("session_completed", where=lambda f: f["session"]["id"] == session_id) is not None
         for one in (phone, desk):
-            await shows(world, one, session_id)
+            await wait_for_transcript(world, one, session_id)
 
 
 # The service time by the database's clock: one moment for a whole statement.

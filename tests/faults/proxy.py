@@ -319,7 +319,7 @@ class Proxy:
         self.run(lambda: self._parks.append(place))
         return place
 
-    def forget_parks(self) -> None:
+    def remove_parks(self) -> None:
         """Remove all parks that are not reached yet; held connections stay held."""
         self.run(self._parks.clear)
 

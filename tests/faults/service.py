@@ -79,10 +79,10 @@ class Service(Stack):
         node = self.nodes[key]
         self.wait_ready(node.kind, port=node.probe, key=key, tries=tries)
 
-    def revive(self, key: str) -> None:
+    def restart_cleanly(self, key: str) -> None:
         """Kill a process if it runs, and start it again with no parks."""
         self.kill(key)
-        self.nodes[key].postgres.forget_parks()
+        self.nodes[key].postgres.remove_parks()
         self.begin(key)
         self.await_ready(key)
 

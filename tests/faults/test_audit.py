@@ -43,15 +43,15 @@ from core.reads import ledger
 from core.runtime import Runtime, open_runtime
 from core.sessions.sensitivity import Sensitivity
 from core.steps import accounts
-from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Stage
+from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness
 from tests.stack import EMAIL, Stack
 
 
 @attrs.define(kw_only=True)
-class Life:
+class FilledDatabase:
     """A database in which the service has done everything that it can do."""
 
-    stage: Stage
+    stage: Harness
     root: Actor
 
     @property
@@ -116,7 +116,7 @@ class Life:
         await message_send.sync_statuses(self.runtime, {session_id: 0})
 
 
-async def _live(life: Life) -> None:
+async def _live(life: FilledDatabase) -> None:
     """Create whole sessions and one in each state, operators who work, and customers who join accounts."""
     runtime, stage = life.runtime, life.stage
     ayu, bima = await stage.mitra(), await stage.mitra()
@@ -176,7 +176,7 @@ async def _time_is_up(runtime: Runtime, session_id: str) -> None:
     assert await session_timers.expire(runtime) == 1
 
 
-async def _operate(life: Life) -> None:
+async def _operate(life: FilledDatabase) -> None:
     runtime, root = life.runtime, life.root
     await operator_work.set_config(runtime, root, {"pairing_blast_timeout_seconds": 90})
     (tier, *_) = await admin_store.tiers(runtime.db, mode="chat")
@@ -195,7 +195,7 @@ async def _operate(life: Life) -> None:
     await webhook_receive.replay(runtime, root, webhook_log_id=call)
 
 
-async def _join(life: Life) -> None:
+async def _join(life: FilledDatabase) -> None:
     """Let an anonymous customer with a pending code sign into an existing account."""
     runtime = life.runtime
     phone = Identity(kind=IdentityKind.PHONE, value="+6281299990001")
@@ -211,7 +211,7 @@ async def _join(life: Life) -> None:
 
 
 @pytest.fixture(scope="module")
-def life() -> Iterator[Life]:
+def life() -> Iterator[FilledDatabase]:
     """Yield the database with a runtime over it; no background job runs."""
     stack, loop = Stack(only_database=True), asyncio.new_event_loop()
     try:
@@ -223,12 +223,12 @@ def life() -> Iterator[Life]:
                 "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
             }
         )
-        stage = Stage(runtime=loop.run_until_complete(open_runtime(settings)), loop=loop)
+        stage = Harness(runtime=loop.run_until_complete(open_runtime(settings)), loop=loop)
         root = stage.run(stage.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", EMAIL))
         operator = Actor(
             user_type=UserType.OPERATOR, user_id=root, auth_session_id=ids.new_id(), expires_at=2**40, ids=(root,)
         )
-        made = Life(stage=stage, root=operator)
+        made = FilledDatabase(stage=stage, root=operator)
         stage.run(_live(made))
         yield made
         stage.run(stage.runtime.close())
@@ -237,7 +237,7 @@ def life() -> Iterator[Life]:
         loop.close()
 
 
-def test_audit_of_valid_data_finds_no_violation(life: Life) -> None:
+def test_audit_of_valid_data_finds_no_violation(life: FilledDatabase) -> None:
     books = life.stage.run(ledger.audit(life.runtime))
     assert books.violations == []
     states = life.stage.run(life.runtime.db.fetch("SELECT status FROM chat_sessions"))
@@ -510,7 +510,7 @@ def test_every_audit_rule_has_a_case_that_breaks_it() -> None:
 
 
 @pytest.mark.parametrize(("rule", "breaks"), BROKEN, ids=lambda value: value[:40].replace(" ", "_"))
-def test_audit_reports_only_the_broken_rule(life: Life, rule: str, breaks: str) -> None:
+def test_audit_reports_only_the_broken_rule(life: FilledDatabase, rule: str, breaks: str) -> None:
     async def broken() -> list[ledger.Violation]:
         async with life.runtime.db.pool.acquire() as connection:
             transaction: Any = connection.transaction()

@@ -20,7 +20,7 @@ JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]
 
 
 @pytest.fixture(scope="module")
-def five() -> Iterator[Service]:
+def five_jobs() -> Iterator[Service]:
     """Yield a service at real speed with five jobs processes and two of each other kind."""
     made = Service(counts={"api": 2, "realtime": 2, "jobs": 5})
     yield made
@@ -28,13 +28,13 @@ def five() -> Iterator[Service]:
 
 
 @pytest.fixture
-async def crowd(five: Service) -> AsyncIterator[World]:
+async def crowd(five_jobs: Service) -> AsyncIterator[World]:
     """Yield the users of the test; a mitra may have many sessions."""
-    made = World(five)
+    made = World(five_jobs)
     await made.config("max_customers_per_mitra", 40)
     yield made
-    for key in five.nodes:
-        five.thaw(key)
+    for key in five_jobs.nodes:
+        five_jobs.thaw(key)
     await made.close()
 
 
@@ -45,7 +45,7 @@ async def sessions(world: World, count: int) -> tuple[list[Client], list[str]]:
     return customers, [await app.paired(world, customer, mitra) for customer in customers]
 
 
-async def each_once(phones: list[Phone], ids: list[str], event: str, *, within: float) -> None:
+async def check_each_arrives_once(phones: list[Phone], ids: list[str], event: str, *, within: float) -> None:
     """Check that each session's event arrives in time and only once."""
     for phone, session_id in zip(phones, ids, strict=True):
         assert await phone.wait(event, where=lambda f, wanted=session_id: f["session"]["id"] == wanted, timeout=within)
@@ -56,28 +56,28 @@ async def each_once(phones: list[Phone], ids: list[str], event: str, *, within: 
 
 
 async def test_deadline_with_three_of_five_jobs_processes_suspended_takes_effect_once(
-    crowd: World, five: Service
+    crowd: World, five_jobs: Service
 ) -> None:
     customers, ids = await sessions(crowd, 8)
     async with app.phones(*customers) as phones:
         for key in JOBS[:3]:
-            five.freeze(key)
+            five_jobs.freeze(key)
         await app.end_now(crowd, ids, in_s=1.0)
         # 2 s late, plus the delay of a busy machine
-        await each_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)
+        await check_each_arrives_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)
         for key in JOBS[:3]:
-            five.thaw(key)  # resume them with what they knew when they were suspended
+            five_jobs.thaw(key)  # resume them with what they knew when they were suspended
         await app.end_now(crowd, ids, in_s=0.5, column="grace_ends_at")
-        await each_once(phones, ids, "session_completed", within=5.0)
+        await check_each_arrives_once(phones, ids, "session_completed", within=5.0)
 
 
 async def test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seconds(
-    crowd: World, five: Service
+    crowd: World, five_jobs: Service
 ) -> None:
     customers, ids = await sessions(crowd, 2)
     # All processes poll for due deadlines; the one that finds a deadline publishes the event.
     places = [
-        five.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
+        five_jobs.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
     ]
     async with app.phones(*customers) as phones:
         began = time.monotonic()
@@ -85,58 +85,58 @@ async def test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seco
         await crowd.until(lambda: asyncio.sleep(0, [p for p in places if p.is_held]), bool)
         held = next(place for place in places if place.is_held)
         for key in JOBS:
-            five.nodes[key].postgres.forget_parks()
+            five_jobs.nodes[key].postgres.remove_parks()
         for other in places:
             if other is not held:  # if two poll at the same moment, each may have claimed one session
                 other.release()
-        paused = next(key for key in JOBS if five.nodes[key].postgres is held.proxy)
-        five.freeze(paused)
+        paused = next(key for key in JOBS if five_jobs.nodes[key].postgres is held.proxy)
+        five_jobs.freeze(paused)
         # The database ends a suspended transaction (idle_in_transaction_session_timeout).
-        await each_once(phones, ids, "session_expired", within=8.0 + 4.0)
+        await check_each_arrives_once(phones, ids, "session_expired", within=8.0 + 4.0)
         assert time.monotonic() - began < 14
         held.release()  # its COMMIT arrives late, after the database has ended the transaction
-        five.thaw(paused)
-        await each_once_more(phones, ids)
+        five_jobs.thaw(paused)
+        await check_no_repeats(phones, ids)
 
 
-async def each_once_more(phones: list[Phone], ids: list[str]) -> None:
+async def check_no_repeats(phones: list[Phone], ids: list[str]) -> None:
     """Check that no event arrives a second time."""
     await asyncio.sleep(1.0)
     for phone, session_id in zip(phones, ids, strict=True):
         assert sum(f["type"] == "session_expired" and f["session"]["id"] == session_id for f in phone.events) == 1
 
 
-async def test_suspended_api_process_delays_its_clients_but_loses_nothing(crowd: World, five: Service) -> None:
+async def test_suspended_api_process_delays_its_clients_but_loses_nothing(crowd: World, five_jobs: Service) -> None:
     customer, other = await crowd.customer(), await crowd.customer()
-    other.addresses = five.at(1)
+    other.addresses = five_jobs.at(1)
     other._base = other.addresses.public
-    five.freeze("api")
+    five_jobs.freeze("api")
     try:
         asked = asyncio.create_task(app.request(customer))
         assert (await app.request(other))["status"] == "pending"  # the other process still serves
         await asyncio.sleep(2)
         assert not asked.done()
     finally:
-        five.thaw("api")
+        five_jobs.thaw("api")
     assert (await asked)["status"] == "pending"
 
 
-async def test_suspended_realtime_process_loses_nothing(crowd: World, five: Service) -> None:
+async def test_suspended_realtime_process_loses_nothing(crowd: World, five_jobs: Service) -> None:
     customer, mitra = await crowd.customer(), await crowd.mitra()
-    mitra.addresses = five.at(1)
+    mitra.addresses = five_jobs.at(1)
     session_id = await app.paired(crowd, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "before")
-        five.freeze("realtime")
+        five_jobs.freeze("realtime")
         said = asyncio.create_task(phone.say(session_id, "into the ice"))
         for n in range(5):
             await desk.say(session_id, f"meanwhile {n}")
         await asyncio.sleep(2)
-        five.thaw("realtime")
+        five_jobs.thaw("realtime")
         await said
         for one in (phone, desk):
             await one.until(lambda one=one: len(one.transcript(session_id)) == 7)
-            await app.shows(crowd, one, session_id)
+            await app.wait_for_transcript(crowd, one, session_id)
 
 
 def test_service_clock_follows_only_the_database_clock() -> None:

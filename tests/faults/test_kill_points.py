@@ -106,12 +106,12 @@ async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point
                 raise AssertionError(f"never reached: {point.name}") from None
         held = [place.is_held for place in places]
         service.processes[key].kill()
-        await asyncio.to_thread(service.revive, key)
+        await asyncio.to_thread(service.restart_cleanly, key)
         assert all(held), [point.name for (point, _), there in zip(plans, held, strict=True) if not there]
     return [task.result() for task in tasks]
 
 
-class Cast:
+class Actors:
     """The users and their sessions, each at the point that a test needs."""
 
     def __init__(self, world: World, mitra: Client) -> None:
@@ -120,7 +120,7 @@ class Cast:
 
     async def customer(self) -> Client:
         """Return a new customer."""
-        return await app.insist(self.world.customer)
+        return await app.retry(self.world.customer)
 
     async def pending(self) -> tuple[Client, dict[str, Any]]:
         """Return a customer with a pending payment request."""
@@ -147,7 +147,7 @@ class Cast:
         )
         return customer, session_id
 
-    async def wanting_more(self) -> tuple[Client, str, dict[str, Any]]:
+    async def pending_extension(self) -> tuple[Client, str, dict[str, Any]]:
         """Return a customer in a chat with a pending payment request for an extension."""
         customer, session_id = await self.active()
         return customer, session_id, await app.request(customer, is_extension=True, session_id=session_id)
@@ -165,7 +165,7 @@ class Cast:
     async def answer(self, session_id: str, extension_id: str) -> None:
         """Let the mitra accept an extension."""
         path = f"/api/shared/chat/sessions/{session_id}/extensions/{extension_id}/answer"
-        await app.insist(lambda: self.mitra.post(path, {"accept": True}), done=("EXTENSION_RESOLVED",))
+        await app.retry(lambda: self.mitra.post(path, {"accept": True}), done=("EXTENSION_RESOLVED",))
 
     async def finish(self, session_ids: list[str]) -> None:
         """Bring all sessions to `completed`."""
@@ -189,14 +189,14 @@ class Cast:
 
 async def expect(customer: Client, session_id: str, status: str) -> None:
     """Wait until the session has this status."""
-    seen = await app.insist(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"))
+    seen = await app.retry(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"))
     assert seen["status"] == status
 
 
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
 async def test_api_process_killed_at_each_commit_loses_nothing(world: World, service: Service, when: When) -> None:
     mitra = await world.mitra()
-    cast = Cast(world, mitra)
+    cast = Actors(world, mitra)
     recorded = service.nodes["api"].postgres.record()
     at = {point.name: point for point in API}
 
@@ -217,8 +217,8 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
     p4, p5 = await app.request(c4), await app.request(c5)
     c6, p6, s6 = await cast.searching()
     c7, _, s7 = await cast.searching()
-    c8, s8, p8 = await cast.wanting_more()
-    _, s9, p9 = await cast.wanting_more()
+    c8, s8, p8 = await cast.pending_extension()
+    _, s9, p9 = await cast.pending_extension()
     await app.pay(world, p9)
     e9 = await cast.extension(s9)
     c10, s10 = await cast.active()
@@ -241,12 +241,12 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
         (at["a payment request is created"], lambda: app.request(c3, key=key)),
         (
             at["a payment request is abandoned"],
-            lambda: app.insist(lambda: c4.post(f"{about}/{p4['payment_request_id']}/abandon")),
+            lambda: app.retry(lambda: c4.post(f"{about}/{p4['payment_request_id']}/abandon")),
         ),
         (at["the search begins"], lambda: begun(c5, p5)),
         (
             at["the search is cancelled"],
-            lambda: app.insist(
+            lambda: app.retry(
                 lambda: c6.post("/api/client/chat/cancel", {"payment_request_id": p6["payment_request_id"]})
             ),
         ),
@@ -255,7 +255,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
         (at["an extension is answered"], lambda: cast.answer(s9, e9)),
         (
             at["a message is stored"],
-            lambda: app.insist(lambda: c10.post(f"/api/shared/chat/sessions/{s10}/messages", body)),
+            lambda: app.retry(lambda: c10.post(f"/api/shared/chat/sessions/{s10}/messages", body)),
         ),
         (at["the first goodbye"], lambda: app.goodbye(c11, s11)),
         (at["the second goodbye"], lambda: app.goodbye(c12, s12)),
@@ -290,7 +290,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
 
 async def test_realtime_process_killed_around_a_message_batch_loses_nothing(world: World, service: Service) -> None:
     mitra = await world.mitra()
-    cast = Cast(world, mitra)
+    cast = Actors(world, mitra)
     customer, session_id = await cast.active()
     async with app.phones(customer, mitra) as (phone, desk):
         for when in When:
@@ -301,8 +301,8 @@ async def test_realtime_process_killed_around_a_message_batch_loses_nothing(worl
 
             await die_at(service, "realtime", when, [(REALTIME[0], say)])
             await desk.say(session_id, f"{when.value}: answer")
-        await app.shows(world, phone, session_id)
-        await app.shows(world, desk, session_id)
+        await app.wait_for_transcript(world, phone, session_id)
+        await app.wait_for_transcript(world, desk, session_id)
         words = [words for _, _, words in await app.stored(world, session_id)]
         assert words == [f"{when.value}: {what}" for when in When for what in ("first", "at the point", "answer")]
         await cast.finish([session_id])
@@ -311,10 +311,10 @@ async def test_realtime_process_killed_around_a_message_batch_loses_nothing(worl
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
 async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, service: Service, when: When) -> None:
     mitra = await world.mitra()
-    cast = Cast(world, mitra)
+    cast = Actors(world, mitra)
     at = {point.name: point for point in JOBS}
     customer, session_id = await cast.active()
-    more, more_id, payment = await cast.wanting_more()
+    more, more_id, payment = await cast.pending_extension()
     await app.pay(world, payment)
     await cast.extension(more_id)
     _, pending = await cast.pending()
@@ -328,7 +328,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
 
         return change
 
-    async def confirmed_by_somebody_who_died() -> None:
+    async def confirm_then_die() -> None:
         await stack.sql(
             f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = {app.NOW} WHERE id = $2::uuid",
             stack.scale,
@@ -340,7 +340,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
         extension_id, pending_id = await cast.extension(more_id), pending["payment_request_id"]
         steps: list[dict[str, Action]] = [  # sweeps run concurrently, deadlines one after the other
             {
-                "a search whose signal was lost begins": confirmed_by_somebody_who_died,
+                "a search whose signal was lost begins": confirm_then_die,
                 "a pending request expires": set_now("payment_requests", "expires_at", pending_id),
             },
             {"a round ends": set_now("chat_sessions", "round_ends_at", search_id)},
@@ -353,7 +353,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
             await die_at(service, "jobs", when, [(at[name], change) for name, change in step.items()])
         for one in (phone, desk):
             for kind in ("session_warning", "session_expired", "session_completed"):
-                await one.until(lambda one=one, kind=kind: about(one, kind, session_id) == 1, timeout=20)
+                await one.until(lambda one=one, kind=kind: count_events(one, kind, session_id) == 1, timeout=20)
     await expect(customer, session_id, "completed")
     await app.accept(mitra, await app.searched(world, unacknowledged, untold))
     await app.accept(mitra, search_id)
@@ -373,7 +373,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
     await world.until(lambda: stack.sql(logs, mitra.user["id"]), lambda rows: rows[0][0] == 1)
 
 
-def about(phone: Phone, kind: str, session_id: str) -> int:
+def count_events(phone: Phone, kind: str, session_id: str) -> int:
     """Return how many events of a kind a phone has about a session; 2 if an effect happened twice."""
     return sum(
         frame["type"] == kind and session_id in (frame.get("session_id"), frame.get("session", {}).get("id"))

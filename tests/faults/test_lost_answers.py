@@ -14,7 +14,7 @@ from tests.stack import World, new_id
 pytestmark = pytest.mark.anyio
 
 
-async def losing(place: Parked, work: Callable[[], Awaitable[Any]]) -> Any:
+async def call_losing_first_reply(place: Parked, work: Callable[[], Awaitable[Any]]) -> Any:
     """Run a call whose first attempt loses the database's reply."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work())
@@ -34,7 +34,7 @@ def answer_to(service: Service, key: str, statement: str, *, commit: bool = True
 async def test_payment_request_repeated_after_a_lost_commit_reply_is_created_once(people: World, calm: Service) -> None:
     customer = await people.customer()
     place = answer_to(calm, "api", "INSERT INTO payment_requests")
-    payment = await losing(place, lambda: app.request(customer))
+    payment = await call_losing_first_reply(place, lambda: app.request(customer))
     rows = await people.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
@@ -45,14 +45,14 @@ async def test_webhook_repeated_after_a_lost_commit_reply_is_a_duplicate(people:
     customer = await people.customer()
     payment = await app.request(customer)
     place = answer_to(calm, "api", "UPDATE webhook_logs SET http_status = \\$2")
-    assert await losing(place, lambda: app.pay(people, payment)) == "duplicate"
+    assert await call_losing_first_reply(place, lambda: app.pay(people, payment)) == "duplicate"
     # The signal that starts the search was lost with the reply: a sweep starts it a minute after the payment.
     await people.stack.sql(
         """UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute', created_at = created_at - interval '1 minute'
            WHERE id = $1::uuid""",
         payment["payment_request_id"],
     )
-    calm.revive("jobs")  # the sweep runs at the start of the process
+    calm.restart_cleanly("jobs")  # the sweep runs at the start of the process
     session_id = await app.searched(people, customer, payment)
     rows = await people.stack.sql(
         "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1::uuid", payment["payment_request_id"]
@@ -66,7 +66,7 @@ async def test_accept_repeated_after_a_lost_commit_reply_still_wins(people: Worl
     await app.pay(people, payment)
     session_id = await app.searched(people, customer, payment)
     place = answer_to(calm, "api", "status = 'active', mitra_id")
-    await losing(place, lambda: app.accept(mitra, session_id))
+    await call_losing_first_reply(place, lambda: app.accept(mitra, session_id))
     seen = await app.view(customer, payment)
     assert (seen["status"], seen["session_id"]) == ("consumed", session_id)
     asked = await people.stack.sql(
@@ -82,7 +82,7 @@ async def test_refresh_repeated_after_a_lost_commit_reply_returns_the_same_succe
 ) -> None:
     customer = await people.customer()
     place = answer_to(calm, "api", "UPDATE auth_sessions SET refresh_token_hash")
-    await losing(place, lambda: app.insist(customer.refresh))
+    await call_losing_first_reply(place, lambda: app.retry(customer.refresh))
     await customer.refresh()  # the successor is valid, and nothing was revoked
     assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]
 
@@ -93,12 +93,12 @@ async def test_message_batch_repeated_after_a_lost_commit_reply_is_stored_once(p
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "satu")
         place = answer_to(calm, "realtime", r"chat_commit\(", commit=False)
-        ack = await losing(place, lambda: phone.say(session_id, "dua"))
+        ack = await call_losing_first_reply(place, lambda: phone.say(session_id, "dua"))
         assert ack["seq"] == 2
         assert [words for _, _, words in await app.stored(people, session_id)] == ["satu", "dua"]
         for one in (phone, desk):
             await one.until(lambda one=one: len(one.transcript(session_id)) == 2)
-            await app.shows(people, one, session_id)
+            await app.wait_for_transcript(people, one, session_id)
 
 
 async def test_rest_message_repeated_after_a_lost_commit_reply_is_stored_once(people: World, calm: Service) -> None:
@@ -107,6 +107,6 @@ async def test_rest_message_repeated_after_a_lost_commit_reply_is_stored_once(pe
     body = {"client_message_id": new_id(), "content": "sekali"}
     place = answer_to(calm, "api", r"chat_commit\(", commit=False)
     path = f"/api/shared/chat/sessions/{session_id}/messages"
-    made = await losing(place, lambda: app.insist(lambda: customer.post(path, body)))
+    made = await call_losing_first_reply(place, lambda: app.retry(lambda: customer.post(path, body)))
     assert made["seq"] == 1
     assert len(await app.stored(people, session_id)) == 1

@@ -63,7 +63,7 @@ async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
         await app.whole_session(people)
         assert time.monotonic() - back < 5 + 5  # docs/invariants.md#i12, plus the duration of the session's own steps
         for one in (phone, desk):
-            await app.shows(people, one, session_id)
+            await app.wait_for_transcript(people, one, session_id)
         stored = [content for _, _, content in await app.stored(people, session_id) if content != "x"]
         assert sorted(stored) == sorted(["before", *(f"during {n}" for n in range(5))])
 
@@ -78,7 +78,7 @@ async def test_cutting_all_database_connections_fails_no_call(people: World, cal
             assert (await customer.get(f"/api/shared/chat/sessions/{session_id}"))["status"] == "active"
             assert (await phone.say(session_id, str(n)))["seq"] == n + 1
         await desk.until(lambda: len(desk.transcript(session_id)) == 5)
-        await app.shows(people, phone, session_id)
+        await app.wait_for_transcript(people, phone, session_id)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_events_and_messages_during_a_redis_outage_arrive_once(
         for one in (phone, desk):
             await one.until(lambda one=one: session_id in one.sessions)
             await one.until(lambda one=one: len(one.transcript(session_id)) == 20)
-            await app.shows(people, one, session_id)
+            await app.wait_for_transcript(people, one, session_id)
             started = [frame for frame in one.events if frame["type"] == "session_started"]
             assert [frame["session"]["id"] for frame in started] == [session_id]
 
@@ -150,7 +150,7 @@ async def test_unacknowledged_events_are_sent_before_newer_events(people: World,
         unacknowledged.release()
         await phone.until(lambda: len(phone.events) == 2)
         assert [frame["type"] for frame in phone.events] == ["session_started", "session_expired"]
-        await app.shows(people, phone, session_id)
+        await app.wait_for_transcript(people, phone, session_id)
         assert phone.sessions[session_id]["status"] == "expired"
     finally:
         unacknowledged.release()
@@ -207,7 +207,7 @@ async def test_phone_repeats_a_request_that_got_no_answer(people: World, calm: S
         await place.reached()
         await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)
         assert not place.is_held  # the service gave up, and the phone asked again over the same socket
-        await app.shows(people, phone, session_id)
+        await app.wait_for_transcript(people, phone, session_id)
 
 
 async def test_slow_database_gets_few_new_connections_and_none_after_recovery(people: World, calm: Service) -> None:

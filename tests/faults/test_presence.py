@@ -57,7 +57,7 @@ class Mitras:
         self.dead: Client
         self._beats: list[asyncio.Task[None]] = []
 
-    async def come(self) -> None:
+    async def go_online(self) -> None:
         """Go online and start to send heartbeats."""
         for n in range(SOCKETS + REST):
             client = await self.world.mitra(f"M{n}")
@@ -95,7 +95,7 @@ async def mitras(service: Service) -> AsyncIterator[Mitras]:
     """Yield the mitras of the test; restart every process at the end."""
     world = World(service, heartbeats=False)  # these phones send their own heartbeats
     made = Mitras(world, service)
-    await made.come()
+    await made.go_online()
     await world.stack.sql("DELETE FROM outages")
     yield made
     await service.network("postgres", Mode.PASS)
@@ -115,7 +115,7 @@ async def outages(service: Service, *, count: int) -> list[tuple[str, float]]:
     return [(row["kind"], row["seconds"]) for row in found]
 
 
-async def still_online(mitras: Mitras) -> None:
+async def check_still_online(mitras: Mitras) -> None:
     """Check after the longest tolerated silence that all mitras are online and free for requests."""
     for _ in range(3):
         assert await mitras.online() == set(mitras.alive)
@@ -147,7 +147,7 @@ async def test_live_mitras_stay_online_when_the_database_is_down_for_a_minute(
         await asyncio.sleep(AWAY_S)
         await service.network("postgres", Mode.PASS)
     found = await outages(service, count=1)
-    await still_online(mitras)
+    await check_still_online(mitras)
     assert found == [("database", pytest.approx(AWAY_S, abs=2.5 if how == "killed" else 1.5))]
 
 
@@ -160,7 +160,7 @@ async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_
     for key in ("realtime", "realtime2"):
         service.begin(key)
     found = await outages(service, count=1)
-    await still_online(mitras)
+    await check_still_online(mitras)
     assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # includes the start of a process
 
 
@@ -171,11 +171,11 @@ async def test_live_mitras_stay_online_when_one_realtime_process_loses_the_datab
     await asyncio.sleep(AWAY_S)
     assert await mitras.online() == set(mitras.alive)
     await service.network("postgres", Mode.PASS, ["realtime2"])
-    await still_online(mitras)
+    await check_still_online(mitras)
     assert await service.sql("SELECT 1 FROM outages") == []  # the other process served
 
 
-async def come_back(client: Client, path: str) -> None:
+async def reopen_socket(client: Client, path: str) -> None:
     """Open a socket, retrying until the service accepts it, and keep it."""
     while True:
         try:
@@ -197,7 +197,7 @@ async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_rec
         service.kill(key)
         service.begin(key)
     coming = [
-        asyncio.create_task(come_back(client, path))
+        asyncio.create_task(reopen_socket(client, path))
         for client in crowd
         for path in ("chat", "pairing")
         for _ in range(SOCKETS_A_USER)
@@ -214,7 +214,7 @@ async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_rec
         await asyncio.sleep(0.4)
     async with asyncio.timeout(60):
         await asyncio.gather(*coming)
-    await still_online(mitras)
+    await check_still_online(mitras)
 
 
 async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
@@ -226,7 +226,7 @@ async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
     for key in service.nodes:
         service.begin(key)
     found = await outages(service, count=2)
-    await still_online(mitras)
+    await check_still_online(mitras)
     assert sorted(kind for kind, _ in found) == ["api", "realtime"]
 
 

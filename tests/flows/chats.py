@@ -9,14 +9,14 @@ from core.base import ids
 from core.base.actor import Actor
 from core.flows import message_send, mitra_status
 from core.messages.rules import Draft, ReadMarkers, StoreResult
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 
 @attrs.frozen(kw_only=True)
 class Chat:
     """An active session and its parties."""
 
-    stage: Stage
+    harness: Harness
     id: str
     customer: Actor
     mitra: Actor
@@ -38,19 +38,19 @@ class Chat:
         return self._commit(list(drafts), {} if mark is None else {self.id: mark})
 
     async def _commit(self, drafts: list[Draft], marks: dict[str, ReadMarkers]) -> list[StoreResult | bool]:
-        return (await message_send.commit_batch(self.stage.runtime, drafts, marks))[1]
+        return (await message_send.commit_batch(self.harness.runtime, drafts, marks))[1]
 
     async def row(self, sql: str) -> Any:
         """Return the session's row, or what `sql` selects about it."""
-        return await self.stage.runtime.db.fetchrow(sql, self.id)
+        return await self.harness.runtime.db.fetchrow(sql, self.id)
 
     async def log(self) -> list[Any]:
         """Return the stored messages, ordered by seq."""
-        return await self.stage.runtime.db.fetch(
+        return await self.harness.runtime.db.fetch(
             "SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY seq", self.id
         )
 
-    async def is_whole(self) -> int:
+    async def check_complete(self) -> int:
         """Check that the seqs have no gap and agree with the session; return the number of messages."""
         stored = await self.log()
         last = await self.row("SELECT last_seq FROM chat_sessions WHERE id = $1")
@@ -60,10 +60,10 @@ class Chat:
         return len(stored)
 
 
-async def a_chat(stage: Stage) -> Chat:
+async def a_chat(harness: Harness) -> Chat:
     """Create a session of a new customer and a new mitra, and take the mitra offline."""
-    customer, mitra = await stage.customer(), await stage.mitra()
-    await mitra_status.go_online(stage.runtime, mitra)
-    session_id = await stage.begun(customer, mitra)
-    await mitra_status.go_offline(stage.runtime, mitra_id=mitra.user_id)
-    return Chat(stage=stage, id=session_id, customer=customer, mitra=mitra)
+    customer, mitra = await harness.customer(), await harness.mitra()
+    await mitra_status.go_online(harness.runtime, mitra)
+    session_id = await harness.start_session(customer, mitra)
+    await mitra_status.go_offline(harness.runtime, mitra_id=mitra.user_id)
+    return Chat(harness=harness, id=session_id, customer=customer, mitra=mitra)

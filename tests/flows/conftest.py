@@ -30,7 +30,7 @@ WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'L
 
 
 @attrs.define(kw_only=True)
-class Stage:
+class Harness:
     """A runtime and the event loop in which all its work runs."""
 
     runtime: Runtime
@@ -58,7 +58,7 @@ class Stage:
         assert made is not None
         return _actor(UserType.MITRA, made.id)
 
-    async def told(self, request_id: str, amount: int, *, invoice: str | None = None) -> str:
+    async def report_paid(self, request_id: str, amount: int, *, invoice: str | None = None) -> str:
         """Let the gateway report a request as paid; return the processing result."""
         body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount}
         headers = {"x-callback-token": CALLBACK_TOKEN}
@@ -68,7 +68,7 @@ class Stage:
     async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
         """Create a request that the gateway reports as paid; no pairing starts. Return its id."""
         request = await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS)
-        assert await self.told(request.payment_request_id, request.amount) == "confirmed"
+        assert await self.report_paid(request.payment_request_id, request.amount) == "confirmed"
         return request.payment_request_id
 
     async def session_of(self, request_id: str) -> sessions.Session:
@@ -77,7 +77,7 @@ class Stage:
         assert found is not None
         return found
 
-    async def begun(self, customer: Actor, mitra: Actor) -> str:
+    async def start_session(self, customer: Actor, mitra: Actor) -> str:
         """Create a session that a customer paid for and an online mitra accepted; return its id."""
         request_id = await self.paid(customer)
         await pairing_start.start(self.runtime, payment_request_id=request_id)
@@ -106,28 +106,28 @@ def _actor(user_type: UserType, user_id: str) -> Actor:
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """Yield a new, migrated and seeded database with a runtime over it; nothing runs in the background."""
-    yield from _stage(tmp_path_factory.mktemp("flows"))
+    yield from _harness(tmp_path_factory.mktemp("flows"))
 
 
 @pytest.fixture
-def quiet(stage: Stage) -> Stage:
+def quiet(harness: Harness) -> Harness:
     """Empty the database before the test."""
-    stage.run(stage.clear())
-    return stage
+    harness.run(harness.clear())
+    return harness
 
 
 @pytest.fixture
-def empty_stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
+def empty_harness(tmp_path: pathlib.Path) -> Iterator[Harness]:
     """Yield a database for one test only, for tests that change the clock or run the audit."""
-    yield from _stage(tmp_path)
+    yield from _harness(tmp_path)
 
 
-def _stage(folder: pathlib.Path) -> Iterator[Stage]:
+def _harness(folder: pathlib.Path) -> Iterator[Harness]:
     servers, loop = Embedded(folder, durable=False), asyncio.new_event_loop()
     try:
-        made = Stage(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
+        made = Harness(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
         yield made
         made.run(made.runtime.close())
     finally:

@@ -20,26 +20,26 @@ from core.pricing.rules import Past, Promotion, eligible
 from core.reads import chats, support
 from core.reads.payments import FailureFilter, failed_pairings
 from core.reads.support import LookUp
-from tests.flows.conftest import ADDRESS, WISH, Stage
+from tests.flows.conftest import ADDRESS, WISH, Harness
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
 
 
-async def _a_chat_before_the_account(stage: Stage, *, name: str) -> tuple[Actor, Actor, Actor, str]:
+async def _a_chat_before_the_account(harness: Harness, *, name: str) -> tuple[Actor, Actor, Actor, str]:
     """Create an account with that name, a customer who will join it, and their session with an online mitra."""
-    account, before, mitra = await stage.customer(), await stage.customer(), await stage.mitra()
-    await customer_edit.set_display_name(stage.runtime, account, display_name=name)
-    await mitra_status.go_online(stage.runtime, mitra)
-    return account, before, mitra, await stage.begun(before, mitra)
+    account, before, mitra = await harness.customer(), await harness.customer(), await harness.mitra()
+    await customer_edit.set_display_name(harness.runtime, account, display_name=name)
+    await mitra_status.go_online(harness.runtime, mitra)
+    return account, before, mitra, await harness.start_session(before, mitra)
 
 
-def test_session_begun_before_the_account_shows_the_account_name(quiet: Stage) -> None:
+def test_session_begun_before_the_account_shows_the_account_name(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         account, _, mitra, session_id = await _a_chat_before_the_account(quiet, name="Sari")
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         left = await payment_request.request_payment(runtime, await quiet.customer(), WISH, address=ADDRESS)
-        await quiet.told(left.payment_request_id, left.amount)
+        await quiet.report_paid(left.payment_request_id, left.amount)
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
         await mitra_status.go_online(runtime, mitra)
@@ -59,7 +59,7 @@ def test_session_begun_before_the_account_shows_the_account_name(quiet: Stage) -
 
 
 def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
-    quiet: Stage, monkeypatch: pytest.MonkeyPatch
+    quiet: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
         runtime = quiet.runtime
@@ -81,13 +81,13 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
     quiet.run(play())
 
 
-def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(quiet: Stage) -> None:
+def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(quiet: Harness) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
         await runtime.db.fetch(BY_HAND, request.payment_request_id)
         told = [
-            await quiet.told(request.payment_request_id, request.amount, invoice=one)
+            await quiet.report_paid(request.payment_request_id, request.amount, invoice=one)
             for one in ("inv-1", "inv-1", "inv-2")
         ]
         assert told == ["duplicate", "duplicate", "conflict"]

@@ -16,41 +16,41 @@ from core.operators import attempts
 from core.sessions import store as sessions
 from core.sessions.store import UNHEARD, WHICH
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 ACK_S = 5.0
 
 
 @pytest.fixture
-def chat(stage: Stage) -> Chat:
+def chat(harness: Harness) -> Chat:
     """Yield a chat; no other chat is open."""
-    stage.run(stage.clear())
-    return stage.run(a_chat(stage))
+    harness.run(harness.clear())
+    return harness.run(a_chat(harness))
 
 
-async def _unacknowledged(stage: Stage, *, after_s: float) -> set[str]:
+async def _unacknowledged(harness: Harness, *, after_s: float) -> set[str]:
     """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
-    async with stage.runtime.transaction() as tx:
+    async with harness.runtime.transaction() as tx:
         tx.now += dt.timedelta(seconds=after_s)
         found = await sessions.claim_unacknowledged(tx, real_seconds=ACK_S, scale=1, limit=200)
     return {one.user_id for one in found}
 
 
 def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat) -> None:
-    stage, hers, his = chat.stage, chat.customer, chat.mitra
+    harness, hers, his = chat.harness, chat.customer, chat.mitra
 
     def say(sender: Actor) -> None:
-        stage.run(chat.commit(chat.draft(sender)))
+        harness.run(chat.commit(chat.draft(sender)))
 
     def unacknowledged(after_s: float = 10) -> set[str]:
-        return stage.run(_unacknowledged(stage, after_s=after_s))
+        return harness.run(_unacknowledged(harness, after_s=after_s))
 
     for _ in range(3):
         say(his)
     assert unacknowledged(after_s=ACK_S - 2) == set()
     assert unacknowledged() == {hers.user_id}
     assert unacknowledged() == set()
-    stage.run(chat.commit(mark=ReadMarkers(customer_delivered=3)))
+    harness.run(chat.commit(mark=ReadMarkers(customer_delivered=3)))
     for _ in range(3):
         say(hers)  # the user's own message, which lies behind the marker, is not an unacknowledged one
     assert unacknowledged() == {his.user_id}
@@ -58,33 +58,33 @@ def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat
     say(his)
     say(hers)  # nor does it hide earlier messages
     assert unacknowledged() == {hers.user_id}
-    row = stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
+    row = harness.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
     assert tuple(row) == (8, 7, 8)
 
 
 def test_own_messages_are_not_scanned_when_pushes_are_planned(chat: Chat) -> None:
-    stage = chat.stage
-    stage.run(chat.commit(*[chat.draft(chat.customer) for _ in range(500)]))
-    stage.run(chat.commit(mark=ReadMarkers(mitra_delivered=500)))
+    harness = chat.harness
+    harness.run(chat.commit(*[chat.draft(chat.customer) for _ in range(500)]))
+    harness.run(chat.commit(mark=ReadMarkers(mitra_delivered=500)))
 
     async def look() -> str:
         sql = UNHEARD.format(side="customer", other="mitra", which=WHICH[0]).replace("$1", "now()")
-        rows = await stage.runtime.db.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}")
+        rows = await harness.runtime.db.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}")
         return "\n".join(row[0] for row in rows)
 
-    plan = stage.run(look())
+    plan = harness.run(look())
     reads = [line for line in plan.splitlines() if "chat_messages" in line]
     assert reads
     assert all("never executed" in line for line in reads), plan
 
 
 def test_concurrent_status_syncs_of_the_same_sessions_do_not_deadlock(chat: Chat) -> None:
-    stage, runtime = chat.stage, chat.stage.runtime
-    other = stage.run(a_chat(stage))
+    harness, runtime = chat.harness, chat.harness.runtime
+    other = harness.run(a_chat(harness))
     low, high = sorted((chat, other), key=lambda one: one.id)
     for one in (low, high):
-        stage.run(one.commit(*[one.draft(one.customer) for _ in range(3)]))
-        stage.run(one.commit(mark=ReadMarkers(mitra_delivered=3, mitra_read=2)))
+        harness.run(one.commit(*[one.draft(one.customer) for _ in range(3)]))
+        harness.run(one.commit(mark=ReadMarkers(mitra_delivered=3, mitra_read=2)))
 
     waiting = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%chat_fill%'"
 
@@ -102,47 +102,47 @@ def test_concurrent_status_syncs_of_the_same_sessions_do_not_deadlock(chat: Chat
                 group.create_task(message_send.sync_statuses(runtime, {one.id: 0 for one in order}))
                 await until_waiting(n)
 
-    stage.run(play())
+    harness.run(play())
     for one in (low, high):
-        assert [row["status"] for row in stage.run(one.log())] == ["read", "read", "delivered"]
+        assert [row["status"] for row in harness.run(one.log())] == ["read", "read", "delivered"]
 
 
 def test_status_sync_skips_final_messages_and_the_readers_own(chat: Chat) -> None:
-    stage = chat.stage
+    harness = chat.harness
     drafts = [chat.draft(sender) for sender in (chat.customer, chat.mitra) * 3]
-    stage.run(chat.commit(*drafts))
-    stage.run(chat.commit(mark=ReadMarkers(customer_delivered=6, customer_read=2, mitra_delivered=3)))
-    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 1}))
-    assert [row["status"] for row in stage.run(chat.log())] == ["sent", "read", "delivered", "delivered", "sent", "delivered"]  # fmt: skip
-    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
-    stage.run(chat.commit(mark=ReadMarkers(customer_read=6, mitra_delivered=6, mitra_read=6)))
-    before = stage.run(chat.log())
-    stage.run(message_send.sync_statuses(stage.runtime, {chat.id: 0}))
-    after = stage.run(chat.log())
+    harness.run(chat.commit(*drafts))
+    harness.run(chat.commit(mark=ReadMarkers(customer_delivered=6, customer_read=2, mitra_delivered=3)))
+    harness.run(message_send.sync_statuses(harness.runtime, {chat.id: 1}))
+    assert [row["status"] for row in harness.run(chat.log())] == ["sent", "read", "delivered", "delivered", "sent", "delivered"]  # fmt: skip
+    harness.run(message_send.sync_statuses(harness.runtime, {chat.id: 0}))
+    harness.run(chat.commit(mark=ReadMarkers(customer_read=6, mitra_delivered=6, mitra_read=6)))
+    before = harness.run(chat.log())
+    harness.run(message_send.sync_statuses(harness.runtime, {chat.id: 0}))
+    after = harness.run(chat.log())
     assert {row["status"] for row in after} == {"read"}
     assert all(b["delivered_at"] in (None, a["delivered_at"]) for a, b in zip(after, before, strict=True))
 
 
-def test_config_change_committed_with_an_older_timestamp_is_noticed(stage: Stage) -> None:
-    runtime = stage.runtime
+def test_config_change_committed_with_an_older_timestamp_is_noticed(harness: Harness) -> None:
+    runtime = harness.runtime
     set_to = """UPDATE app_config SET value = jsonb_build_object('value', $1::int), updated_at = updated_at - interval '1 hour'
                 WHERE key = 'pairing_blast_timeout_seconds'"""
     before = runtime.config.number("pairing_blast_timeout_seconds")
     try:
-        stage.run(runtime.look())
+        harness.run(runtime.look())
         version: Any = runtime.config.version
-        stage.run(runtime.db.fetch(set_to, before + 7))
-        stage.run(runtime.look())
+        harness.run(runtime.db.fetch(set_to, before + 7))
+        harness.run(runtime.look())
         assert runtime.config.number("pairing_blast_timeout_seconds") == before + 7
         assert runtime.config.version != version
     finally:
-        stage.run(runtime.db.fetch(set_to, before))
-        stage.run(runtime.look())
+        harness.run(runtime.db.fetch(set_to, before))
+        harness.run(runtime.look())
     assert (runtime.config.number("pairing_blast_timeout_seconds"), runtime.config.version) == (before, version)
 
 
-def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(stage: Stage) -> None:
-    runtime = stage.runtime
+def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness) -> None:
+    runtime = harness.runtime
     names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
     long_ago = runtime.now() - login_operator.KEEP_ATTEMPTS - dt.timedelta(days=1)
 
@@ -160,8 +160,8 @@ def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(stage: Stage) ->
             found[name] = attempt.here.failed, attempt.everywhere.failed
         return found
 
-    stage.run(tried(names["old"], long_ago, long_ago + dt.timedelta(minutes=15)))
-    stage.run(tried(names["new"], runtime.now(), None))
-    stage.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
-    stage.run(login_operator.purge_attempts(runtime))
-    assert stage.run(counts()) == {"old": (0, 0), "new": (3, 3), "locked": (3, 3)}
+    harness.run(tried(names["old"], long_ago, long_ago + dt.timedelta(minutes=15)))
+    harness.run(tried(names["new"], runtime.now(), None))
+    harness.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
+    harness.run(login_operator.purge_attempts(runtime))
+    assert harness.run(counts()) == {"old": (0, 0), "new": (3, 3), "locked": (3, 3)}

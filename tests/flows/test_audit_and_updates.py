@@ -8,7 +8,7 @@ from core.reads import ledger
 from core.runtime import open_runtime
 from tests.faults.proxy import Proxy, When
 from tests.flows.chats import a_chat
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 RULES, UPDATES = 12, 300  # rules of the audit, and updates during each of them
 UPDATE = f"""DO $$ BEGIN FOR n IN 1..{UPDATES} LOOP
@@ -19,7 +19,7 @@ SIZE = "SELECT pg_relation_size('chat_sessions')"
 ROOM = 300_000  # bytes; the row versions of all updates take 850,000, those of two rules 150,000
 
 
-def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Stage) -> None:
+def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         await a_chat(quiet)
@@ -37,7 +37,7 @@ def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Stage) -> None:
                 following = proxy.park("^", when=When.AFTER)
                 held.release()
                 held = following
-            proxy.forget_parks()
+            proxy.remove_parks()
             held.release()
             assert (await audit).violations == []
             assert await runtime.db.fetchval(SIZE) - before < ROOM

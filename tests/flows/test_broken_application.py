@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from api.gatekeeper import Gatekeeper
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 
 class Broken:
@@ -16,8 +16,8 @@ class Broken:
         raise RuntimeError("a bug")
 
 
-def test_application_exception_returns_the_error_body_and_headers(stage: Stage) -> None:
-    gatekeeper = Gatekeeper(Broken(), stage.runtime, listener="public", cors=None)  # type: ignore[arg-type]
+def test_application_exception_returns_the_error_body_and_headers(harness: Harness) -> None:
+    gatekeeper = Gatekeeper(Broken(), harness.runtime, listener="public", cors=None)  # type: ignore[arg-type]
     sent: list[dict[str, Any]] = []
     scope = {
         "type": "http", "method": "GET", "path": "/healthz", "query_string": b"", "client": ("192.0.2.9", 1),
@@ -30,7 +30,7 @@ def test_application_exception_returns_the_error_body_and_headers(stage: Stage) 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    stage.run(gatekeeper(scope, receive, send))
+    harness.run(gatekeeper(scope, receive, send))
     start, body = sent
     headers = dict(start["headers"])
     assert start["status"] == 500

@@ -19,14 +19,14 @@ from core.flows import (
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 WRITE_EVERY_S = 0.01  # 15 messages of each party in the 0.15 s that a session has left; the limit allows 30
 
 
 @pytest.fixture
-def chat(stage: Stage) -> Chat:
-    return stage.run(a_chat(stage))
+def chat(harness: Harness) -> Chat:
+    return harness.run(a_chat(harness))
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -45,7 +45,7 @@ def test_concurrent_writers_store_messages_without_gaps_in_each_senders_order(ch
 
     async def play() -> None:
         hers, theirs = await together(write(chat.customer), write(chat.mitra))
-        total = await chat.is_whole()
+        total = await chat.check_complete()
         assert total == len(hers) + len(theirs) == 2 * sum(1 + n % 4 for n in range(30))
         for answers, sender in ((hers, "customer"), (theirs, "mitra")):
             assert [placed.seq for placed in answers] == sorted(placed.seq for placed in answers)
@@ -55,7 +55,7 @@ def test_concurrent_writers_store_messages_without_gaps_in_each_senders_order(ch
                 f"{n}-{m}" for n in range(30) for m in range(1 + n % 4)
             ]
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_message_sent_by_several_writers_is_stored_once_with_one_answer(chat: Chat) -> None:
@@ -71,12 +71,12 @@ def test_message_sent_by_several_writers_is_stored_once_with_one_answer(chat: Ch
             return answers[::2]
 
         runs = await together(*(write() for _ in range(4)))
-        assert await chat.is_whole() == len(keys) + 4 * len(keys)
+        assert await chat.check_complete() == len(keys) + 4 * len(keys)
         for answers in zip(*runs, strict=True):
             assert len({(placed.id, placed.seq, placed.created_at) for placed in answers}) == 1
             assert [placed.repeated for placed in answers].count(False) == 1
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_same_client_message_id_from_the_other_party_is_another_message(chat: Chat) -> None:
@@ -90,22 +90,22 @@ def test_same_client_message_id_from_the_other_party_is_another_message(chat: Ch
         assert not hers[0].repeated
         assert not theirs[0].repeated
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_batch_with_a_message_of_a_stranger_stores_the_other_messages(chat: Chat) -> None:
     async def play() -> None:
-        stranger = await chat.stage.customer()
+        stranger = await chat.harness.customer()
         unknown = msgspec.structs.replace(chat.draft(chat.customer), session_id=ids.new_id())
         answers = await chat.commit(
             chat.draft(chat.customer), chat.draft(stranger), unknown, chat.draft(chat.mitra), chat.draft(stranger)
         )
         assert [answer if isinstance(answer, bool) else answer.seq for answer in answers] == [1, False, False, 2, False]
-        assert await chat.is_whole() == 2
+        assert await chat.check_complete() == 2
         with pytest.raises(NotFound):
-            await message_send.send_one(chat.stage.runtime, stranger, chat.draft(stranger))
+            await message_send.send_one(chat.harness.runtime, stranger, chat.draft(stranger))
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 async def _write_until_refused(chat: Chat, sender: Actor) -> list[StoreResult]:
@@ -114,7 +114,7 @@ async def _write_until_refused(chat: Chat, sender: Actor) -> list[StoreResult]:
     The pause after each message makes the burst last for the whole test, so that both parties are writing when the
     session ends.
     """
-    runtime = chat.stage.runtime
+    runtime = chat.harness.runtime
     stored: list[StoreResult] = []
     while True:
         try:
@@ -135,7 +135,7 @@ async def _from_inside(chat: Chat, change: Coroutine[Any, Any, Any]) -> Any:
 
 async def _expire_soon(chat: Chat) -> None:
     """Let the session end in 0.1 s; a job records its end a little later."""
-    runtime = chat.stage.runtime
+    runtime = chat.harness.runtime
     ends_at = runtime.now() + dt.timedelta(seconds=0.1)
     await runtime.db.fetch(
         "UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1",
@@ -148,7 +148,7 @@ async def _expire_soon(chat: Chat) -> None:
 
 @pytest.mark.parametrize("ending", ["by time", "by the customer"])
 def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Chat, ending: str) -> None:
-    runtime = chat.stage.runtime
+    runtime = chat.harness.runtime
 
     async def play() -> None:
         if ending == "by time":
@@ -161,7 +161,7 @@ def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Cha
             _write_until_refused(chat, chat.mitra),
             _from_inside(chat, change),
         )
-        assert await chat.is_whole() == len(hers) + len(theirs) >= 10
+        assert await chat.check_complete() == len(hers) + len(theirs) >= 10
         row = await chat.row("SELECT status, expires_at, ended_at FROM chat_sessions WHERE id = $1")
         assert row["status"] == ("expired" if ending == "by time" else "closing")
         assert (await chat.log())[-1]["created_at"] <= row["expires_at"]
@@ -173,10 +173,10 @@ def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Cha
         assert (answers[0], answers[2]) == (True, True)
         assert isinstance(answers[1], StoreResult)
         assert (answers[1].seq, answers[1].id, answers[1].repeated) == (1, str(first["id"]), True)
-        assert await chat.is_whole() == len(hers) + len(theirs)
+        assert await chat.check_complete() == len(hers) + len(theirs)
 
     try:
-        chat.stage.run(play())
+        chat.harness.run(play())
     finally:
         runtime.config.values["early_end_customer_enabled"] = False
 
@@ -220,55 +220,55 @@ def test_read_markers_never_decrease_or_exceed_the_last_message(chat: Chat) -> N
             "last_seq": 40,
         }
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_read_marker_beyond_the_last_message_is_clamped(chat: Chat) -> None:
     async def play() -> None:
         await chat.commit(chat.draft(chat.mitra))
-        await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2**31 - 1)
+        await message_send.mark_read(chat.harness.runtime, chat.customer, session_id=chat.id, up_to=2**31 - 1)
         assert (await chat.row(MARKS))["customer_read_seq"] == 1
         await chat.commit(chat.draft(chat.mitra), mark=ReadMarkers(mitra_delivered=2**31 - 1, mitra_read=2**31 - 1))
         assert (await chat.row(MARKS))["customer_read_seq"] == 1
-        await message_send.mark_read(chat.stage.runtime, chat.customer, session_id=chat.id, up_to=2)
+        await message_send.mark_read(chat.harness.runtime, chat.customer, session_id=chat.id, up_to=2)
         row = await chat.row(MARKS)
         assert (row["customer_read_seq"], row["customer_delivered_seq"], row["last_seq"]) == (2, 2, 2)
         assert (await chat.row("SELECT mitra_read_seq AS n FROM chat_sessions WHERE id = $1"))["n"] <= 2
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_stranger_cannot_move_a_read_marker(chat: Chat) -> None:
     async def play() -> None:
         await chat.commit(chat.draft(chat.mitra))
-        stranger = await chat.stage.customer()
+        stranger = await chat.harness.customer()
         with pytest.raises(DomainError) as refused:
-            await message_send.mark_read(chat.stage.runtime, stranger, session_id=chat.id, up_to=1)
+            await message_send.mark_read(chat.harness.runtime, stranger, session_id=chat.id, up_to=1)
         assert refused.value.code == "NOT_FOUND"
         assert (await chat.row(MARKS))["customer_read_seq"] == 0
 
-    chat.stage.run(play())
+    chat.harness.run(play())
 
 
 def test_status_sync_updates_messages_up_to_the_stored_markers_only(chat: Chat) -> None:
     async def play() -> list[dict[str, int]]:
         senders = (chat.customer, chat.mitra) * 2
         await chat.commit(*(chat.draft(sender) for sender in senders))
-        final = [await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0})]  # no message is delivered yet
+        final = [await message_send.sync_statuses(chat.harness.runtime, {chat.id: 0})]  # no message is delivered yet
         await chat.commit(mark=ReadMarkers(customer_delivered=4, customer_read=2, mitra_delivered=3, mitra_read=3))
-        final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 0}))
-        final.append(await message_send.sync_statuses(chat.stage.runtime, {chat.id: 2}))
+        final.append(await message_send.sync_statuses(chat.harness.runtime, {chat.id: 0}))
+        final.append(await message_send.sync_statuses(chat.harness.runtime, {chat.id: 2}))
         return final
 
-    assert chat.stage.run(play()) == [{}, {chat.id: 2}, {chat.id: 2}]
-    log = chat.stage.run(chat.log())
+    assert chat.harness.run(play()) == [{}, {chat.id: 2}, {chat.id: 2}]
+    log = chat.harness.run(chat.log())
     assert [row["status"] for row in log] == ["read", "read", "read", "delivered"]
     assert [row["read_at"] is None for row in log] == [False, False, False, True]
 
 
 async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
     """Send a batch without marks to the database as the previous version did."""
-    return await chat.stage.runtime.db.fetchrow(
+    return await chat.harness.runtime.db.fetchrow(
         """SELECT * FROM chat_commit($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[],
              $8::uuid[], $9::int[], $9::int[], $9::int[], $9::int[], now(), 1)""",
         *(
@@ -281,11 +281,11 @@ async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
 
 
 def test_process_of_the_previous_version_can_store_messages(chat: Chat) -> None:
-    chat.stage.run(chat.commit(kept := chat.draft(chat.mitra, "kept")))
-    assert chat.stage.run(chat.is_whole()) == 1
-    answer = chat.stage.run(_as_before(chat, [chat.draft(chat.mitra), chat.draft(chat.customer), kept]))
+    chat.harness.run(chat.commit(kept := chat.draft(chat.mitra, "kept")))
+    assert chat.harness.run(chat.check_complete()) == 1
+    answer = chat.harness.run(_as_before(chat, [chat.draft(chat.mitra), chat.draft(chat.customer), kept]))
     assert answer["seqs"] == [2, 3, -1]
     assert [str(one) for one in answer["kept_ids"]] == [kept.id]
-    assert chat.stage.run(chat.is_whole()) == 3
-    sent = chat.stage.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq FROM chat_sessions WHERE id = $1"))
+    assert chat.harness.run(chat.check_complete()) == 3
+    sent = chat.harness.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq FROM chat_sessions WHERE id = $1"))
     assert tuple(sent) == (3, 2)

@@ -5,14 +5,14 @@ from core.flows import mitra_status
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.steps import announce
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 NOW = "SELECT extract(epoch FROM clock_timestamp()) * 1000"
 
 
-async def _change(stage: Stage, session_id: str, times: int) -> list[str]:
+async def _change(harness: Harness, session_id: str, times: int) -> list[str]:
     """Change a session `times` times in one transaction; return the ids of its events in that order."""
-    async with stage.runtime.transaction() as tx:
+    async with harness.runtime.transaction() as tx:
         session = await sessions.lock(tx, session_id)
         assert isinstance(session, Session)
         for _ in range(times):
@@ -20,23 +20,23 @@ async def _change(stage: Stage, session_id: str, times: int) -> list[str]:
         return [notice.event_id for notice in tx.notices]
 
 
-def test_event_ids_from_processes_with_different_clocks_follow_the_changes(stage: Stage) -> None:
+def test_event_ids_from_processes_with_different_clocks_follow_the_changes(harness: Harness) -> None:
     async def play() -> None:
-        customer, mitra = await stage.customer(), await stage.mitra()
-        await mitra_status.go_online(stage.runtime, mitra)
-        session_id = await stage.begun(customer, mitra)
+        customer, mitra = await harness.customer(), await harness.mitra()
+        await mitra_status.go_online(harness.runtime, mitra)
+        session_id = await harness.start_session(customer, mitra)
         made: list[str] = []
         now, thread = ids._SOURCE.now, ids._SOURCE.thread
         try:
             for hours in (2, -2, 0):  # one process after the other, each on a machine with a different clock
                 ids.follow(lambda hours=hours: ids._machine_time() + hours * 3_600_000_000)
                 ids._EVENT_TIMES = ids._Times()
-                made += await _change(stage, session_id, 10)
+                made += await _change(harness, session_id, 10)
         finally:
             ids._SOURCE.now, ids._SOURCE.thread = now, thread
         assert len(made) == 60
         assert made == sorted(set(made))
-        milliseconds = await stage.runtime.db.fetchval(NOW)
+        milliseconds = await harness.runtime.db.fetchval(NOW)
         assert all(abs(int(one.replace("-", "")[:12], 16) - float(milliseconds)) < 60_000 for one in made)
 
-    stage.run(play())
+    harness.run(play())

@@ -12,7 +12,7 @@ from core.reactions import react
 from core.reads import ledger
 from core.steps.message_statuses import VERY_LONG_CHAT
 from tests.flows.chats import a_chat
-from tests.flows.conftest import WAITING, Stage
+from tests.flows.conftest import WAITING, Harness
 from tests.stack import within
 
 MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
@@ -21,12 +21,12 @@ MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sende
 WRITES = "SELECT xmin::text, count(*)::int AS messages FROM chat_messages WHERE session_id = ANY($1) GROUP BY 1"
 
 
-async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
+async def _over(harness: Harness, heard: int) -> tuple[Actor, Actor, str]:
     """Create a chat whose grace period is over, with `heard` customer messages that are all delivered, none of them
     marked.
     """
-    chat = await a_chat(stage)
-    db = stage.runtime.db
+    chat = await a_chat(harness)
+    db = harness.runtime.db
     await db.fetch(MESSAGES, chat.id, chat.customer.user_id, heard)
     await db.fetch(
         """UPDATE chat_sessions SET last_seq = $2, customer_sent_seq = $2, mitra_delivered_seq = $2, mitra_read_seq = $2,
@@ -37,16 +37,16 @@ async def _over(stage: Stage, heard: int) -> tuple[Actor, Actor, str]:
     return chat.customer, chat.mitra, chat.id
 
 
-async def _writes(stage: Stage, *session_ids: str) -> list[int]:
+async def _writes(harness: Harness, *session_ids: str) -> list[int]:
     """Return how many messages each transaction wrote last; all messages are read."""
     unread = (
         "SELECT count(*)::int FROM chat_messages WHERE session_id = ANY($1) AND (status <> 'read' OR read_at IS NULL)"
     )
-    assert await stage.runtime.db.fetchval(unread, list(session_ids)) == 0
-    return [row["messages"] for row in await stage.runtime.db.fetch(WRITES, list(session_ids))]
+    assert await harness.runtime.db.fetchval(unread, list(session_ids)) == 0
+    return [row["messages"] for row in await harness.runtime.db.fetch(WRITES, list(session_ids))]
 
 
-def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> None:
+def test_very_long_chat_is_completed_without_delaying_others(quiet: Harness) -> None:
     async def play() -> None:
         *_, flood = await _over(quiet, VERY_LONG_CHAT + SYNC_AT_ONCE // 2)
         *_, still = await _over(quiet, 0)
@@ -62,7 +62,7 @@ def test_very_long_chat_is_completed_without_delaying_others(quiet: Stage) -> No
     quiet.run(play())
 
 
-def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(quiet: Stage) -> None:
+def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(quiet: Harness) -> None:
     async def play() -> None:
         *_, flood = await _over(quiet, SYNC_AT_ONCE * 5 // 2)
         assert await message_send.sync_statuses(quiet.runtime, {flood: 0}) == {}
@@ -71,7 +71,7 @@ def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(qui
     quiet.run(play())
 
 
-def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(quiet: Stage) -> None:
+def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(quiet: Harness) -> None:
     async def play() -> None:
         over = [(await _over(quiet, VERY_LONG_CHAT * 2 // 5))[2] for _ in range(5)]
         assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
@@ -80,7 +80,7 @@ def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(qu
     quiet.run(play())
 
 
-def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Stage) -> None:
+def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Harness) -> None:
     async def play() -> None:
         customer, mitra, session_id = await _over(quiet, VERY_LONG_CHAT + 1)
         stranger = await quiet.customer()
@@ -98,7 +98,7 @@ def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Stage) -> None:
     quiet.run(play())
 
 
-def test_concurrent_audits_leave_connections_for_other_calls(quiet: Stage) -> None:
+def test_concurrent_audits_leave_connections_for_other_calls(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         async with runtime.transaction() as tx:
@@ -120,7 +120,7 @@ def test_concurrent_audits_leave_connections_for_other_calls(quiet: Stage) -> No
     quiet.run(play())
 
 
-def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Stage) -> None:
+def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         paid = [await quiet.paid(await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]

@@ -8,7 +8,7 @@ from core.base.actor import Actor
 from core.events.notices import Notice
 from core.flows import delivery, session_end
 from tests.flows.chats import a_chat
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 DEWIS, AYUS = "terima kasih Kak", "jaga diri, Dewi"
 
@@ -23,7 +23,7 @@ def shown(notices: list[Notice]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Stage) -> None:
+def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Harness) -> None:
     runtime = quiet.runtime
 
     async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:

@@ -5,16 +5,16 @@ import asyncio
 from core.flows import mitra_status
 from core.mitras.rules import Channel
 from core.storage.database import Tx
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 from tests.stack import within
 
 HEARD = "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1"
 
 
-def test_heartbeats_of_online_mitras_are_recorded_and_of_offline_mitras_refused(stage: Stage) -> None:
+def test_heartbeats_of_online_mitras_are_recorded_and_of_offline_mitras_refused(harness: Harness) -> None:
     async def play() -> None:
-        runtime = stage.runtime
-        here, there, away = [await stage.mitra() for _ in range(3)]
+        runtime = harness.runtime
+        here, there, away = [await harness.mitra() for _ in range(3)]
         for mitra in (here, there, away):
             await mitra_status.go_online(runtime, mitra)
         await mitra_status.go_offline(runtime, mitra_id=away.user_id)
@@ -26,13 +26,13 @@ def test_heartbeats_of_online_mitras_are_recorded_and_of_offline_mitras_refused(
         for mitra in (here, there):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
 
-    stage.run(play())
+    harness.run(play())
 
 
-def test_heartbeats_skip_a_mitra_whose_row_is_locked(stage: Stage) -> None:
+def test_heartbeats_skip_a_mitra_whose_row_is_locked(harness: Harness) -> None:
     async def play() -> None:
-        runtime = stage.runtime
-        free, held = await stage.mitra(), await stage.mitra()
+        runtime = harness.runtime
+        free, held = await harness.mitra(), await harness.mitra()
         for mitra in (free, held):
             await mitra_status.go_online(runtime, mitra)
         async with runtime.transaction() as tx:
@@ -44,7 +44,7 @@ def test_heartbeats_skip_a_mitra_whose_row_is_locked(stage: Stage) -> None:
         for mitra in (free, held):
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
 
-    stage.run(play())
+    harness.run(play())
 
 
 async def _hold(tx: Tx, mitra_id: str) -> None:

@@ -12,8 +12,8 @@ from core.payments.views import PaymentView
 from core.providers.circuit import FAILURES
 from core.providers.gateway import Gateway, Wanted
 from core.reads import payments as reads
-from tests.flows.conftest import ADDRESS, WISH, Stage
-from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, no
+from tests.flows.conftest import ADDRESS, WISH, Harness
+from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, error_reply
 
 
 @pytest.fixture
@@ -25,18 +25,18 @@ def played() -> Iterator[PlayedGateway]:
 
 
 @pytest.fixture
-def with_gateway(quiet: Stage, played: PlayedGateway) -> Iterator[Stage]:
+def with_gateway(quiet: Harness, played: PlayedGateway) -> Iterator[Harness]:
     """Yield a runtime with a gateway; nothing reacts to commits."""
     quiet.runtime.gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
     yield quiet
     quiet.runtime.gateway = None
 
 
-async def pending(stage: Stage) -> PaymentView:
+async def pending(harness: Harness) -> PaymentView:
     """Create a pending request with its invoice; return its customer's view of it."""
-    customer = await stage.customer()
-    made = await payment_request.request_payment(stage.runtime, customer, WISH, address=ADDRESS)
-    return await reads.payment(stage.runtime, customer, made.payment_request_id)
+    customer = await harness.customer()
+    made = await payment_request.request_payment(harness.runtime, customer, WISH, address=ADDRESS)
+    return await reads.payment(harness.runtime, customer, made.payment_request_id)
 
 
 def limited(name: str) -> float:
@@ -44,7 +44,7 @@ def limited(name: str) -> float:
     return metrics.LIMITED.labels(name)._value.get()
 
 
-def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Harness, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         views = [await pending(with_gateway) for _ in range(60)]
@@ -61,12 +61,14 @@ def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Stag
     with_gateway.run(play())
 
 
-def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(
+    with_gateway: Harness, played: PlayedGateway
+) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         view, *others = [await pending(with_gateway) for _ in range(3)]
         for _ in range(FAILURES):
-            played.on_look = lambda _: no(503, "SERVER_ERROR")
+            played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
             with pytest.raises(GatewayUnavailable):
                 await runtime.gateway.poll(f"inv-{view.payment_request_id}")  # type: ignore[union-attr]
         asked = len(played.calls(READ))
@@ -78,11 +80,11 @@ def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(with_gateway:
     with_gateway.run(play())
 
 
-def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Harness, played: PlayedGateway) -> None:
     async def play() -> None:
         gateway = with_gateway.runtime.gateway
         assert gateway is not None
-        played.on_look = lambda _: no(503, "SERVER_ERROR")
+        played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
         for _ in range(FAILURES):
             with pytest.raises(GatewayUnavailable):
                 await gateway.poll("inv-x")
@@ -94,7 +96,7 @@ def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Stage, played:
     with_gateway.run(play())
 
 
-def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: Harness, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         view = await pending(with_gateway)
@@ -113,7 +115,7 @@ def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: 
     with_gateway.run(play())
 
 
-def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Stage, played: PlayedGateway) -> None:
+def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Harness, played: PlayedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         assert runtime.gateway is not None
@@ -123,7 +125,7 @@ def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Stage, pl
         for _ in range(FAILURES):
             runtime.gateway._polls.failed()
         runtime.gateway._polls._open_until = 0.0
-        played.on_look = lambda _: no(503, "SERVER_ERROR")
+        played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
         assert await invoice_poll.poll_due(runtime) == 1
         due = "SELECT count(*)::int FROM payment_requests WHERE poll_at <= $1"
         assert await runtime.db.fetchval(due, runtime.now()) == 2

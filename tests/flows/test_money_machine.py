@@ -42,7 +42,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.reads import ledger
 from core.sessions.sensitivity import Sensitivity
 from tests.clock import HandClock
-from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Stage
+from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness
 
 CAPACITY = 1  # so that two customers are enough to fill a mitra
 LIVE = {"searching", "active", "expired"}
@@ -130,7 +130,7 @@ class Seen:
         """Return how much of a mitra's capacity is in use."""
         return sum(s["mitra_id"] == mitra_id and s["status"] in HELD for s in self.sessions.values())
 
-    def unfree(self, mitra_id: str) -> str | None:
+    def reason_unavailable(self, mitra_id: str) -> str | None:
         """Return why a mitra can't take a session, or None."""
         if mitra_id not in self.online:
             return "MITRA_OFFLINE"
@@ -140,10 +140,11 @@ class Seen:
         """Return a mitra's responses to a session's invitations, oldest first."""
         return [r["response"] for r in self.requests if (r["session_id"], r["mitra_id"]) == (session_id, mitra_id)]
 
-    def askable(self, session_id: str) -> bool:
+    def can_be_invited(self, session_id: str) -> bool:
         """Return whether a mitra is available for a session, has not rejected it and has no open invitation to it."""
         return any(
-            self.unfree(mitra_id) is None and not {"REJECTED", None} & set(self.responses(session_id, mitra_id))
+            self.reason_unavailable(mitra_id) is None
+            and not {"REJECTED", None} & set(self.responses(session_id, mitra_id))
             for mitra_id in self.online
         )
 
@@ -164,23 +165,23 @@ MADE_FREE = """WITH priced AS (SELECT * FROM pricing_tiers WHERE mode = 'call' A
 class MoneyMachine(RuleBasedStateMachine):
     """Two customers, two mitras, a gateway, and time."""
 
-    stage: Stage
+    harness: Harness
 
     # -- setup
 
     @initialize()
     def begin(self) -> None:
-        self.clock = self.stage.runtime.clock
+        self.clock = self.harness.runtime.clock
         assert isinstance(self.clock, HandClock)
         self.run(self._clear())
-        self.customers = [self.run(self.stage.customer()) for _ in range(2)]
-        self.mitras = [self.run(self.stage.mitra()) for _ in range(2)]
+        self.customers = [self.run(self.harness.customer()) for _ in range(2)]
+        self.mitras = [self.run(self.harness.mitra()) for _ in range(2)]
         self.seen = self.run(self._look())
         self.goes_online(mitra=0)
 
     async def _clear(self) -> None:
-        db, role_id, operator_id = self.stage.runtime.db, ids.new_id(), ids.new_id()
-        await self.stage.clear()
+        db, role_id, operator_id = self.harness.runtime.db, ids.new_id(), ids.new_id()
+        await self.harness.clear()
         await db.fetch("INSERT INTO roles (id, name, created_at) VALUES ($1::uuid, $1::uuid::text, now())", role_id)
         await db.fetch(
             """INSERT INTO control_center_users (id, email, display_name, role_id, created_at)
@@ -197,11 +198,11 @@ class MoneyMachine(RuleBasedStateMachine):
         )
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.stage.run(work)
+        return self.harness.run(work)
 
     async def _look(self) -> Seen:
         async def rows(sql: str) -> list[dict[str, Any]]:
-            found = await self.stage.runtime.db.fetch(sql)
+            found = await self.harness.runtime.db.fetch(sql)
             return [
                 {name: str(value) if name.endswith("id") and value else value for name, value in row.items()}
                 for row in found
@@ -253,7 +254,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert list(made.values()) == ["confirmed" if free else "pending"] * new
         assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
         self._check_sessions(before, after)
-        audit = self.run(ledger.audit(self.stage.runtime, overdue=False))  # timers fire only as steps of the walk
+        audit = self.run(ledger.audit(self.harness.runtime, overdue=False))  # timers fire only as steps of the walk
         assert audit.violations == []
         assert (audit.payments, audit.sessions) == (len(after.payments), len(after.sessions))
         return result
@@ -300,7 +301,7 @@ class MoneyMachine(RuleBasedStateMachine):
         to=st.sampled_from([None, None, None, 0, 1]),
         free=st.sampled_from([False, False, True]),
     )
-    def asks_to_pay(self, who: int, discount: bool, to: int | None, free: bool = False) -> None:
+    def create_payment_request(self, who: int, discount: bool, to: int | None, free: bool = False) -> None:
         discount = discount and not free
         actor, seen = self.customers[who], self.seen
         error = None
@@ -311,8 +312,8 @@ class MoneyMachine(RuleBasedStateMachine):
             for s in seen.sessions.values()
         ):
             error = "NOT_PREVIOUS_MITRA"
-        elif to is not None and seen.unfree(self.mitras[to].user_id):
-            error = seen.unfree(self.mitras[to].user_id)
+        elif to is not None and seen.reason_unavailable(self.mitras[to].user_id):
+            error = seen.reason_unavailable(self.mitras[to].user_id)
         elif discount and seen.discount_used(actor.user_id, but=None, states={"confirmed", "consumed"}):
             error = "DISCOUNT_NOT_ELIGIBLE"
         elif free and self._free_is_open(actor.user_id, None):
@@ -325,7 +326,7 @@ class MoneyMachine(RuleBasedStateMachine):
             topics=None,
         )
         replaced = {} if error else self._pending_of(actor.user_id)
-        work = payment_request.request_payment(self.stage.runtime, actor, wish, address=ADDRESS)
+        work = payment_request.request_payment(self.harness.runtime, actor, wish, address=ADDRESS)
         made = self.act(work, become=replaced, error=error, new=0 if error else 1, free=free)
         if made is not None:
             assert made.amount == (0 if free else 2000 if discount else 12000)
@@ -356,7 +357,7 @@ class MoneyMachine(RuleBasedStateMachine):
         }
         headers = {"x-callback-token": CALLBACK_TOKEN}
         incoming = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
-        return (await webhook_receive.receive(self.stage.runtime, incoming)).processing_result
+        return (await webhook_receive.receive(self.harness.runtime, incoming)).processing_result
 
     def _paid_now(self, payment: Any, *, paid_at: dt.datetime) -> tuple[str, str | None]:
         """Return the expected processing result of a correct call, and the request's new state."""
@@ -422,7 +423,7 @@ class MoneyMachine(RuleBasedStateMachine):
         payment = self.seen.payments[self._payment(n)]
         error = None if payment["status"] in ("pending", "abandoned") else "PAYMENT_NOT_PENDING"
         work = payment_request.abandon(
-            self.stage.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
+            self.harness.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
         )
         become = {payment["id"]: "abandoned"} if payment["status"] == "pending" else {}
         self.act(work, become=become, error=error)
@@ -434,7 +435,7 @@ class MoneyMachine(RuleBasedStateMachine):
             for p in self.seen.payments.values()
             if p["status"] == "pending" and p["expires_at"] <= self.clock.now()
         }
-        self.act(payment_request.expire_stale(self.stage.runtime), become=due)
+        self.act(payment_request.expire_stale(self.harness.runtime), become=due)
 
     # -- the search
 
@@ -448,9 +449,9 @@ class MoneyMachine(RuleBasedStateMachine):
             and not payment["is_extension"]
             and self.seen.session_of(payment["id"]) is None
         )
-        gone = begins and target is not None and self.seen.unfree(target) is not None
-        work = pairing_start.start(self.stage.runtime, payment_request_id=payment["id"])
-        free = {m for m in self.seen.online if self.seen.unfree(m) is None and target in (None, m)}
+        gone = begins and target is not None and self.seen.reason_unavailable(target) is not None
+        work = pairing_start.start(self.harness.runtime, payment_request_id=payment["id"])
+        free = {m for m in self.seen.online if self.seen.reason_unavailable(m) is None and target in (None, m)}
         self.act(work, become={payment["id"]: "failed_pairing"} if gone else {})
         if begins:
             session = self.seen.session_of(payment["id"])
@@ -479,10 +480,10 @@ class MoneyMachine(RuleBasedStateMachine):
             if last not in (None, "IGNORED") or self.clock.now() >= until:
                 error = "REQUEST_CLOSED"
             else:
-                error = self.seen.unfree(actor.user_id) or ("REQUEST_CLOSED" if last else None)
+                error = self.seen.reason_unavailable(actor.user_id) or ("REQUEST_CLOSED" if last else None)
         taken = error is None and not won
         become = {session["payment_request_id"]: "consumed"} if taken else {}
-        work = pairing_answer.accept(self.stage.runtime, actor, session_id=session["id"])
+        work = pairing_answer.accept(self.harness.runtime, actor, session_id=session["id"])
         self.act(work, become=become, error=error)
         if taken:
             assert self.seen.sessions[session["id"]]["expires_at"] == self.clock.now() + dt.timedelta(minutes=12)
@@ -505,10 +506,10 @@ class MoneyMachine(RuleBasedStateMachine):
                 if (r["session_id"], r["mitra_id"], r["response"]) == (session["id"], actor.user_id, None)
             )
             row["response"] = "REJECTED"  # in the model's copy, to compute what follows
-            hopeless = self.seen.all_said_no(session["id"]) and not self.seen.askable(session["id"])
+            hopeless = self.seen.all_said_no(session["id"]) and not self.seen.can_be_invited(session["id"])
             if session["targeted_mitra_id"] or hopeless:
                 become = {session["payment_request_id"]: "failed_pairing"}
-        work = pairing_answer.reject(self.stage.runtime, actor, session_id=session["id"])
+        work = pairing_answer.reject(self.harness.runtime, actor, session_id=session["id"])
         self.act(work, become=become, error=error)
 
     @precondition(some_payment)
@@ -519,7 +520,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if payment["is_extension"]:
             become = None
         work = pairing_leave.cancel(
-            self.stage.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
+            self.harness.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
         )
         error = "SESSION_NOT_SEARCHING" if payment["status"] == "consumed" or payment["is_extension"] else None
         self.act(work, become={payment["id"]: become} if become else {}, error=error)
@@ -541,7 +542,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 error = "SESSION_IN_PROGRESS"
             if error is None:
                 become = {payment["id"]: "confirmed", **self._pending_of(owner.user_id)}
-        work = pairing_fallback.fall_back(self.stage.runtime, owner, payment_request_id=payment["id"])
+        work = pairing_fallback.fall_back(self.harness.runtime, owner, payment_request_id=payment["id"])
         self.act(work, become=become, error=error)
         if error is not None:
             return
@@ -553,7 +554,7 @@ class MoneyMachine(RuleBasedStateMachine):
             assert (session["id"] == old["id"]) == (not become)
             for mitra_id in self.seen.online:
                 asked = None in self.seen.responses(session["id"], mitra_id)
-                assert asked == (self.seen.unfree(mitra_id) is None)
+                assert asked == (self.seen.reason_unavailable(mitra_id) is None)
 
     @precondition(some_failure)
     @rule(n=st.integers(0, 3))
@@ -562,7 +563,7 @@ class MoneyMachine(RuleBasedStateMachine):
         failure = known[-1 - n % len(known)]
         error = "ALREADY_ACTIONED" if failure["operator_action"] else None
         work = operator_work.act_on_failure(
-            self.stage.runtime, self.operator, failure_id=failure["id"], action=OperatorAction.REFUNDED
+            self.harness.runtime, self.operator, failure_id=failure["id"], action=OperatorAction.REFUNDED
         )
         self.act(work, become={}, error=error)
 
@@ -570,17 +571,17 @@ class MoneyMachine(RuleBasedStateMachine):
     def goes_online(self, mitra: int) -> None:
         actor = self.mitras[mitra]
         error = "MITRA_OFFLINE" if actor.user_id in self.seen.inactive else None
-        self.act(mitra_status.go_online(self.stage.runtime, actor), become={}, error=error)
-        self.act(pairing_advance.invite_available(self.stage.runtime, mitra_ids=[actor.user_id]), become={})
+        self.act(mitra_status.go_online(self.harness.runtime, actor), become={}, error=error)
+        self.act(pairing_advance.invite_available(self.harness.runtime, mitra_ids=[actor.user_id]), become={})
         for session in self.seen.sessions.values():
             running = session["status"] == "searching" and self.clock.now() < session["round_ends_at"]
-            if running and session["targeted_mitra_id"] is None and self.seen.unfree(actor.user_id) is None:
+            if running and session["targeted_mitra_id"] is None and self.seen.reason_unavailable(actor.user_id) is None:
                 assert {None, "REJECTED"} & set(self.seen.responses(session["id"], actor.user_id))
 
     @rule(mitra=st.integers(0, 1))
     def goes_offline(self, mitra: int) -> None:
         mitra_id = self.mitras[mitra].user_id
-        self.act(mitra_status.go_offline(self.stage.runtime, mitra_id=mitra_id), become=self._lost_without(mitra_id))
+        self.act(mitra_status.go_offline(self.harness.runtime, mitra_id=mitra_id), become=self._lost_without(mitra_id))
         assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
 
     def _lost_without(self, mitra_id: str) -> dict[str, str]:
@@ -605,7 +606,7 @@ class MoneyMachine(RuleBasedStateMachine):
                         tripped.append(pending["payment_request_id"])
         become |= dict.fromkeys(tripped, "failed_pairing")
         change = MitraChange(is_active=active)
-        work = operator_work.change_mitra(self.stage.runtime, self.operator, mitra_id=mitra_id, change=change)
+        work = operator_work.change_mitra(self.harness.runtime, self.operator, mitra_id=mitra_id, change=change)
         self.act(work, become=become)
         assert (mitra_id in self.seen.inactive) == (not active)
         assert active or mitra_id not in self.seen.online
@@ -617,10 +618,10 @@ class MoneyMachine(RuleBasedStateMachine):
         now, become = self.clock.now(), {}
         for session in self.seen.sessions.values():
             if session["status"] == "searching" and session["round_ends_at"] <= now:
-                hopeless = self.seen.all_said_no(session["id"]) and not self.seen.askable(session["id"])
+                hopeless = self.seen.all_said_no(session["id"]) and not self.seen.can_be_invited(session["id"])
                 if session["targeted_mitra_id"] or session["search_ends_at"] <= now or hopeless:
                     become[session["payment_request_id"]] = "failed_pairing"
-        self.act(pairing_advance.end_rounds(self.stage.runtime), become=become)
+        self.act(pairing_advance.end_rounds(self.harness.runtime), become=become)
         for session in self.seen.sessions.values():
             assert session["status"] != "searching" or session["round_ends_at"] > now
 
@@ -632,8 +633,8 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule()
     def sessions_expire(self) -> None:
-        self.act(session_timers.warn(self.stage.runtime), become={})
-        self.act(session_timers.expire(self.stage.runtime), become={})
+        self.act(session_timers.warn(self.harness.runtime), become={})
+        self.act(session_timers.expire(self.harness.runtime), become={})
         for session in self.seen.sessions.values():
             assert session["status"] != "active" or session["expires_at"] > self.clock.now()
 
@@ -649,7 +650,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if not self._held(session)
             for payment_id in self.seen.unpaid_extensions(session["id"])
         }
-        self.act(session_timers.complete(self.stage.runtime), become=unpaid)
+        self.act(session_timers.complete(self.harness.runtime), become=unpaid)
         for session in self.seen.sessions.values():
             over = session["status"] in ("expired", "closing") and session["grace_ends_at"] <= self.clock.now()
             assert not over or self._held(session)
@@ -662,7 +663,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @precondition(some_session)
     @rule(n=st.integers(0, 1))
-    def asks_for_more(self, n: int) -> None:
+    def buy_more_time(self, n: int) -> None:
         session = self.seen.sessions[self._session(n)]
         error = None if self._extendable(session) else "SESSION_NOT_EXTENDABLE"
         if error is None and self.seen.extending(session["id"], but=None):
@@ -671,7 +672,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if error is None and free and self._free_is_open(session["customer_id"], session["id"]):
             error = "FREE_REQUEST_OPEN"
         work = payment_extension.request_extension(
-            self.stage.runtime,
+            self.harness.runtime,
             self._owner(session["customer_id"]),
             session_id=session["id"],
             duration_minutes=12,
@@ -690,7 +691,7 @@ class MoneyMachine(RuleBasedStateMachine):
         new = payment["is_extension"] and payment["status"] == "confirmed"
         new = new and self.seen.extension_of(payment["id"]) is None
         possible = new and self._extendable(self.seen.sessions[payment["extends_session_id"]])
-        work = extension_ask.ask(self.stage.runtime, payment_request_id=payment["id"])
+        work = extension_ask.ask(self.harness.runtime, payment_request_id=payment["id"])
         self.act(work, become={payment["id"]: "failed_pairing"} if new and not possible else {})
         if new:
             found = self.seen.extension_of(payment["id"])
@@ -715,7 +716,7 @@ class MoneyMachine(RuleBasedStateMachine):
             error = "EXTENSION_RESOLVED"
         become = {} if error else {extension["payment_request_id"]: "consumed" if accept else "failed_pairing"}
         work = extension_answer.answer(
-            self.stage.runtime, actor, session_id=session["id"], extension_id=extension["id"], accept=accept
+            self.harness.runtime, actor, session_id=session["id"], extension_id=extension["id"], accept=accept
         )
         self.act(work, become=become, error=error)
         if error is None and accept:
@@ -725,7 +726,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(["auto_approve", "reject"]))
     def extensions_time_out(self, action: str) -> None:
-        self.stage.runtime.config.values["extension_default_action_on_timeout"] = action
+        self.harness.runtime.config.values["extension_default_action_on_timeout"] = action
         due = [
             extension
             for extension in self.seen.extensions.values()
@@ -734,7 +735,7 @@ class MoneyMachine(RuleBasedStateMachine):
         before = {extension["session_id"]: self.seen.sessions[extension["session_id"]] for extension in due}
         state = "consumed" if action == "auto_approve" else "failed_pairing"
         become = {extension["payment_request_id"]: state for extension in due}
-        self.act(extension_answer.time_out(self.stage.runtime), become=become)
+        self.act(extension_answer.time_out(self.harness.runtime), become=become)
         for extension in due:
             if action == "auto_approve":
                 self._prolonged(before[extension["session_id"]])
@@ -748,7 +749,7 @@ class MoneyMachine(RuleBasedStateMachine):
             error = "NOT_FOUND"
         before = self.seen.marks
         work = session_sensitivity.set_sensitivity(
-            self.stage.runtime, actor, session_id=session["id"], topic_sensitivity=wanted
+            self.harness.runtime, actor, session_id=session["id"], topic_sensitivity=wanted
         )
         self.act(work, become={}, error=error)
         flipped = error is None and session["topic_sensitivity"] != wanted
@@ -772,7 +773,7 @@ class MoneyMachine(RuleBasedStateMachine):
         actor = self._owner(session["customer_id"])
         if by_mitra:
             actor = self.mitras[n]
-        state, runtime = self._by_the_clock(session), self.stage.runtime
+        state, runtime = self._by_the_clock(session), self.harness.runtime
         mine = not by_mitra or session["mitra_id"] == actor.user_id
         if goodbye:
             work = session_end.say_goodbye(runtime, actor, session_id=session["id"], message="sampai jumpa")
@@ -796,13 +797,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     async def _said(self, session_id: str, actor: Actor) -> bool:
         sql = "SELECT 1 FROM session_closures WHERE session_id = $1 AND user_type = $2"
-        return bool(await self.stage.runtime.db.fetchval(sql, session_id, actor.user_type.value))
+        return bool(await self.harness.runtime.db.fetchval(sql, session_id, actor.user_type.value))
 
     # -- longer scenarios, which single steps seldom reach
 
     @rule(who=st.integers(0, 1), after=st.sampled_from([-1, 0, 60, 61, 90]))
     def pays_around_the_deadline(self, who: int, after: int) -> None:
-        self.asks_to_pay(who, False, None)
+        self.create_payment_request(who, False, None)
         if self.seen.payments:
             self.clock.advance(1200 + after)
             self.stale_payments_are_swept()
@@ -810,7 +811,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), mitra=st.integers(0, 1), free=st.booleans())
     def a_session_begins(self, who: int, mitra: int, free: bool = False) -> None:
-        self.asks_to_pay(who, False, None, free)
+        self.create_payment_request(who, False, None, free)
         self.gateway_says_paid(0, 1, False)
         self.search_starts(0)
         if self.seen.sessions:
@@ -819,7 +820,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), mitra=st.integers(0, 1), seconds=st.sampled_from([19, 20, 60, 299, 300]))
     def a_mitra_answers_late(self, who: int, mitra: int, seconds: int) -> None:
         self.goes_online(mitra)
-        self.asks_to_pay(who, False, None)
+        self.create_payment_request(who, False, None)
         if self.seen.payments:
             self.gateway_says_paid(0, 1, False)
             self.search_starts(0)
@@ -834,7 +835,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.sessions_expire()
         self.grace_ends()
         self.goes_online(mitra)
-        self.asks_to_pay(who, False, mitra)
+        self.create_payment_request(who, False, mitra)
         self.gateway_says_paid(0, 1, False)
 
     @rule(
@@ -845,11 +846,11 @@ class MoneyMachine(RuleBasedStateMachine):
         leaves=st.sampled_from(["never", "never", "unpaid", "paid", "asked"]),
     )
     def a_session_is_extended(self, mitra: int, seconds: int, later: int, then: str, leaves: str) -> None:
-        self._a_session_on_an_empty_stage(mitra)
+        self._a_session_in_an_empty_database(mitra)
         self.clock.advance(seconds)
         self.sessions_expire()
         if self.seen.sessions:
-            self.asks_for_more(0)
+            self.buy_more_time(0)
             if leaves == "unpaid":
                 self.operator_changes_a_mitra(mitra, False)
             self.gateway_says_paid(0, 1, False)
@@ -869,23 +870,23 @@ class MoneyMachine(RuleBasedStateMachine):
             self.grace_ends()
 
     @rule(mitra=st.integers(0, 1), paid=st.booleans(), leaves=st.booleans())
-    def an_extension_is_told_late(self, mitra: int, paid: bool, leaves: bool) -> None:
-        self._a_session_on_an_empty_stage(mitra)
+    def extension_is_paid_late(self, mitra: int, paid: bool, leaves: bool) -> None:
+        self._a_session_in_an_empty_database(mitra)
         if not self.seen.sessions:
             return
-        self.asks_for_more(0)
+        self.buy_more_time(0)
         self.gateway_says_expired(0)
         if leaves:
             self.clock.advance(720)
             self.party_leaves(0, False, False)
-        self.asks_for_more(0)
+        self.buy_more_time(0)
         if paid:
             self.gateway_says_paid(0, 1, False)
         for n in range(2):
             self.gateway_says_paid(n, 1, True)
             self.extension_is_asked(n)
 
-    def _a_session_on_an_empty_stage(self, mitra: int) -> None:
+    def _a_session_in_an_empty_database(self, mitra: int) -> None:
         """End everything that is open, so that nothing interferes."""
         for n in range(min(2, len(self.seen.payments))):
             self.search_starts(n)
@@ -904,7 +905,7 @@ class MoneyMachine(RuleBasedStateMachine):
         then=st.sampled_from(["nothing", "acted on", "pays for another"]),
     )
     def a_returning_customer_falls_back(self, mitra: int, end: str, then: str) -> None:
-        self._a_session_on_an_empty_stage(mitra)
+        self._a_session_in_an_empty_database(mitra)
         if not self.seen.sessions:
             return
         self.a_customer_returns(0, mitra)
@@ -919,7 +920,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if then == "acted on" and self.seen.failures:
             self.operator_acts(0)
         if then == "pays for another":
-            self.asks_to_pay(0, False, None)
+            self.create_payment_request(0, False, None)
         self.customer_falls_back(1 if then == "pays for another" else 0)
 
     def teardown(self) -> None:
@@ -947,16 +948,16 @@ class MoneyMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(400)  # some thousand transactions: half a minute on an idle machine, minutes on a busy one
-def test_money_is_conserved_in_any_order_of_events(empty_stage: Stage) -> None:
-    runtime = empty_stage.runtime
+def test_money_is_conserved_in_any_order_of_events(empty_harness: Harness) -> None:
+    runtime = empty_harness.runtime
     runtime.clock = HandClock.at(2026, 11, 21)
     runtime.config.values = {**runtime.config.values, "require_mitra_ping": False, "max_customers_per_mitra": CAPACITY}
-    empty_stage.run(runtime.db.fetch(MADE_FREE))
+    empty_harness.run(runtime.db.fetch(MADE_FREE))
 
     class Machine(MoneyMachine):
         pass
 
-    Machine.stage = empty_stage
+    Machine.harness = empty_harness
     run_state_machine_as_test(
         Machine,
         settings=settings(

@@ -16,7 +16,7 @@ from core.mitras import store as mitras
 from core.outages import store
 from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.outages.store import ProcessIdentity
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 AGO = """UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),
   lost_at = lost_at - make_interval(secs => $2), given_up_at = given_up_at - make_interval(secs => $2) WHERE place = ANY($1)"""
@@ -34,32 +34,32 @@ JOBS, API = place(ProcessKind.JOBS), place(ProcessKind.API)
 
 
 @pytest.fixture
-def empty(stage: Stage) -> Iterator[Stage]:
+def empty(harness: Harness) -> Iterator[Harness]:
     """Remove all leases and outages."""
-    stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
-    yield stage
-    stage.run(stage.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    yield harness
+    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
 
 
-async def begin(stage: Stage, where: ProcessIdentity, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
+async def begin(harness: Harness, where: ProcessIdentity, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
     """Start a series of lease renewals for a process; return its start."""
-    async with stage.runtime.transaction() as tx:
+    async with harness.runtime.transaction() as tx:
         now, _ = await store.begin(tx, where, renewed_at=renewed_at)
     return now
 
 
-async def ago(stage: Stage, seconds: float, *places: ProcessIdentity) -> None:
+async def ago(harness: Harness, seconds: float, *places: ProcessIdentity) -> None:
     """Move the last renewal of these processes back by `seconds`."""
-    await stage.runtime.db.fetch(AGO, [one.name for one in places], seconds)
+    await harness.runtime.db.fetch(AGO, [one.name for one in places], seconds)
 
 
-async def recorded(stage: Stage) -> list[tuple[str, float]]:
+async def recorded(harness: Harness) -> list[tuple[str, float]]:
     """Return kind and length in seconds of each outage, in order."""
-    rows = await stage.runtime.db.fetch("SELECT kind, began_at, ended_at FROM outages ORDER BY began_at, kind")
+    rows = await harness.runtime.db.fetch("SELECT kind, began_at, ended_at FROM outages ORDER BY began_at, kind")
     return [(row["kind"], (row["ended_at"] - row["began_at"]).total_seconds()) for row in rows]
 
 
-def test_lease_can_be_renewed_until_it_expires(empty: Stage) -> None:
+def test_lease_can_be_renewed_until_it_expires(empty: Harness) -> None:
     async def play() -> None:
         db = empty.runtime.db
         assert not (await store.renew(db, HUB, steady=True)).renewed
@@ -74,7 +74,7 @@ def test_lease_can_be_renewed_until_it_expires(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_first_process_ever_records_no_outage(empty: Stage) -> None:
+def test_first_process_ever_records_no_outage(empty: Harness) -> None:
     async def play() -> None:
         for where in (HUB, JOBS, API):
             await begin(empty, where)
@@ -83,7 +83,7 @@ def test_first_process_ever_records_no_outage(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_death_of_all_processes_is_one_outage_of_each_kind(empty: Stage) -> None:
+def test_death_of_all_processes_is_one_outage_of_each_kind(empty: Harness) -> None:
     async def play() -> None:
         for where in (HUB, HUB2, JOBS, API):
             await begin(empty, where)
@@ -99,7 +99,7 @@ def test_death_of_all_processes_is_one_outage_of_each_kind(empty: Stage) -> None
 
 
 @pytest.mark.parametrize("order", [(HUB, JOBS, API), (API, HUB, JOBS), (JOBS, API, HUB)])
-def test_database_outage_is_recorded_once(empty: Stage, order: tuple[ProcessIdentity, ...]) -> None:
+def test_database_outage_is_recorded_once(empty: Harness, order: tuple[ProcessIdentity, ...]) -> None:
     async def play() -> None:
         for where in order:
             await begin(empty, where)
@@ -116,7 +116,7 @@ def test_database_outage_is_recorded_once(empty: Stage, order: tuple[ProcessIden
     empty.run(play())
 
 
-def test_single_process_cut_off_records_no_database_outage(empty: Stage) -> None:
+def test_single_process_cut_off_records_no_database_outage(empty: Harness) -> None:
     async def play() -> None:
         await begin(empty, HUB2)
         renewed_at = await begin(empty, HUB)
@@ -130,7 +130,7 @@ def test_single_process_cut_off_records_no_database_outage(empty: Stage) -> None
     empty.run(play())
 
 
-def test_only_realtime_process_cut_off_is_a_realtime_outage(empty: Stage) -> None:
+def test_only_realtime_process_cut_off_is_a_realtime_outage(empty: Harness) -> None:
     async def play() -> None:
         renewed_at = await begin(empty, HUB)
         await begin(empty, JOBS)
@@ -142,7 +142,7 @@ def test_only_realtime_process_cut_off_is_a_realtime_outage(empty: Stage) -> Non
     empty.run(play())
 
 
-def test_death_of_one_of_two_realtime_processes_is_not_an_outage(empty: Stage) -> None:
+def test_death_of_one_of_two_realtime_processes_is_not_an_outage(empty: Harness) -> None:
     async def play() -> None:
         await begin(empty, HUB)
         await begin(empty, HUB2)
@@ -153,7 +153,7 @@ def test_death_of_one_of_two_realtime_processes_is_not_an_outage(empty: Stage) -
     empty.run(play())
 
 
-def test_processes_that_return_together_record_one_outage(empty: Stage) -> None:
+def test_processes_that_return_together_record_one_outage(empty: Harness) -> None:
     async def play() -> None:
         hubs = [place(ProcessKind.REALTIME, n) for n in range(8)]
         for where in hubs:
@@ -170,7 +170,7 @@ def test_processes_that_return_together_record_one_outage(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_overlaps_clips_and_joins_outages_of_the_requested_kinds(empty: Stage) -> None:
+def test_overlaps_clips_and_joins_outages_of_the_requested_kinds(empty: Harness) -> None:
     async def play() -> None:
         runtime, now = empty.runtime, empty.runtime.now()
 
@@ -191,7 +191,7 @@ def test_overlaps_clips_and_joins_outages_of_the_requested_kinds(empty: Stage) -
     empty.run(play())
 
 
-def test_silence_counts_only_while_the_service_could_accept_heartbeats(empty: Stage) -> None:
+def test_silence_counts_only_while_the_service_could_accept_heartbeats(empty: Harness) -> None:
     async def play() -> None:
         db = empty.runtime.db
 
@@ -221,24 +221,24 @@ def test_silence_counts_only_while_the_service_could_accept_heartbeats(empty: St
     empty.run(play())
 
 
-async def heard(stage: Stage, seconds_ago: float, channel: str = "socket") -> str:
+async def create_online_mitra(harness: Harness, seconds_ago: float, channel: str = "socket") -> str:
     """Create an online mitra whose last heartbeat is `seconds_ago` old; return the id."""
-    mitra = await stage.mitra()
-    await mitra_status.go_online(stage.runtime, mitra)
-    await stage.runtime.db.fetch(
+    mitra = await harness.mitra()
+    await mitra_status.go_online(harness.runtime, mitra)
+    await harness.runtime.db.fetch(
         "UPDATE mitra_online_status SET last_heartbeat_at = $2, heartbeat_channel = $3 WHERE mitra_id = $1",
-        mitra.user_id, stage.runtime.now() - dt.timedelta(seconds=seconds_ago), channel,
+        mitra.user_id, harness.runtime.now() - dt.timedelta(seconds=seconds_ago), channel,
     )  # fmt: skip
     return mitra.user_id
 
 
 @pytest.mark.parametrize(("threshold", "free"), [(60, False), (60.25, False), (60.75, True), (61, True)])
-def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Stage, threshold: float, free: bool) -> None:
+def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Harness, threshold: float, free: bool) -> None:
     async def play() -> None:
         runtime = empty.runtime
         await begin(empty, HUB)
         await runtime.db.fetch(LONGER, HUB.name)
-        mitra_id = await heard(empty, 60.5)
+        mitra_id = await create_online_mitra(empty, 60.5)
         now = await runtime.db.fetchval(
             "SELECT last_heartbeat_at FROM mitra_online_status WHERE mitra_id = $1", mitra_id
         )
@@ -258,21 +258,21 @@ def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Stage, threshol
     empty.run(play())
 
 
-async def silences(stage: Stage) -> dict[str, float]:
+async def silences(harness: Harness) -> dict[str, float]:
     """Return the seconds of silence that count for each mitra."""
-    now = stage.runtime.now()
-    rows = await stage.runtime.db.fetch("SELECT mitra_id::text, silent_since FROM mitra_silences($1)", now)
+    now = harness.runtime.now()
+    rows = await harness.runtime.db.fetch("SELECT mitra_id::text, silent_since FROM mitra_silences($1)", now)
     found = {row["mitra_id"]: (now - row["silent_since"]).total_seconds() for row in rows}
-    longest = await stage.runtime.db.fetchval("SELECT longest_silence_since($1)", now)
+    longest = await harness.runtime.db.fetchval("SELECT longest_silence_since($1)", now)
     assert (now - longest).total_seconds() == pytest.approx(max(found.values()))
     return found
 
 
-async def steady(stage: Stage, *places: ProcessIdentity) -> None:
+async def steady(harness: Harness, *places: ProcessIdentity) -> None:
     """Create the leases of processes that have run for an hour."""
     for where in places:
-        await begin(stage, where)
-        await stage.runtime.db.fetch(LONGER, where.name)
+        await begin(harness, where)
+        await harness.runtime.db.fetch(LONGER, where.name)
 
 
 # What happens to the processes, the seconds since the last heartbeat, and the seconds that count as silence.
@@ -288,28 +288,30 @@ DISTURBANCES = {
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)
-def test_silence_is_excused_for_a_bounded_time_unless_no_process_served(empty: Stage, disturbance: str) -> None:
+def test_silence_is_excused_for_a_bounded_time_unless_no_process_served(empty: Harness, disturbance: str) -> None:
     async def play() -> None:
-        stage = empty
-        await steady(stage, HUB, API)
+        harness = empty
+        await steady(harness, HUB, API)
         match disturbance:
             case "one of two has just started":
-                await begin(stage, HUB2)
+                await begin(harness, HUB2)
             case "one of two has just died":
-                await steady(stage, HUB2)
-                await ago(stage, LEASE_S, HUB2)
+                await steady(harness, HUB2)
+                await ago(harness, LEASE_S, HUB2)
             case "the only one is late":
-                await store.renew(stage.runtime.db, HUB, steady=False)
+                await store.renew(harness.runtime.db, HUB, steady=False)
             case "the only one restarted within the time of a break":
-                await ago(stage, BREAK_S - 1, HUB)
-                await begin(stage, HUB)
+                await ago(harness, BREAK_S - 1, HUB)
+                await begin(harness, HUB)
             case "all were dead for longer":
-                await ago(stage, BREAK_S + 2, HUB)
-                await begin(stage, HUB)
+                await ago(harness, BREAK_S + 2, HUB)
+                await begin(harness, HUB)
             case "all are dead":
-                await ago(stage, LEASE_S, HUB)
-        expected = {await heard(stage, seconds): counts for seconds, counts in DISTURBANCES[disturbance].items()}
-        found = await silences(stage)
+                await ago(harness, LEASE_S, HUB)
+        expected = {
+            await create_online_mitra(harness, seconds): counts for seconds, counts in DISTURBANCES[disturbance].items()
+        }
+        found = await silences(harness)
         assert {mitra_id: found[mitra_id] for mitra_id in expected} == pytest.approx(expected, abs=2)
 
     empty.run(empty.runtime.db.fetch("UPDATE mitra_online_status SET is_online = false"))
@@ -317,10 +319,10 @@ def test_silence_is_excused_for_a_bounded_time_unless_no_process_served(empty: S
 
 
 @pytest.mark.parametrize("places", [1, 20], ids=["at one place", "each at a new place"])
-def test_restarting_process_keeps_a_silent_mitra_online_for_a_bounded_time(empty: Stage, places: int) -> None:
+def test_restarting_process_keeps_a_silent_mitra_online_for_a_bounded_time(empty: Harness, places: int) -> None:
     async def play() -> None:
         await steady(empty, HUB, API)
-        silent = await heard(empty, 0)
+        silent = await create_online_mitra(empty, 0)
         loop = [place(ProcessKind.REALTIME, n + 2) for n in range(places)]
         found = 0.0
         for n in range(20):  # every 30 s
@@ -337,7 +339,7 @@ def test_restarting_process_keeps_a_silent_mitra_online_for_a_bounded_time(empty
     empty.run(play())
 
 
-def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Stage) -> None:
+def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Harness) -> None:
     async def play() -> None:
         assert pytest.approx(EXCUSE_S / 10) == BREAK_S
         for scale in (1, 60):
@@ -352,9 +354,9 @@ def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Stage) -> None:
 class Lease:
     """The lease of a running realtime process."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._runtime = stage.runtime
-        self._lease = ProcessLease(stage.runtime, ProcessKind.REALTIME, port=1)
+    def __init__(self, harness: Harness) -> None:
+        self._runtime = harness.runtime
+        self._lease = ProcessLease(harness.runtime, ProcessKind.REALTIME, port=1)
 
     async def __aenter__(self) -> "Lease":
         self._watcher = await asyncpg.connect(self._runtime.settings.database_url)
@@ -387,7 +389,7 @@ class Lease:
                 return since, alive
 
 
-def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty: Stage) -> None:
+def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty: Harness) -> None:
     async def play() -> None:
         async with Lease(empty) as lease:
             await lease.steady()
@@ -400,7 +402,7 @@ def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty:
     empty.run(play())
 
 
-def test_silence_does_not_count_while_a_process_refuses_clients(empty: Stage) -> None:
+def test_silence_does_not_count_while_a_process_refuses_clients(empty: Harness) -> None:
     async def play() -> None:
         async with Lease(empty) as lease:
             before, _ = await lease.steady()
@@ -413,7 +415,7 @@ def test_silence_does_not_count_while_a_process_refuses_clients(empty: Stage) ->
     empty.run(play())
 
 
-def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Stage) -> None:
+def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Harness) -> None:
     async def play() -> None:
         pool = empty.runtime.db.pool
         async with Lease(empty) as lease, contextlib.AsyncExitStack() as busy:
@@ -428,7 +430,7 @@ def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Stage) -> 
     empty.run(play())
 
 
-def test_lease_reconnects_after_a_lost_connection(empty: Stage) -> None:
+def test_lease_reconnects_after_a_lost_connection(empty: Harness) -> None:
     async def play() -> None:
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'sesi'"
         async with Lease(empty) as lease:
@@ -440,7 +442,7 @@ def test_lease_reconnects_after_a_lost_connection(empty: Stage) -> None:
     empty.run(play())
 
 
-def test_purge_keeps_the_newest_row_of_each_kind(empty: Stage) -> None:
+def test_purge_keeps_the_newest_row_of_each_kind(empty: Harness) -> None:
     async def play() -> None:
         for where in (HUB, HUB2, JOBS):
             await begin(empty, where)

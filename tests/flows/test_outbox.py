@@ -8,19 +8,19 @@ import socket
 
 from realtime.connection import MAX_FRAMES, Connection
 from realtime.hub import Hub
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'
 
 
-async def _connected(stage: Stage) -> tuple[Connection, socket.socket]:
+async def _connected(harness: Harness) -> tuple[Connection, socket.socket]:
     """Return a connection with the smallest kernel buffers, and its other end, which reads on demand."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
     theirs.setblocking(False)
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(Hub(stage.runtime), transport, "chat", "203.0.113.1")
+    connection = Connection(Hub(harness.runtime), transport, "chat", "203.0.113.1")
     connection.ready = True
     return connection, theirs
 
@@ -31,9 +31,9 @@ async def _say(connection: Connection) -> None:
     await asyncio.sleep(0)
 
 
-def test_slow_reader_that_keeps_reading_stays_connected(stage: Stage) -> None:
+def test_slow_reader_that_keeps_reading_stays_connected(harness: Harness) -> None:
     async def play() -> None:
-        connection, reader = await _connected(stage)
+        connection, reader = await _connected(harness)
         while not connection.transport.get_write_buffer_size():
             await _say(connection)
         for _ in range(4 * MAX_FRAMES):
@@ -47,12 +47,12 @@ def test_slow_reader_that_keeps_reading_stays_connected(stage: Stage) -> None:
         connection.transport.abort()
         reader.close()
 
-    stage.run(play())
+    harness.run(play())
 
 
-def test_reader_that_reads_nothing_is_disconnected_at_the_frame_limit(stage: Stage) -> None:
+def test_reader_that_reads_nothing_is_disconnected_at_the_frame_limit(harness: Harness) -> None:
     async def play() -> None:
-        connection, reader = await _connected(stage)
+        connection, reader = await _connected(harness)
         while not connection.transport.get_write_buffer_size():
             await _say(connection)
         said = 0
@@ -65,4 +65,4 @@ def test_reader_that_reads_nothing_is_disconnected_at_the_frame_limit(stage: Sta
         connection.transport.abort()
         reader.close()
 
-    stage.run(play())
+    harness.run(play())

@@ -13,7 +13,7 @@ from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from realtime.connection import Connection
 from realtime.hub import Hub
-from tests.flows.conftest import Stage
+from tests.flows.conftest import Harness
 
 ROUND_OVER = "UPDATE chat_sessions SET round_ends_at = $1 WHERE status = 'searching'"
 BROKEN = """CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -21,23 +21,23 @@ BROKEN = """CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
 MANY = pairing_advance.BATCH + 30
 
 
-async def a_search(stage: Stage, customer: Actor | None = None) -> Session:
+async def a_search(harness: Harness, customer: Actor | None = None) -> Session:
     """Create a running blast; return its session."""
-    request_id = await stage.paid(customer or await stage.customer())
-    await pairing_start.start(stage.runtime, payment_request_id=request_id)
-    return await stage.session_of(request_id)
+    request_id = await harness.paid(customer or await harness.customer())
+    await pairing_start.start(harness.runtime, payment_request_id=request_id)
+    return await harness.session_of(request_id)
 
 
-async def now(stage: Stage, search: Session) -> Session:
+async def now(harness: Harness, search: Session) -> Session:
     """Return the current state of a search."""
     assert search.payment_request_id is not None
-    return await stage.session_of(search.payment_request_id)
+    return await harness.session_of(search.payment_request_id)
 
 
 @contextlib.asynccontextmanager
-async def broken(stage: Stage, table: str, column: str, session_id: str) -> AsyncIterator[None]:
+async def broken(harness: Harness, table: str, column: str, session_id: str) -> AsyncIterator[None]:
     """Make writes of a session's rows in a table fail."""
-    run = stage.runtime.db.fetch
+    run = harness.runtime.db.fetch
     await run(BROKEN.format(column=column, session_id=session_id))
     await run(f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION broken()")
     try:
@@ -46,15 +46,15 @@ async def broken(stage: Stage, table: str, column: str, session_id: str) -> Asyn
         await run("DROP FUNCTION broken CASCADE")
 
 
-async def invited(stage: Stage) -> set[str]:
+async def invited(harness: Harness) -> set[str]:
     """Return the sessions with an open invitation."""
-    rows = await stage.runtime.db.fetch(
+    rows = await harness.runtime.db.fetch(
         "SELECT session_id::text FROM chat_request_notifications WHERE response IS NULL"
     )
     return {row["session_id"] for row in rows}
 
 
-def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Stage) -> None:
+def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Harness) -> None:
     async def play() -> None:
         searches = [await a_search(quiet) for _ in range(3)]
         mitra = await quiet.mitra()
@@ -69,7 +69,7 @@ def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Stage
     quiet.run(play())
 
 
-def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: Stage) -> None:
+def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: Harness) -> None:
     async def play() -> None:
         searches = [await a_search(quiet) for _ in range(3)]
         await mitra_status.go_online(quiet.runtime, await quiet.mitra())
@@ -82,7 +82,7 @@ def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: St
     quiet.run(play())
 
 
-def test_rounds_of_idle_searches_end_together(quiet: Stage) -> None:
+def test_rounds_of_idle_searches_end_together(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         searches = [await a_search(quiet) for _ in range(MANY)]
@@ -97,7 +97,7 @@ def test_rounds_of_idle_searches_end_together(quiet: Stage) -> None:
     quiet.run(play())
 
 
-def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(quiet: Stage) -> None:
+def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         searches = [await a_search(quiet) for _ in range(3)]
@@ -109,7 +109,7 @@ def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(quiet: Stage
     quiet.run(play())
 
 
-def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_left(quiet: Stage) -> None:
+def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_left(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         no, other = await quiet.mitra(), await quiet.mitra()
@@ -126,7 +126,7 @@ def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_lef
     quiet.run(play())
 
 
-def test_round_with_an_available_mitra_invites_them_and_is_not_idle(quiet: Stage) -> None:
+def test_round_with_an_available_mitra_invites_them_and_is_not_idle(quiet: Harness) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         search = await a_search(quiet)
@@ -171,7 +171,7 @@ async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
     return []
 
 
-def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
+def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
     async def play() -> None:
         runtime, hub = quiet.runtime, Hub(quiet.runtime)
         customer = await quiet.customer()
@@ -203,7 +203,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Stage) -> None:
     quiet.run(play())
 
 
-def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(quiet: Stage) -> None:
+def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(quiet: Harness) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
         search = await a_search(quiet, customer)

@@ -15,23 +15,23 @@ class Rows:
 
     def __init__(self) -> None:
         self.statements: list[list[str]] = []
-        self.begun = asyncio.Event()
+        self.began = asyncio.Event()
         self.go_on = asyncio.Event()
         self.error: Exception | None = None
 
     async def read(self, keys: list[str]) -> Mapping[str, str]:
         self.statements.append(keys)
-        self.begun.set()
+        self.began.set()
         await self.go_on.wait()
         if self.error is not None:
             raise self.error
         return {key: key.upper() for key in keys if key != "nobody"}
 
 
-async def asking(rows: Rows, together: BatchLoader[str], *keys: str) -> list[asyncio.Task[str]]:
+async def start_callers(rows: Rows, together: BatchLoader[str], *keys: str) -> list[asyncio.Task[str]]:
     """Start callers: the first has a statement alone, the others wait for the next one."""
     tasks = [asyncio.ensure_future(together.of(keys[0]))]
-    await rows.begun.wait()
+    await rows.began.wait()
     tasks += [asyncio.ensure_future(together.of(key)) for key in keys[1:]]
     await asyncio.sleep(0)
     return tasks
@@ -40,7 +40,7 @@ async def asking(rows: Rows, together: BatchLoader[str], *keys: str) -> list[asy
 async def test_batch_loader_callers_during_a_statement_share_the_next_one() -> None:
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")
-    tasks = await asking(rows, together, "a", "b", "c", "b", "a", "nobody")
+    tasks = await start_callers(rows, together, "a", "b", "c", "b", "a", "nobody")
     rows.go_on.set()
     assert [await task for task in tasks] == ["A", "B", "C", "B", "A", "-"]
     # "a" is read again, because a statement must start after the call
@@ -59,7 +59,7 @@ async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
 async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_retries() -> None:
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")
-    tasks = await asking(rows, together, "a", "b", "c")
+    tasks = await start_callers(rows, together, "a", "b", "c")
     rows.error = ConnectionError("away")
     rows.go_on.set()
     for task in tasks:
@@ -73,7 +73,7 @@ async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_ret
 async def test_batch_loader_caller_that_is_cancelled_does_not_affect_others() -> None:
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")
-    gone, stays, other = await asking(rows, together, "a", "a", "b")
+    gone, stays, other = await start_callers(rows, together, "a", "a", "b")
     whole = asyncio.ensure_future(together.of_all(["a", "b"]))
     await asyncio.sleep(0)
     for task in (gone, whole):
@@ -86,7 +86,7 @@ async def test_batch_loader_caller_that_is_cancelled_does_not_affect_others() ->
 async def test_batch_loader_callers_are_cancelled_when_the_reader_stops() -> None:
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")
-    tasks = await asking(rows, together, "a", "b")
+    tasks = await start_callers(rows, together, "a", "b")
     reader = together._reader
     assert reader is not None
     reader.cancel()

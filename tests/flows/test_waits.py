@@ -41,35 +41,35 @@ from core.sessions import store as sessions
 from core.steps import tokens
 from core.steps.availability import availability_policy
 from core.webhooks.store import ORPHANED, Received
-from tests.flows.conftest import ADDRESS, WAITING, WISH, Stage
+from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness
 
 PASSWORD = "correct horse staple"
 
 
 async def _after(
-    stage: Stage, held: str, *args: Any, work: Any, change: str | None = None, until: dt.datetime | None = None
+    harness: Harness, held: str, *args: Any, work: Any, change: str | None = None, until: dt.datetime | None = None
 ) -> tuple[Any, dt.datetime]:
     """Run a flow that waits for the locks of a statement; return its result and the moment of the release.
 
     `change` runs before the release, with the same arguments; `until`: do not release earlier.
     """
-    async with stage.runtime.db.pool.acquire() as holder:
+    async with harness.runtime.db.pool.acquire() as holder:
         async with holder.transaction():
             await holder.fetch(held, *args)
             if change is not None:
                 await holder.fetch(change, *args)
             task = asyncio.create_task(work)
-            await stage.until(WAITING, 1)
+            await harness.until(WAITING, 1)
             if until is not None:
-                await asyncio.sleep((until - stage.runtime.now()).total_seconds())
-            released = stage.runtime.now()
+                await asyncio.sleep((until - harness.runtime.now()).total_seconds())
+            released = harness.runtime.now()
         return await task, released
 
 
 # -- time
 
 
-def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(quiet: Stage) -> None:
+def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(quiet: Harness) -> None:
     async def play() -> None:
         customer, mitra = await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(quiet.runtime, mitra)
@@ -87,7 +87,7 @@ def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(quiet: Stage) -> 
     quiet.run(play())
 
 
-def test_online_log_entry_follows_the_offline_entry_it_waited_for(quiet: Stage) -> None:
+def test_online_log_entry_follows_the_offline_entry_it_waited_for(quiet: Harness) -> None:
     async def play() -> None:
         mitra = await quiet.mitra()
         _, released = await _after(
@@ -105,23 +105,23 @@ def test_online_log_entry_follows_the_offline_entry_it_waited_for(quiet: Stage) 
 # -- the newest search
 
 
-async def _she_left(stage: Stage) -> tuple[Actor, str]:
+async def _target_went_offline(harness: Harness) -> tuple[Actor, str]:
     """Create a customer whose paid request is for one mitra, who went offline before the search began."""
-    customer, mitra = await stage.customer(), await stage.mitra()
-    async with stage.runtime.transaction() as tx:
+    customer, mitra = await harness.customer(), await harness.mitra()
+    async with harness.runtime.transaction() as tx:
         await sessions.create_completed(
             tx, ids.new_id(), customer_id=customer.user_id, mitra_id=mitra.user_id,
             began_at=tx.now - dt.timedelta(minutes=30), ended_at=tx.now - dt.timedelta(minutes=18), topics=None,
         )  # fmt: skip
-    await mitra_status.go_online(stage.runtime, mitra)
-    request_id = await stage.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
-    await mitra_status.go_offline(stage.runtime, mitra_id=mitra.user_id)
+    await mitra_status.go_online(harness.runtime, mitra)
+    request_id = await harness.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
+    await mitra_status.go_offline(harness.runtime, mitra_id=mitra.user_id)
     return customer, request_id
 
 
-def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Stage) -> None:
+def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Harness) -> None:
     async def play() -> None:
-        customer, request_id = await _she_left(quiet)
+        customer, request_id = await _target_went_offline(quiet)
         await pairing_start.start(quiet.runtime, payment_request_id=request_id)
         assert (await quiet.session_of(request_id)).status == "failed"
         ahead = "UPDATE chat_sessions SET created_at = created_at + interval '1 minute' WHERE payment_request_id = $1"
@@ -143,11 +143,11 @@ def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Stage) -> 
 
 
 @pytest.mark.parametrize("taps", [1, 2, 3])
-def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Stage, taps: int) -> None:
+def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Harness, taps: int) -> None:
     async def play() -> None:
         runtime = quiet.runtime
         for _ in range(8):
-            customer, request_id = await _she_left(quiet)
+            customer, request_id = await _target_went_offline(quiet)
             async with asyncio.TaskGroup() as group:
                 for _ in range(taps):
                     group.create_task(_tap(quiet, customer, request_id))
@@ -164,14 +164,14 @@ def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Stage, taps:
     quiet.run(play())
 
 
-async def _tap(stage: Stage, customer: Actor, request_id: str) -> None:
+async def _tap(harness: Harness, customer: Actor, request_id: str) -> None:
     try:
-        await pairing_fallback.fall_back(stage.runtime, customer, payment_request_id=request_id)
+        await pairing_fallback.fall_back(harness.runtime, customer, payment_request_id=request_id)
     except NotTargeted:
         return  # another call was first
 
 
-def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Stage) -> None:
+def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Harness) -> None:
     async def play() -> None:
         runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -192,7 +192,7 @@ def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Stage) -> N
     quiet.run(play())
 
 
-def test_invitation_during_going_offline_counts_as_unanswered(quiet: Stage) -> None:
+def test_invitation_during_going_offline_counts_as_unanswered(quiet: Harness) -> None:
     async def play() -> None:
         runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -218,12 +218,12 @@ def test_invitation_during_going_offline_counts_as_unanswered(quiet: Stage) -> N
 # -- joined accounts
 
 
-async def _a_search_and_a_payment_of_another_row(stage: Stage) -> tuple[Actor, Actor, str]:
+async def _a_search_and_a_payment_of_another_row(harness: Harness) -> tuple[Actor, Actor, str]:
     """Create an account that searches, a customer who is about to sign into it, and that customer's paid request."""
-    account, before = await stage.customer(), await stage.customer()
-    await stage.runtime.db.fetch(KNOWN, account.user_id)
-    await pairing_start.start(stage.runtime, payment_request_id=await stage.paid(account))
-    return account, before, await stage.paid(before)
+    account, before = await harness.customer(), await harness.customer()
+    await harness.runtime.db.fetch(KNOWN, account.user_id)
+    await pairing_start.start(harness.runtime, payment_request_id=await harness.paid(account))
+    return account, before, await harness.paid(before)
 
 
 KNOWN = "UPDATE customers SET is_anonymous = false, identity_a_sub = id::text WHERE id = $1"
@@ -232,19 +232,19 @@ LIVE = """SELECT count(*)::int FROM chat_sessions WHERE customer_id = ANY($1)
   AND status IN ('searching', 'active', 'expired')"""
 
 
-async def _one_is_live_and_the_other_failed(stage: Stage, people: list[str], request_id: str) -> None:
-    assert await stage.runtime.db.fetchval(LIVE, people) == 1
-    payment = await payments.get(stage.runtime.db, request_id)
+async def _one_is_live_and_the_other_failed(harness: Harness, people: list[str], request_id: str) -> None:
+    assert await harness.runtime.db.fetchval(LIVE, people) == 1
+    payment = await payments.get(harness.runtime.db, request_id)
     assert payment is not None
     assert payment.status is PaymentStatus.FAILED_PAIRING
-    frames = await stage.runtime.db.fetch(
+    frames = await harness.runtime.db.fetch(
         "SELECT payload::text AS frame FROM deliveries WHERE recipient_id = $1", people[1]
     )
     assert any("payment_session_expired" in row["frame"] for row in frames)
-    assert (await ledger.audit(stage.runtime)).violations == []
+    assert (await ledger.audit(harness.runtime)).violations == []
 
 
-def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Stage) -> None:
+def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Harness) -> None:
     async def play() -> None:
         account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
         held = "SELECT 1 FROM customers WHERE id = $1 AND $2::uuid IS NOT NULL FOR NO KEY UPDATE"
@@ -255,7 +255,7 @@ def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet:
     quiet.run(play())
 
 
-def test_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Stage) -> None:
+def test_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Harness) -> None:
     async def play() -> None:
         account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
         await quiet.runtime.db.fetch(JOIN, before.user_id, account.user_id)
@@ -271,7 +271,7 @@ def test_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: St
 # -- operators
 
 
-def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Stage) -> None:
+def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Harness) -> None:
     async def play() -> None:
         runtime, mitra = quiet.runtime, await quiet.mitra()
         await mitra_status.go_online(runtime, mitra)
@@ -300,16 +300,16 @@ def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: St
     quiet.run(play())
 
 
-async def _operator(stage: Stage) -> tuple[str, str, str]:
+async def _operator(harness: Harness) -> tuple[str, str, str]:
     """Create an operator; return (id, e-mail, id of another role)."""
     email, name = f"{ids.new_id()}@example.test", ids.new_id()
-    async with stage.runtime.transaction() as tx:
+    async with harness.runtime.transaction() as tx:
         await operators.create_role(tx, name=name, permissions={"sessions": "read"}, require_totp=False)
         other = await operators.create_role(
             tx, name=ids.new_id(), permissions={"sessions": "write"}, require_totp=False
         )
-    await setup.create_operator(stage.runtime, email=email, display_name="Ana", role=name, password=PASSWORD)
-    found = await stage.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", email)
+    await setup.create_operator(harness.runtime, email=email, display_name="Ana", role=name, password=PASSWORD)
+    found = await harness.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", email)
     return found, email, str(other)
 
 
@@ -317,58 +317,58 @@ HOLD_OPERATOR = "SELECT $2::uuid FROM control_center_users WHERE id = $1 FOR UPD
 OTHER_ROLE = "UPDATE control_center_users SET role_id = $2 WHERE id = $1"
 
 
-def test_operator_whose_role_changes_during_sign_in_is_signed_in(stage: Stage) -> None:
+def test_operator_whose_role_changes_during_sign_in_is_signed_in(harness: Harness) -> None:
     async def play() -> None:
         unknown = "SELECT count(*)::int FROM unknown_operator_logins"
-        before = await stage.runtime.db.fetchval(unknown)
-        operator_id, email, other = await _operator(stage)
+        before = await harness.runtime.db.fetchval(unknown)
+        operator_id, email, other = await _operator(harness)
         signed_in, _ = await _after(
-            stage,
+            harness,
             HOLD_OPERATOR,
             operator_id,
             other,
             change=OTHER_ROLE,
             work=login_operator.sign_in(
-                stage.runtime, email=email, password=PASSWORD, device={}, ip_address="127.0.0.1"
+                harness.runtime, email=email, password=PASSWORD, device={}, ip_address="127.0.0.1"
             ),
         )
         operator = signed_in.operator
         assert (operator.role_id, operator.permissions) == (other, {"sessions": "write"})
-        assert await stage.runtime.db.fetchval(unknown) == before
+        assert await harness.runtime.db.fetchval(unknown) == before
 
-    stage.run(play())
+    harness.run(play())
 
 
-def test_operator_whose_role_changes_during_a_password_change_has_the_new_password(stage: Stage) -> None:
+def test_operator_whose_role_changes_during_a_password_change_has_the_new_password(harness: Harness) -> None:
     async def play() -> None:
-        operator_id, email, other = await _operator(stage)
+        operator_id, email, other = await _operator(harness)
         actor = Actor(
             user_type=UserType.OPERATOR, user_id=operator_id, auth_session_id=ids.new_id(), expires_at=2**40,
             ids=(operator_id,),
         )  # fmt: skip
         await _after(
-            stage,
+            harness,
             HOLD_OPERATOR,
             operator_id,
             other,
             change=OTHER_ROLE,
             work=operator_accounts.change_password(
-                stage.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
+                harness.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
             ),
         )
         await login_operator.sign_in(
-            stage.runtime, email=email, password="another horse staple", device={}, ip_address="127.0.0.1"
+            harness.runtime, email=email, password="another horse staple", device={}, ip_address="127.0.0.1"
         )
 
-    stage.run(play())
+    harness.run(play())
 
 
 # -- tokens and keys
 
 
-def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(stage: Stage) -> None:
+def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = stage.runtime, await stage.customer()
+        runtime, customer = harness.runtime, await harness.customer()
         async with runtime.transaction() as tx:
             first = await tokens.issue(
                 runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.user_id, device={"device_id": "d"}
@@ -385,7 +385,7 @@ def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(stage: Sta
         at = runtime.now() - refresh.RETRY_WINDOW + dt.timedelta(seconds=1)
         await runtime.db.fetch(rotated, customer.user_id, at)
         again, _ = await _after(
-            stage,
+            harness,
             "SELECT 1 FROM auth_sessions WHERE user_id = $1 FOR UPDATE",
             customer.user_id,
             work=refreshed(),
@@ -395,12 +395,12 @@ def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(stage: Sta
         with pytest.raises(refresh.RefreshInvalid):  # a token that arrives now is a stolen copy
             await refreshed()
 
-    stage.run(play())
+    harness.run(play())
 
 
-def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(stage: Stage) -> None:
+def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = stage.runtime, await stage.customer()
+        runtime, customer = harness.runtime, await harness.customer()
         request = KeyedRequest(user_id=customer.user_id, key="k", fingerprint="f")
         async with runtime.transaction() as tx:
             await idempotency.claim(tx, request, resource_id=ids.new_id())
@@ -414,18 +414,18 @@ def test_request_that_takes_over_an_idempotency_key_sees_the_committed_answer(st
         async with runtime.transaction() as tx:
             await idempotency.keep(tx, request, http_status=201, answer="{}")
             task = asyncio.create_task(look())
-            await stage.until(WAITING, 1)
+            await harness.until(WAITING, 1)
         assert await task == "{}"
 
-    stage.run(play())
+    harness.run(play())
 
 
 # -- purges
 
 
-def test_answer_stored_again_while_its_old_key_is_purged_is_kept(stage: Stage) -> None:
+def test_answer_stored_again_while_its_old_key_is_purged_is_kept(harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = stage.runtime, await stage.customer()
+        runtime, customer = harness.runtime, await harness.customer()
         request = KeyedRequest(user_id=customer.user_id, key="k", fingerprint="f")
         async with runtime.transaction() as tx:
             await idempotency.keep(tx, request, http_status=201, answer='{"old":1}')
@@ -434,17 +434,17 @@ def test_answer_stored_again_while_its_old_key_is_purged_is_kept(stage: Stage) -
             assert await idempotency.find(tx, request, now=tx.now) is None
             await idempotency.keep(tx, request, http_status=201, answer='{"new":1}')
             purge = asyncio.create_task(payment_request.purge_keys(runtime))
-            await stage.until(WAITING, 1)
+            await harness.until(WAITING, 1)
         await purge
         async with runtime.transaction() as tx:
             kept = await idempotency.find(tx, request, now=tx.now)
         assert kept is not None
         assert kept.answer == '{"new":1}'
 
-    stage.run(play())
+    harness.run(play())
 
 
-def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Stage) -> None:
+def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Harness) -> None:
     async def play() -> None:
         runtime, customer = quiet.runtime, await quiet.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)

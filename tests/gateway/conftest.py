@@ -32,5 +32,5 @@ async def people(gateway_stack: Stack, played: PlayedGateway) -> AsyncIterator[W
     # 24 real minutes: a test that needs a deadline sets it itself
     await made.config("payment_session_timeout_minutes", 1_440)
     yield made
-    played.behave()
+    played.answer_normally()
     await made.close()

@@ -21,12 +21,12 @@ AUTHORIZATION = "Basic " + base64.b64encode(f"{SECRET_KEY}:".encode()).decode()
 CREATE, FIND, READ, VOID = "create", "find", "read", "void"
 
 
-class Cut(Exception):
+class NoReply(Exception):
     """Close the connection without an answer."""
 
 
 @attrs.frozen(kw_only=True)
-class Said:
+class Reply:
     """An answer; `body` is sent as JSON, or as it is if it is bytes."""
 
     status: int
@@ -35,7 +35,7 @@ class Said:
 
 
 @attrs.frozen(kw_only=True)
-class Heard:
+class RecordedCall:
     """A recorded call."""
 
     kind: str
@@ -44,9 +44,9 @@ class Heard:
     headers: dict[str, str]
 
 
-def no(status: int, code: str) -> Said:
+def error_reply(status: int, code: str) -> Reply:
     """Return an error in the gateway's format."""
-    return Said(status=status, body={"error_code": code, "message": code.lower()})
+    return Reply(status=status, body={"error_code": code, "message": code.lower()})
 
 
 class PlayedGateway:
@@ -54,10 +54,10 @@ class PlayedGateway:
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, Any]] = {}
-        self.heard: list[Heard] = []
+        self.heard: list[RecordedCall] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self.behave()
+        self.answer_normally()
         gateway = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ class PlayedGateway:
                 content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 try:
                     said = gateway._answer(method, self.path, dict(self.headers), content)
-                except Cut:
+                except NoReply:
                     self.close_connection = True
                     return
                 body = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
@@ -95,12 +95,12 @@ class PlayedGateway:
         """Return the settings with which a service uses this server."""
         return {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": self.url, "GATEWAY_SECRET_KEY": SECRET_KEY}
 
-    def behave(self) -> None:
+    def answer_normally(self) -> None:
         """Answer all calls normally again."""
         # nothing is created if it returns an answer or raises
-        self.before_create: Callable[[int], Said | None] = lambda _: None
-        self.after_create: Callable[[int, dict[str, Any]], Said | None] = lambda _, __: None
-        self.on_look: Callable[[Heard], Said | None] = lambda _: None
+        self.before_create: Callable[[int], Reply | None] = lambda _: None
+        self.after_create: Callable[[int, dict[str, Any]], Reply | None] = lambda _, __: None
+        self.on_look: Callable[[RecordedCall], Reply | None] = lambda _: None
         self._creates = 0
 
     def close(self) -> None:
@@ -139,45 +139,45 @@ class PlayedGateway:
         invoice.update({"status": "PAID", "paid_amount": invoice["amount"], **more})
         return invoice
 
-    def calls(self, kind: str, about: str | None = None) -> list[Heard]:
+    def calls(self, kind: str, about: str | None = None) -> list[RecordedCall]:
         """Return the calls of a kind."""
         return [call for call in list(self.heard) if call.kind == kind and about in (None, call.about)]
 
     # -- HTTP
 
-    def _answer(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Said:
+    def _answer(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Reply:
         if headers.get("Authorization") != AUTHORIZATION:
-            return no(401, "INVALID_API_KEY")
+            return error_reply(401, "INVALID_API_KEY")
         where, _, query = path.partition("?")
         if (method, where) == ("POST", "/v2/invoices"):
             return self._create(headers, json.loads(content))
         if (method, where) == ("GET", "/v2/invoices"):
             external_id = urllib.parse.parse_qs(query)["external_id"][0]
-            return self._look(FIND, external_id, headers) or Said(status=200, body=self.of(external_id))
+            return self._look(FIND, external_id, headers) or Reply(status=200, body=self.of(external_id))
         name = where.removeprefix("/v2/invoices/").removeprefix("/invoices/").removesuffix("/expire!")
         said = self._look(READ if method == "GET" else VOID, name, headers)
         if said is not None:
             return said
         if name not in self.made:
-            return no(404, "INVOICE_NOT_FOUND_ERROR")
+            return error_reply(404, "INVOICE_NOT_FOUND_ERROR")
         if method == "POST":
             if self.made[name]["status"] != "PENDING":
-                return no(400, "INVALID_INVOICE_STATUS_ERROR")
+                return error_reply(400, "INVALID_INVOICE_STATUS_ERROR")
             self.made[name]["status"] = "EXPIRED"
-        return Said(status=200, body=self.made[name])
+        return Reply(status=200, body=self.made[name])
 
-    def _look(self, kind: str, about: str, headers: dict[str, str]) -> Said | None:
-        heard = Heard(kind=kind, about=about, body={}, headers=headers)
+    def _look(self, kind: str, about: str, headers: dict[str, str]) -> Reply | None:
+        heard = RecordedCall(kind=kind, about=about, body={}, headers=headers)
         self.heard.append(heard)
         return self.on_look(heard)
 
-    def _create(self, headers: dict[str, str], body: dict[str, Any]) -> Said:
+    def _create(self, headers: dict[str, str], body: dict[str, Any]) -> Reply:
         with self._lock:
             self._creates += 1
             nth = self._creates
-            self.heard.append(Heard(kind=CREATE, about=body["external_id"], body=body, headers=headers))
+            self.heard.append(RecordedCall(kind=CREATE, about=body["external_id"], body=body, headers=headers))
         said = self.before_create(nth)
         if said is not None:
             return said
         invoice = self.make(body["external_id"], body["amount"], metadata=body["metadata"])
-        return self.after_create(nth, invoice) or Said(status=200, body=invoice)
+        return self.after_create(nth, invoice) or Reply(status=200, body=invoice)

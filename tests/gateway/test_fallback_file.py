@@ -71,7 +71,7 @@ def lines_of(stack: Stack, *external_ids: str) -> list[bytes]:
     return [line for line in lines if line.strip() and json.loads(line)["external_id"] in external_ids]
 
 
-def import_call(stack: Stack, path: pathlib.Path | str, *options: str, **env: str) -> tuple[int, str]:
+def import_file(stack: Stack, path: pathlib.Path | str, *options: str, **env: str) -> tuple[int, str]:
     """Import a file; return the exit code and everything that was printed."""
     done = stack.command("webhooks", "import", str(path), *options, check=False, COLUMNS="200", **env)
     return done.returncode, done.stdout + done.stderr
@@ -103,10 +103,10 @@ async def test_import_of_a_processed_call_is_a_duplicate_once(
     assert json.loads(base64.b64decode(json.loads(line)["raw_body"]))["external_id"] == external_id
     path = tmp_path / "kept.jsonl"
     path.write_bytes(line + b"\n")
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "1 duplicate" in text, "All lines were imported." in text) == (0, True, True)
     assert await results(sink_stack, external_id) == ["duplicate"]
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "1 already in the log" in text) == (0, True)
     assert await results(sink_stack, external_id) == ["duplicate"]
 
@@ -125,7 +125,7 @@ async def test_import_of_unprocessed_calls_takes_effect_once(
     path = tmp_path / "kept.jsonl"
     path.write_bytes(b"\n\n".join(lines))  # an empty line is ignored, and the last line may have no newline
     assert [await state(sink_stack, payment) for payment in (paid, twice, gone)] == ["pending"] * 3
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert code == 0, text
     for counted in ("2 confirmed", "1 duplicate", "1 expired"):
         assert counted in text
@@ -139,7 +139,7 @@ async def test_import_of_unprocessed_calls_takes_effect_once(
             lambda seen: seen["session_id"] is not None,
         )
         assert found["status"] in ("confirmed", "failed_pairing")
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "4 already in the log" in text) == (0, True)
     assert [len(await results(sink_stack, external_id)) for external_id in ids] == [1, 2, 1]
 
@@ -163,7 +163,7 @@ async def test_import_names_bad_lines_by_number_and_imports_the_others(
     path.write_bytes(
         b"\n".join([*(bad if isinstance(bad, bytes) else json.dumps(bad).encode() for bad in wrong), line])
     )
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert code == 1, text
     assert "Traceback" not in text
     for number in range(1, len(wrong) + 1):
@@ -187,7 +187,7 @@ async def test_import_cuts_long_values_like_a_received_call(
     }  # fmt: skip
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps({**json.loads(line), **odd}))
-    code, text = import_call(sink_stack, path, "--trust-unsealed")
+    code, text = import_file(sink_stack, path, "--trust-unsealed")
     assert (code, "1 confirmed" in text) == (0, True), text
     mark = payment["payment_request_id"]
     (row,) = await sink_stack.sql("SELECT source FROM webhook_logs WHERE external_id = $1", mark)
@@ -202,7 +202,7 @@ async def test_import_of_a_call_with_a_wrong_token_has_no_effect(
         assert (await people.webhook(payment, token="wrong"))[0] == 401
     path = tmp_path / "kept.jsonl"
     path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "line 1: 401 unauthorized" in text) == (1, True)
     assert await results(sink_stack, payment["payment_request_id"]) == ["unauthorized"]
     assert await state(sink_stack, payment) == "pending"
@@ -219,18 +219,18 @@ async def test_import_of_a_forged_line_moves_no_money(people: World, sink_stack:
     forged = {**json.loads(line), "id": new_id(), "external_id": external_id, "raw_body": body}
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps(forged, separators=(",", ":")))
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "line 1: 401 unauthorized" in text) == (1, True), text
     assert await results(sink_stack, external_id) == ["unauthorized"]
     assert await state(sink_stack, payment) == "pending"
     path.write_text(json.dumps({**forged, "id": new_id()}))
-    code, text = import_call(
+    code, text = import_file(
         sink_stack, path, "--trust-unsealed"
     )  # as for files from a version that did not seal lines
     assert (code, "1 confirmed" in text) == (0, True), text
     path.write_bytes(line)
     old = sink_stack.env["JWT_SECRETS"]
-    code, text = import_call(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated in between
+    code, text = import_file(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated in between
     assert (code, "1 confirmed" in text) == (0, True), text
 
 
@@ -269,10 +269,10 @@ async def test_call_that_failed_in_an_import_is_processed_by_the_next_import(
     path = tmp_path / "kept.jsonl"
     path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
     async with without(sink_stack, "webhook_logs"):
-        code, text = import_call(sink_stack, path)
+        code, text = import_file(sink_stack, path)
     assert code == 1, text
     assert "Traceback" not in text
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "1 ignored_status" in text) == (0, True)
 
 
@@ -287,19 +287,19 @@ async def test_call_imported_into_a_busy_database_is_processed_by_the_next_impor
     path.write_bytes(b"".join(lines_of(sink_stack, external_id)))
     for _ in range(2):
         async with without(sink_stack, "payment_requests"):
-            code, text = await asyncio.to_thread(import_call, sink_stack, path)
+            code, text = await asyncio.to_thread(import_file, sink_stack, path)
         assert (code, "line 1: 500 error" in text) == (1, True), text
         assert await results(sink_stack, external_id) == ["error"]
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "1 confirmed" in text) == (0, True), text
     assert await results(sink_stack, external_id) == ["confirmed"]
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "1 already in the log" in text) == (0, True), text
 
 
 def test_import_of_a_missing_file_reports_it(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     for path in (tmp_path / "nothing.jsonl", tmp_path):
-        code, text = import_call(sink_stack, path)
+        code, text = import_file(sink_stack, path)
         assert (code, "file not found" in text) == (1, True)
         assert "Traceback" not in text
     assert sink_stack.command("webhooks", "import", check=False).returncode == 2
@@ -309,7 +309,7 @@ def test_import_of_a_missing_file_reports_it(sink_stack: Stack, tmp_path: pathli
 def test_import_of_an_empty_file_imports_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"\n \n")
-    code, text = import_call(sink_stack, path)
+    code, text = import_file(sink_stack, path)
     assert (code, "All lines were imported." in text) == (0, True)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.steps import answering, became, wanting
+from tests.extensions.steps import answer_extension, create_extension_payment, wait_for_status
 from tests.gateway.played import CREATE, PlayedGateway
-from tests.pairing.steps import earned, failures, seen
+from tests.pairing.steps import earned, failures, read_payment
 from tests.stack import World, at_once, new_id, refused
 from tools.client import Client
 
@@ -58,13 +58,13 @@ async def test_free_tier_is_confirmed_at_once_while_the_gateway_is_down(people: 
     played.before_create = played.on_look = no_gateway
     async with a_free_tier(people) as minutes:
         payment = await free(people, customer, duration_minutes=minutes)
-        found = await people.until(lambda: seen(customer, payment), lambda view: view["session_id"] is not None)
+        found = await people.until(lambda: read_payment(customer, payment), lambda view: view["session_id"] is not None)
         await people.until(
             lambda: mitra.get("/api/mitra/chat-requests"),
             lambda view: any(item["session_id"] == found["session_id"] for item in view["items"]),
         )
         await mitra.post(f"/api/mitra/chat-requests/{found['session_id']}/accept")
-    assert (await seen(customer, payment))["status"] == "consumed"
+    assert (await read_payment(customer, payment))["status"] == "consumed"
     assert await earned(people, found["session_id"]) == [("session", 0)]
     assert (len(played.heard), await invoices(people, customer)) == (before, [])
 
@@ -108,7 +108,7 @@ async def test_free_request_replaces_a_pending_one_and_voids_its_invoice(people:
     pending = await people.request(customer)
     async with a_free_tier(people) as minutes:
         await free(people, customer, duration_minutes=minutes)
-    assert (await seen(customer, pending))["status"] == "abandoned"
+    assert (await read_payment(customer, pending))["status"] == "abandoned"
     name = f"inv-{pending['payment_request_id']}"
     await people.until(lambda: asyncio.sleep(0, played.made[name]), lambda made: made["status"] == "EXPIRED")
 
@@ -129,17 +129,19 @@ async def test_free_extension_reaches_the_mitra_at_once_and_a_failed_one_blocks_
     customer, mitra = await people.customer(), await people.mitra()
     session_id = await people.session(customer, mitra)
     async with a_free_tier(people) as minutes:
-        payment = await wanting(customer, session_id, duration_minutes=minutes)
+        payment = await create_extension_payment(customer, session_id, duration_minutes=minutes)
         assert (payment["amount"], payment["status"], payment["gateway_invoice_url"]) == (0, "confirmed", None)
-        extension = await became(people, payment, "pending")
-        await answering(mitra, extension, accept=True)
+        extension = await wait_for_status(people, payment, "pending")
+        await answer_extension(mitra, extension, accept=True)
         assert await earned(people, session_id) == [("session", 12000), ("extension", 0)]
-        second = await wanting(customer, session_id, duration_minutes=minutes)
-        await answering(mitra, await became(people, second, "pending"), accept=False)
+        second = await create_extension_payment(customer, session_id, duration_minutes=minutes)
+        await answer_extension(mitra, await wait_for_status(people, second, "pending"), accept=False)
         assert await failures(people, second) == [("extension_rejected", False)]
-        error = await refused(wanting(customer, session_id, duration_minutes=minutes), 409, "FREE_REQUEST_OPEN")
+        error = await refused(
+            create_extension_payment(customer, session_id, duration_minutes=minutes), 409, "FREE_REQUEST_OPEN"
+        )
         assert error["details"] == {"payment_request_id": second["payment_request_id"]}
-        paid = await wanting(customer, session_id)  # a paid extension is allowed
+        paid = await create_extension_payment(customer, session_id)  # a paid extension is allowed
     assert paid["status"] == "pending"
     ids = [one["payment_request_id"] for one in (payment, second)]
     assert [call for call in played.calls(CREATE) if call.about in ids] == []

@@ -10,7 +10,7 @@ import pytest
 from core.base.errors import GatewayUnavailable
 from core.providers.circuit import FAILURES, OPEN_S
 from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, Wanted
-from tests.gateway.played import CREATE, READ, SECRET_KEY, VOID, PlayedGateway, no
+from tests.gateway.played import CREATE, READ, SECRET_KEY, VOID, PlayedGateway, error_reply
 from tests.stack import Stack, World, at_once, new_id, refused
 from tools.client import Client
 
@@ -74,9 +74,9 @@ async def test_limited_request_keeps_the_pending_one_and_failed_invoices_do_not_
 ) -> None:
     async with people.setting(**{ACCOUNT: 1}):
         customer = await people.customer()
-        played.before_create = lambda _: no(400, "API_VALIDATION_ERROR")
+        played.before_create = lambda _: error_reply(400, "API_VALIDATION_ERROR")
         await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
-        played.behave()
+        played.answer_normally()
         payment = await people.request(customer)
         await refused(people.request(customer), 429, "RATE_LIMITED")
         seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
@@ -107,8 +107,8 @@ async def test_invoice_counts_older_than_an_hour_are_deleted(people: World, gate
 
 async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(played: PlayedGateway) -> None:
     gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
-    played.before_create = lambda _: no(500, "SERVER_ERROR")
-    played.on_look = lambda _: no(500, "SERVER_ERROR")
+    played.before_create = lambda _: error_reply(500, "SERVER_ERROR")
+    played.on_look = lambda _: error_reply(500, "SERVER_ERROR")
     try:
         outcomes = await asyncio.gather(*(gateway.create(wanted()) for _ in range(FAILURES)), return_exceptions=True)
         assert all(isinstance(outcome, GatewayUnavailable) for outcome in outcomes)
@@ -120,7 +120,7 @@ async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(played
         assert time.monotonic() - began < OPEN_S
         assert len(played.heard) == heard
     finally:
-        played.behave()
+        played.answer_normally()
     await asyncio.sleep(OPEN_S)
     assert (await gateway.create(wanted())).status == "PENDING"
     assert (await gateway.create(wanted())).status == "PENDING"
@@ -131,8 +131,8 @@ async def test_request_with_an_open_circuit_gets_502_at_once_and_leaves_nothing(
 ) -> None:
     customer = await people.customer()
     kept = await people.request(customer)
-    played.before_create = lambda _: no(500, "SERVER_ERROR")
-    played.on_look = lambda _: no(500, "SERVER_ERROR")
+    played.before_create = lambda _: error_reply(500, "SERVER_ERROR")
+    played.on_look = lambda _: error_reply(500, "SERVER_ERROR")
     try:
         await at_once(*[outage(people) for _ in range(FAILURES)])
         began = time.monotonic()
@@ -140,7 +140,7 @@ async def test_request_with_an_open_circuit_gets_502_at_once_and_leaves_nothing(
         assert time.monotonic() - began < 1
         assert error["code"] == "GATEWAY_UNAVAILABLE"
     finally:
-        played.behave()
+        played.answer_normally()
     rows = await people.stack.sql(
         "SELECT id::text, status FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
@@ -168,7 +168,7 @@ async def test_hanging_gateway_blocks_a_bounded_number_of_requests(played: Playe
     finally:
         go_on.set()
         await asyncio.gather(*tasks, return_exceptions=True)
-        played.behave()
+        played.answer_normally()
 
 
 @pytest.mark.parametrize("invoice_id", ["../../v2/disbursements", "..", "a/b?c=d#e", "%2e%2e/x", "in v"])

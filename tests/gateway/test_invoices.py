@@ -10,7 +10,17 @@ import pytest
 
 from core.base.errors import GatewayUnavailable
 from core.providers.gateway import Gateway, Wanted
-from tests.gateway.played import AUTHORIZATION, CREATE, FIND, SECRET_KEY, VOID, Cut, PlayedGateway, Said, no
+from tests.gateway.played import (
+    AUTHORIZATION,
+    CREATE,
+    FIND,
+    SECRET_KEY,
+    VOID,
+    NoReply,
+    PlayedGateway,
+    Reply,
+    error_reply,
+)
 from tests.realtime.bare import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused
 from tools.client import Client, Refused
@@ -21,7 +31,7 @@ BODY = {"duration_minutes": 12}
 METHODS = ["QRIS", "BCA", "BNI", "BRI", "MANDIRI", "PERMATA", "DANA", "OVO", "SHOPEEPAY", "LINKAJA"]
 
 
-async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the customer's view of the request."""
     return await customer.get(f"{PATH}/{payment['payment_request_id']}")
 
@@ -46,7 +56,7 @@ async def voided(world: World, played: PlayedGateway, invoice_id: str) -> None:
     assert played.calls(VOID, invoice_id)
 
 
-async def was_asked(event: threading.Event) -> None:
+async def wait_for_call(event: threading.Event) -> None:
     """Wait until the gateway holds a call."""
     assert await asyncio.to_thread(event.wait, 15)
 
@@ -58,7 +68,7 @@ async def test_payment_request_has_its_invoice_before_the_answer(people: World, 
     assert payment["status"] == "pending"
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
     assert await stored(people, customer) == [("pending", invoice["id"])]
-    assert (await seen(customer, payment))["gateway_invoice_url"] == invoice["invoice_url"]
+    assert (await read_payment(customer, payment))["gateway_invoice_url"] == invoice["invoice_url"]
     (call,) = played.calls(CREATE, payment["payment_request_id"])
     assert call.headers["Authorization"] == AUTHORIZATION
     duration = call.body.pop("invoice_duration")
@@ -81,7 +91,7 @@ async def test_development_payment_page_is_absent_with_a_gateway(people: World) 
     for method in ("GET", "POST"):
         async with customer._http.request(method, url) as answer:
             assert answer.status == 404
-    assert (await seen(customer, payment))["status"] == "pending"
+    assert (await read_payment(customer, payment))["status"] == "pending"
 
 
 async def test_invoice_orders_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
@@ -99,54 +109,54 @@ async def test_invoice_orders_payment_methods_by_the_qris_first_switch(people: W
 async def test_invoice_with_refused_payment_methods_is_created_without_them(
     people: World, played: PlayedGateway
 ) -> None:
-    played.before_create = lambda nth: no(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
+    played.before_create = lambda nth: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
     payment = await people.request(await people.customer())
     assert payment["gateway_invoice_url"] is not None
     calls = played.calls(CREATE, payment["payment_request_id"])
     assert ["payment_methods" in call.body for call in calls] == [True, False]
-    played.before_create = lambda _: no(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
+    played.before_create = lambda _: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
     await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        no(400, "API_VALIDATION_ERROR"),
-        no(401, "INVALID_API_KEY"),
-        no(403, "REQUEST_FORBIDDEN_ERROR"),
-        Said(status=404, body=b"<html>"),
-        Said(status=302, headers={"Location": "https://elsewhere.example.test/"}),
+        error_reply(400, "API_VALIDATION_ERROR"),
+        error_reply(401, "INVALID_API_KEY"),
+        error_reply(403, "REQUEST_FORBIDDEN_ERROR"),
+        Reply(status=404, body=b"<html>"),
+        Reply(status=302, headers={"Location": "https://elsewhere.example.test/"}),
     ],
     ids=lambda said: str(said.status),
 )
 async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_request(
-    people: World, played: PlayedGateway, said: Said
+    people: World, played: PlayedGateway, said: Reply
 ) -> None:
     customer = await people.customer()
     played.before_create = lambda _: said
     await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
     assert await stored(people, customer) == [("abandoned", None)]
-    played.behave()
+    played.answer_normally()
     assert (await people.request(customer))["status"] == "pending"
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        no(500, "SERVER_ERROR"),
-        no(503, "UNAVAILABLE"),
-        no(429, "RATE_LIMIT_EXCEEDED"),
-        Said(status=200, body=b"\x00garbage"),
-        Said(status=200, body={"id": 7}),
-        Said(status=200, body=[]),
-        Said(status=200, body=b"[" * 100_000 + b"]" * 100_000),
-        Said(status=200, body=b'{"id": "inv", "invoice_url": "https://x/", "more": "' + b"x" * 2**20 + b'"}'),
-        Said(status=200, body={"id": "in\0v", "invoice_url": "https://pay.example.test/"}),
-        Said(status=200, body={"id": "inv", "invoice_url": "javascript:alert(1)"}),
-        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "status": "EXPIRED"}),
-        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "external_id": "another"}),
-        Said(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "amount": 1}),
-        Said(status=200, body=b"{}", headers={"Content-Type": "application/json; charset=base64"}),
+        error_reply(500, "SERVER_ERROR"),
+        error_reply(503, "UNAVAILABLE"),
+        error_reply(429, "RATE_LIMIT_EXCEEDED"),
+        Reply(status=200, body=b"\x00garbage"),
+        Reply(status=200, body={"id": 7}),
+        Reply(status=200, body=[]),
+        Reply(status=200, body=b"[" * 100_000 + b"]" * 100_000),
+        Reply(status=200, body=b'{"id": "inv", "invoice_url": "https://x/", "more": "' + b"x" * 2**20 + b'"}'),
+        Reply(status=200, body={"id": "in\0v", "invoice_url": "https://pay.example.test/"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "javascript:alert(1)"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "status": "EXPIRED"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "external_id": "another"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "amount": 1}),
+        Reply(status=200, body=b"{}", headers={"Content-Type": "application/json; charset=base64"}),
         None,
     ],
     ids=[
@@ -156,11 +166,11 @@ async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_reques
 )
 @pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
 async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
-    people: World, played: PlayedGateway, first: Said | None, made: bool
+    people: World, played: PlayedGateway, first: Reply | None, made: bool
 ) -> None:
-    def once(nth: int, *_: Any) -> Said | None:
+    def once(nth: int, *_: Any) -> Reply | None:
         if nth == 1 and first is None:
-            raise Cut
+            raise NoReply
         return first if nth == 1 else None
 
     if made:
@@ -192,16 +202,16 @@ async def test_invoice_created_after_a_timeout_is_used(people: World, played: Pl
     assert len(played.calls(CREATE, payment["payment_request_id"])) == 1
 
 
-@pytest.mark.parametrize("look", [no(500, "SERVER_ERROR"), Said(status=200, body={"not": "a list"}), None])
+@pytest.mark.parametrize("look", [error_reply(500, "SERVER_ERROR"), Reply(status=200, body={"not": "a list"}), None])
 async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
-    people: World, played: PlayedGateway, look: Said | None
+    people: World, played: PlayedGateway, look: Reply | None
 ) -> None:
     def lost(_: int, __: Any) -> None:
-        raise Cut
+        raise NoReply
 
-    def look_up(_: Any) -> Said | None:
+    def look_up(_: Any) -> Reply | None:
         if look is None:
-            raise Cut
+            raise NoReply
         return look
 
     played.after_create, played.on_look = lost, look_up
@@ -214,7 +224,7 @@ async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
     )
     assert len(played.of(row["id"])) == len(played.calls(CREATE, row["id"])) == 1
     # If it is paid all the same, the money is recorded.
-    played.behave()
+    played.answer_normally()
     body = {"id": f"inv-{row['id']}", "external_id": row["id"], "status": "PAID", "amount": 12_000}
     assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
 
@@ -259,7 +269,7 @@ async def test_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_co
     other = played.make(payment["payment_request_id"], 12_000)
     status, answer = await people.webhook(payment, id=other["id"])
     assert (status, answer["processing_result"]) == (409, "conflict")
-    assert (await seen(customer, payment))["status"] == "pending"
+    assert (await read_payment(customer, payment))["status"] == "pending"
     invoice = played.pay(played.of(payment["payment_request_id"])[0]["external_id"])
     assert invoice is other  # the newest one
     status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
@@ -274,7 +284,7 @@ async def test_expiry_of_an_extra_invoice_does_not_change_the_request(people: Wo
     other = played.make(payment["payment_request_id"], 12_000)
     status, answer = await people.webhook(payment, id=other["id"], status="EXPIRED")
     assert (status, answer["processing_result"]) == (200, "ignored_status")
-    assert (await seen(customer, payment))["status"] == "pending"
+    assert (await read_payment(customer, payment))["status"] == "pending"
     status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}", status="EXPIRED")
     assert (status, answer["processing_result"]) == (200, "expired")
 
@@ -284,7 +294,7 @@ async def test_unreported_payment_is_found_when_its_invoice_is_voided(people: Wo
     payment = await people.request(customer)
     played.pay(payment["payment_request_id"])
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
-    view = await people.until(lambda: seen(customer, payment), lambda one: one["status"] == "failed_pairing")
+    view = await people.until(lambda: read_payment(customer, payment), lambda one: one["status"] == "failed_pairing")
     assert view["failure"] == open_failure("payment_session_expired")
     assert view["confirmed_at"] is not None
 
@@ -292,7 +302,7 @@ async def test_unreported_payment_is_found_when_its_invoice_is_voided(people: Wo
 async def test_invoice_is_voided_after_a_short_gateway_outage(people: World, played: PlayedGateway) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
-    answers: list[Said | None] = [no(503, "UNAVAILABLE"), no(429, "RATE_LIMIT_EXCEEDED")]
+    answers: list[Reply | None] = [error_reply(503, "UNAVAILABLE"), error_reply(429, "RATE_LIMIT_EXCEEDED")]
     played.on_look = lambda _: answers.pop() if answers else None
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
     await voided(people, played, f"inv-{payment['payment_request_id']}")
@@ -310,7 +320,7 @@ async def test_invoice_of_a_request_confirmed_by_hand_is_voided(people: World, p
             await voided(people, played, f"inv-{one}")
     await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{one}")), bool)
     assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
-    assert (await seen(customer, payment))["failure"] is None
+    assert (await read_payment(customer, payment))["failure"] is None
 
 
 async def test_payment_reported_before_the_gateways_answer_counts(people: World, played: PlayedGateway) -> None:
@@ -323,7 +333,7 @@ async def test_payment_reported_before_the_gateways_answer_counts(people: World,
     played.after_create = hold
     customer = await people.customer()
     asking = asyncio.create_task(people.request(customer))
-    await was_asked(made)
+    await wait_for_call(made)
     (row,) = await people.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
@@ -350,7 +360,7 @@ async def test_newer_request_and_abandonment_void_the_earlier_invoice(people: Wo
     await voided(people, played, f"inv-{second['payment_request_id']}")
     # An invoice that can't be voided stays on the abandoned request; its money would be recorded.
     third = await people.request(customer)
-    played.on_look = lambda heard: no(503, "UNAVAILABLE") if heard.kind == VOID else None
+    played.on_look = lambda heard: error_reply(503, "UNAVAILABLE") if heard.kind == VOID else None
     await customer.post(f"{PATH}/{third['payment_request_id']}/abandon")
     await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{third['payment_request_id']}")), bool)
     assert (await people.webhook(third))[1]["processing_result"] == "late_payment_recorded"
@@ -369,7 +379,7 @@ async def test_request_replaced_while_its_invoice_is_created_leaves_no_open_invo
     played.after_create = hold_first
     customer = await people.customer()
     asking = asyncio.create_task(people.request(customer))
-    await was_asked(made)
+    await wait_for_call(made)
     newer = await people.request(customer)
     go_on.set()
     older = await asking
@@ -390,7 +400,7 @@ async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
     assert payment["gateway_invoice_id"] == f"inv-{payment['id']}"
     await end_early(people, mitra, session_id)
     await voided(people, played, payment["gateway_invoice_id"])
-    assert (await seen(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
+    assert (await read_payment(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
 
 
 async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
@@ -405,7 +415,7 @@ async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer
     played.after_create = hold
     customer, key = await people.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
-    await was_asked(made)
+    await wait_for_call(made)
     repeats = [asyncio.create_task(with_key(customer, key)) for _ in range(3)]
     done, _ = await asyncio.wait(repeats, timeout=0.3)
     assert done == set()
@@ -424,13 +434,13 @@ async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: Pl
     def lost(_: int, __: Any) -> None:
         made.set()
         go_on.wait(4.5)
-        raise Cut
+        raise NoReply
 
     played.after_create = lost
     played.on_look = lambda heard: go_on.wait(4.5) and None
     customer, key = await people.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
-    await was_asked(made)
+    await wait_for_call(made)
     status, answer = await with_key(customer, key)
     assert (status, answer["error"]["code"]) == (409, "IDEMPOTENCY_IN_FLIGHT")
     assert not asking.done()
@@ -443,11 +453,11 @@ async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: Pl
 
 async def test_gateway_failure_releases_the_idempotency_key(people: World, played: PlayedGateway) -> None:
     customer, key = await people.customer(), new_id()
-    played.before_create = lambda _: no(400, "API_VALIDATION_ERROR")
+    played.before_create = lambda _: error_reply(400, "API_VALIDATION_ERROR")
     for _ in range(2):
         status, answer = await with_key(customer, key)
         assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
-    played.behave()
+    played.answer_normally()
     status, answer = await with_key(customer, key)
     assert (status, answer["status"]) == (201, "pending")
     assert [status for status, _ in await stored(people, customer)] == ["abandoned", "abandoned", "pending"]
@@ -463,7 +473,7 @@ async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_requ
         if nth == 1:
             held.set()
             go_on.wait(10)
-            raise Cut
+            raise NoReply
 
     if made:
         played.after_create = hold
@@ -471,7 +481,7 @@ async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_requ
         played.before_create = hold
     customer, key = await people.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
-    await was_asked(held)
+    await wait_for_call(held)
     await asyncio.to_thread(gateway_stack.kill, "api")
     with contextlib.suppress(aiohttp.ClientError, Refused):
         await asking
@@ -499,17 +509,17 @@ async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_too
 ) -> None:
     held, go_on = threading.Event(), threading.Event()
 
-    def hold(nth: int) -> Said | None:
+    def hold(nth: int) -> Reply | None:
         if nth > 1:
             return None
         held.set()
         go_on.wait(10)
-        return no(400, "API_VALIDATION_ERROR")
+        return error_reply(400, "API_VALIDATION_ERROR")
 
     played.before_create = hold
     customer, key = await people.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
-    await was_asked(held)
+    await wait_for_call(held)
     await gateway_stack.sql(
         "UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds' WHERE key = $1", key
     )

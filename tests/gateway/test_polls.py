@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.played import READ, VOID, PlayedGateway, no
+from tests.gateway.played import READ, VOID, PlayedGateway, error_reply
 from tests.stack import Stack, World
 from tools.client import Client
 from tools.throwaway import free_port
@@ -46,7 +46,7 @@ async def requests(world: World, count: int) -> list[dict[str, Any]]:
     return [await world.request(await world.customer()) for _ in range(count)]
 
 
-def asked_at(played: PlayedGateway) -> dict[str, list[float]]:
+def record_poll_times(played: PlayedGateway) -> dict[str, list[float]]:
     """Record from now on when each invoice is read."""
     moments: dict[str, list[float]] = {}
 
@@ -118,7 +118,7 @@ async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(people:
 async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
-    moments = asked_at(played)
+    moments = record_poll_times(played)
     async with another(gateway_stack, "jobs", JOBS_PORT=str(free_port())):
         payments, made = [], []
         for _ in range(8):
@@ -137,7 +137,7 @@ async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
 async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
     people: World, played: PlayedGateway, gateway_stack: Stack
 ) -> None:
-    moments = asked_at(played)
+    moments = record_poll_times(played)
     (payment,) = await requests(people, 1)
     await asyncio.to_thread(gateway_stack.kill, "jobs")
     await asyncio.sleep(4 * MINUTE)
@@ -159,7 +159,7 @@ async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
     def down(heard: Any) -> Any:
         if heard.kind == READ:
             next(asked)
-        return no(503, "SERVER_ERROR")
+        return error_reply(503, "SERVER_ERROR")
 
     played.on_look = down
     for payment in payments:
@@ -170,7 +170,7 @@ async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
     assert {await stored(people, payment) for payment in payments} == {"pending"}
     paying = await people.request(await people.customer())  # customers still get their invoices
     assert paying["gateway_invoice_url"] is not None
-    played.behave()
+    played.answer_normally()
     for payment in payments:
         await until_paid(people, payment)
 
@@ -218,7 +218,7 @@ async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_not
     people: World, played: PlayedGateway
 ) -> None:
     payments, operator = await requests(people, 2), await people.operator()
-    moments = asked_at(played)
+    moments = record_poll_times(played)
     played.pay(payments[0]["payment_request_id"], paid_amount=11_000)
     played.pay(payments[1]["payment_request_id"], currency="USD")
     for payment in payments:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.steps import chatting, wanting
-from tests.gateway.played import FIND, READ, VOID, Cut, PlayedGateway, Said, no
+from tests.extensions.steps import chatting, create_extension_payment
+from tests.gateway.played import FIND, READ, VOID, NoReply, PlayedGateway, Reply, error_reply
 from tests.pairing.steps import end_now
 from tests.stack import Stack, World, new_id
 from tools.client import Client
@@ -37,7 +37,7 @@ async def until_state(world: World, customer: Client, payment: dict[str, Any], *
     )
 
 
-async def asked_again(world: World, played: PlayedGateway, kind: str, about: str) -> None:
+async def wait_for_two_polls(world: World, played: PlayedGateway, kind: str, about: str) -> None:
     """Wait until the gateway was asked twice more."""
     before = len(played.calls(kind, about))
     await world.until(lambda: asyncio.sleep(0, len(played.calls(kind, about))), lambda count: count >= before + 2)
@@ -46,7 +46,7 @@ async def asked_again(world: World, played: PlayedGateway, kind: str, about: str
 async def test_change_found_by_a_poll_is_reported_to_the_customer(people: World, played: PlayedGateway) -> None:
     customer, _, session_id = await chatting(people)
     phone = await customer.open("pairing")
-    extension = await wanting(customer, session_id)
+    extension = await create_extension_payment(customer, session_id)
     played.pay(extension["payment_request_id"])
     await overdue(people, extension)
     frame = await phone.wait("payment_updated")
@@ -102,24 +102,30 @@ async def test_request_with_an_expired_or_unknown_invoice_expires(people: World,
 
 
 @pytest.mark.parametrize(
-    "said", [no(500, "SERVER_ERROR"), no(401, "INVALID_API_KEY"), Said(status=404, body=b"nothing here"), None]
+    "said",
+    [
+        error_reply(500, "SERVER_ERROR"),
+        error_reply(401, "INVALID_API_KEY"),
+        Reply(status=404, body=b"nothing here"),
+        None,
+    ],
 )
 async def test_request_waits_for_the_next_sweep_without_an_answer_of_the_gateway(
-    people: World, played: PlayedGateway, said: Said | None
+    people: World, played: PlayedGateway, said: Reply | None
 ) -> None:
-    def down(_: Any) -> Said:
+    def down(_: Any) -> Reply:
         if said is None:
-            raise Cut
+            raise NoReply
         return said
 
     customer = await people.customer()
     payment = await people.request(customer)
     played.on_look = down
     await overdue(people, payment)
-    await asked_again(people, played, READ, f"inv-{payment['payment_request_id']}")
+    await wait_for_two_polls(people, played, READ, f"inv-{payment['payment_request_id']}")
     assert (await customer.get(f"{PATH}/{payment['payment_request_id']}"))["status"] == "pending"
     played.pay(payment["payment_request_id"])
-    played.behave()
+    played.answer_normally()
     await until_state(people, customer, payment, "confirmed", "failed_pairing")
 
 
@@ -155,7 +161,7 @@ async def test_paid_invoice_below_the_amount_waits_for_an_operator(people: World
     await overdue(people, *payments)
     async with asyncio.TaskGroup() as group:
         for payment in payments:
-            group.create_task(asked_again(people, played, READ, f"inv-{payment['payment_request_id']}"))
+            group.create_task(wait_for_two_polls(people, played, READ, f"inv-{payment['payment_request_id']}"))
     operator = await people.operator()
     for customer, payment in zip(customers, payments, strict=True):
         request_id = payment["payment_request_id"]
@@ -268,7 +274,7 @@ async def test_unresolvable_requests_do_not_keep_later_ones_from_the_sweep(
 ) -> None:
     customer = await people.customer()
     payment = await people.request(customer)
-    played.on_look = lambda heard: no(503, "SERVER_ERROR") if heard.about.startswith("stuck-") else None
+    played.on_look = lambda heard: error_reply(503, "SERVER_ERROR") if heard.about.startswith("stuck-") else None
     await people.stack.sql(  # as many as the sweep reads at once, all of them overdue for longer
         """WITH who AS (INSERT INTO customers (id, display_name) SELECT gen_random_uuid(), 'Stuck' FROM generate_series(1, 500) RETURNING id)
            INSERT INTO payment_requests (id, customer_id, amount, duration_minutes, status, created_at, expires_at, gateway_invoice_id)

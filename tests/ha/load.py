@@ -48,7 +48,7 @@ class Load:
     async def pay(self) -> None:
         """Let one new customer after the other pay."""
         while self.going:
-            customer = await app.insist(self.world.customer)
+            customer = await app.retry(self.world.customer)
             payment = await app.request(customer)
             assert await app.pay(self.world, payment) in ("confirmed", "duplicate")
             self.payments.append(payment["payment_request_id"])
@@ -99,7 +99,7 @@ async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Lo
                 task.cancel()
 
 
-async def everything_is_stored(pair: Pair, load: Load, *, same_ids: bool) -> None:
+async def check_all_stored(pair: Pair, load: Load, *, same_ids: bool) -> None:
     """Check that each acknowledged message and payment is stored; `same_ids`: under the acknowledged id."""
     messages, payments = dict(load.messages), list(load.payments)  # later acknowledgements are not part of the check
     stored = {row[1]: row[0] for row in await pair.stack.sql(MESSAGES, load.sessions)}
@@ -112,7 +112,7 @@ async def everything_is_stored(pair: Pair, load: Load, *, same_ids: bool) -> Non
 async def phones_show_what_is_stored(load: Load) -> None:
     """Wait until all phones show what is stored."""
     for n, phone in enumerate(load.phones):
-        await app.shows(load.world, phone, load.sessions[n // 2])
+        await app.wait_for_transcript(load.world, phone, load.sessions[n // 2])
 
 
 @contextlib.contextmanager

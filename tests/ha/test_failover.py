@@ -11,7 +11,7 @@ from tests.faults import people as app
 from tests.ha.cluster import Pair
 from tests.ha.load import (
     GAP_S,
-    everything_is_stored,
+    check_all_stored,
     no_process_restarts,
     phones_show_what_is_stored,
     under_load,
@@ -42,6 +42,6 @@ async def test_primary_with_a_synchronous_standby_fails_over_without_loss(
             await load.acknowledged(60)
             await load.end()
             assert load.longest_gap(promoted_at) < within(GAP_S)
-            await everything_is_stored(pair, load, same_ids=True)
+            await check_all_stored(pair, load, same_ids=True)
             await phones_show_what_is_stored(load)
             await app.whole_session(people)

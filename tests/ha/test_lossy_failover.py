@@ -5,7 +5,7 @@ import pytest
 from tests.faults.proxy import Mode
 from tests.ha.cluster import Pair
 from tests.ha.load import (
-    everything_is_stored,
+    check_all_stored,
     no_process_restarts,
     phones_show_what_is_stored,
     under_load,
@@ -48,7 +48,7 @@ async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_devic
             for n, phone in enumerate(load.phones):
                 said = {message_id for message_id in load.messages if message_id in phone._said}
                 await phone.until(lambda p=phone, n=n, said=said: said <= shown(p, load.sessions[n // 2]))
-            await everything_is_stored(pair, load, same_ids=False)
+            await check_all_stored(pair, load, same_ids=False)
             await phones_show_what_is_stored(load)
 
 

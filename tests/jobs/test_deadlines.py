@@ -58,7 +58,7 @@ async def deadline_of(world: World, session_id: str, column: str) -> Any:
     return (await world.stack.sql(f"SELECT {column} FROM chat_sessions WHERE id = $1::uuid", session_id))[0][0]
 
 
-async def told(world: World, ids: list[str], event: str) -> list[tuple[str, int]]:
+async def count_events(world: World, ids: list[str], event: str) -> list[tuple[str, int]]:
     """Return how many stored events each session has, for clients that acknowledge nothing."""
     rows = await world.stack.sql(
         """SELECT session_id::text, count(*)::int AS n FROM deliveries WHERE event = $1 AND session_id = ANY($2::uuid[])
@@ -90,8 +90,8 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
         assert dt.datetime.fromisoformat(expired["server_time"]) >= expires_at[session_id] - EARLY
     for session_id in ids:
         await desk.wait("session_expired", where=lambda f, wanted=session_id: f["session"]["id"] == wanted)
-    assert await told(world, ids, "session_expired") == [(session_id, 2) for session_id in sorted(ids)]
-    assert await told(world, ids, "session_warning") == [(session_id, 2) for session_id in sorted(ids)]
+    assert await count_events(world, ids, "session_expired") == [(session_id, 2) for session_id in sorted(ids)]
+    assert await count_events(world, ids, "session_warning") == [(session_id, 2) for session_id in sorted(ids)]
     for phone, session_id in zip(phones, ids, strict=True):
         for socket in (phone, desk):
             assert count(socket, "session_expired", session_id) == 1

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.people import anonymous, by_phone, device, keep, new_number
+from tests.accounts.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.desk.steps import every
-from tests.extensions.steps import put_to_her
-from tests.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, seen
+from tests.extensions.steps import ask_for_extension
+from tests.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.stack import World, open_failure, refused
 from tools.client import Client
 
@@ -36,8 +36,8 @@ async def talk(world: World, customer: Client, mitra: Client, *, extended: bool 
     for socket, content in zip((phone, other, phone), WORDS, strict=True):
         assert (await socket.say(session_id, content))["type"] == "message_ack"
     if extended:
-        payment, _ = await put_to_her(world, customer, session_id)
-        await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "consumed")
+        payment, _ = await ask_for_extension(world, customer, session_id)
+        await world.until(lambda: read_payment(customer, payment), lambda view: view["status"] == "consumed")
     await end_now(world, customer, session_id)
     for party, kind in ((customer, "customer"), (mitra, "mitra")):
         await party.post(SESSION.format(session_id) + "/closure", {"message": GOODBYES[kind]})
@@ -62,14 +62,14 @@ async def expired(world: World, customer: Client) -> dict[str, Any]:
     await world.stack.sql(
         f"UPDATE payment_requests SET expires_at = {now_in(world)} WHERE id = $1", payment["payment_request_id"]
     )
-    await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "expired")
+    await world.until(lambda: read_payment(customer, payment), lambda view: view["status"] == "expired")
     return payment
 
 
 async def test_new_phone_finds_everything_of_its_number(fast_world: World) -> None:
     world, number = fast_world, new_number()
     account = await anonymous(world)
-    keep(account, await by_phone(world, account, number))
+    store_tokens(account, await by_phone(world, account, number))
     mitra = await world.mitra()
 
     # Before the phone is verified: a chat with an extension, a payment that came too late, and a cancelled search.
@@ -78,7 +78,7 @@ async def test_new_phone_finds_everything_of_its_number(fast_world: World) -> No
     late = await paid_late(world, newcomer)
     left = await world.paid(newcomer)
     await cancelling(newcomer, left)
-    keep(newcomer, await by_phone(world, newcomer, number))
+    store_tokens(newcomer, await by_phone(world, newcomer, number))
     assert newcomer.user["id"] == account.user["id"]
 
     # As the account: a refund for an earlier request, an expired request, an abandoned one, and one more chat.
@@ -88,7 +88,7 @@ async def test_new_phone_finds_everything_of_its_number(fast_world: World) -> No
     second = await talk(world, newcomer, mitra)
 
     fresh = device(world)
-    keep(fresh, await by_phone(world, fresh, number))
+    store_tokens(fresh, await by_phone(world, fresh, number))
     sessions = {one["id"]: one for one in await every(fresh, SESSIONS, limit=2)}
     assert {one: view["status"] for one, view in sessions.items()} == {
         first: "completed", left["session_id"]: "cancelled", second: "completed",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.config.keys import KEYS
-from tests.pairing.steps import cancelling, failed, open_request, seen
+from tests.pairing.steps import cancelling, failed, open_request, read_payment
 from tests.stack import World, open_failure, within
 from tools.client import Client, Refused
 
@@ -21,7 +21,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
     return refused.value.status, refused.value.code
 
 
-async def asked(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def wait_for_invitation(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
     """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, payment["session_id"]), bool)
 
@@ -88,12 +88,12 @@ async def test_mitra_who_comes_online_in_a_later_round_is_invited(world: World) 
     async with world.setting(pairing_blast_timeout_seconds=1):
         customer, no, mitra = await world.customer(), await world.mitra("Bima"), await world.mitra(online=False)
         payment = await world.paid(customer)
-        await asked(world, no, payment)
+        await wait_for_invitation(world, no, payment)
         await no.post("/api/mitra/status/offline")  # no mitra is left, but not all have rejected
         rounds = "SELECT round_number FROM chat_sessions WHERE id = $1"
         await world.until(lambda: world.stack.sql(rounds, payment["session_id"]), lambda rows: rows[0][0] >= 3)
         await mitra.post("/api/mitra/status/online")
-        await asked(world, mitra, payment)
+        await wait_for_invitation(world, mitra, payment)
     assert (await accepting(mitra, payment))["status"] == "active"
 
 
@@ -113,10 +113,10 @@ async def test_search_fails_at_once_when_all_mitras_have_rejected(world: World) 
     customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
     payment = await world.paid(customer)
     for mitra in (first, second):
-        await asked(world, mitra, payment)
-        assert (await seen(customer, payment))["status"] == "confirmed"
+        await wait_for_invitation(world, mitra, payment)
+        assert (await read_payment(customer, payment))["status"] == "confirmed"
         await rejecting(mitra, payment)
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("all_mitras_rejected"))
     assert await responses(world, payment) == {first.user["id"]: ["REJECTED"], second.user["id"]: ["REJECTED"]}
     assert await refusal(accepting(first, payment)) == (409, "REQUEST_CLOSED")
@@ -156,7 +156,7 @@ async def test_going_offline_closes_an_open_invitation_as_ignored(world: World) 
     desk = await mitra.open("pairing")
     payment = await world.paid(customer)
     for one in (mitra, other):
-        await asked(world, one, payment)
+        await wait_for_invitation(world, one, payment)
     await mitra.post("/api/mitra/status/offline")
     closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == payment["session_id"])
     assert closed["reason"] == "timeout"
@@ -164,7 +164,7 @@ async def test_going_offline_closes_an_open_invitation_as_ignored(world: World) 
     assert await refusal(accepting(mitra, payment)) == (409, "MITRA_OFFLINE")
     assert await refusal(mitra.post("/api/mitra/status/heartbeat")) == (409, "MITRA_OFFLINE")
     await mitra.post("/api/mitra/status/online")
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     await accepting(mitra, payment)
     assert await responses(world, payment) == {mitra.user["id"]: ["IGNORED", "ACCEPTED"], other.user["id"]: ["MISSED"]}
 
@@ -173,7 +173,7 @@ async def test_repeated_accept_of_the_winner_succeeds_and_others_are_too_late(wo
     customer, winner, late = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")
     payment = await world.paid(customer)
     for mitra in (winner, late):
-        await asked(world, mitra, payment)
+        await wait_for_invitation(world, mitra, payment)
     uninvited = await world.mitra("Citra", online=False)
     first, again = await accepting(winner, payment), await accepting(winner, payment)
     assert first == again
@@ -233,7 +233,7 @@ async def test_search_is_cancelled_once_and_its_mitras_are_notified(world: World
     customer, mitra = await world.customer(), await world.mitra()
     desk, search = await mitra.open("pairing"), await customer.open("pairing")
     payment = await world.paid(customer)
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     left = await cancelling(customer, payment)
     assert (left["status"], left["failure"]) == ("failed_pairing", open_failure("customer_cancelled"))
     closed = await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == payment["session_id"])
@@ -258,13 +258,13 @@ async def test_cancel_before_payment_abandons_the_request(world: World) -> None:
 async def test_cancel_after_an_accept_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
-    await asked(world, mitra, payment)
+    await wait_for_invitation(world, mitra, payment)
     await accepting(mitra, payment)
     with pytest.raises(Refused) as refused:
         await cancelling(customer, payment)
     assert (refused.value.status, refused.value.code) == (409, "SESSION_NOT_SEARCHING")
     assert refused.value.body["error"]["details"] == {"session_id": payment["session_id"]}
-    assert (await seen(customer, payment))["status"] == "consumed"
+    assert (await read_payment(customer, payment))["status"] == "consumed"
 
 
 # -- targeted requests
@@ -283,13 +283,13 @@ async def test_targeted_request_invites_only_its_mitra(world: World) -> None:
         (customer, mitra), other = await returning(world), await world.mitra("Bima")
         search = await customer.open("pairing")
         payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"])
-        assert (await asked(world, mitra, payment))["kind"] == "targeted"
+        assert (await wait_for_invitation(world, mitra, payment))["kind"] == "targeted"
         assert await refusal(accepting(other, payment)) == (404, "NOT_FOUND")
         await accepting(mitra, payment)
         paired = await search.wait("pairing_status", where=lambda f: f["status"] == "paired")
         assert paired["mitra"] == {"id": mitra.user["id"], "display_name": "Ayu"}
         assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
-        view = await seen(customer, payment)
+        view = await read_payment(customer, payment)
         assert (view["status"], view["failure"], view["targeted_mitra_id"]) == ("consumed", None, mitra.user["id"])
 
 
@@ -309,12 +309,12 @@ async def test_failed_targeted_request_has_a_cause_tag(world: World, end: str) -
             await world.config("max_customers_per_mitra", 1)
         try:
             assert (await world.webhook(wanted))[1]["processing_result"] == "confirmed"
-            payment = await world.until(lambda: seen(customer, wanted), lambda view: view["session_id"])
+            payment = await world.until(lambda: read_payment(customer, wanted), lambda view: view["session_id"])
             if end == "rejected":
-                await asked(world, mitra, payment)
+                await wait_for_invitation(world, mitra, payment)
                 await rejecting(mitra, payment)
             if end == "offline":
-                await asked(world, mitra, payment)
+                await wait_for_invitation(world, mitra, payment)
                 await mitra.post("/api/mitra/status/offline")
             cause = "targeted_mitra_" + (end if end in ("rejected", "timeout") else "offline")
             assert await failed(world, customer, payment) == cause

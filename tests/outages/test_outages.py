@@ -60,7 +60,7 @@ async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
     return [(m["seq"], m["content"]) for m in page["messages"]]
 
 
-async def insist(work: Any, *, timeout: float = 15) -> Any:
+async def retry(work: Any, *, timeout: float = 15) -> Any:
     """Retry a call until it works, as an app does while the service is unavailable."""
     async with asyncio.timeout(timeout):
         while True:
@@ -88,7 +88,7 @@ async def say_slowly(socket: Socket, session_id: str, content: str) -> dict[str,
 
 async def whole_session(world: World) -> None:
     """Run a paid session from payment to goodbye."""
-    customer, mitra = await insist(world.customer), await insist(world.mitra)
+    customer, mitra = await retry(world.customer), await retry(world.mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
     session_id = await world.session(customer, mitra)
     await phone.say(session_id, "halo")
@@ -117,7 +117,7 @@ async def test_paid_session_survives_the_kill_of_every_process_at_every_step(peo
     )
     session_id = payment["session_id"]
     stack.restart("api")
-    await insist(lambda: mitra.post(f"/api/mitra/chat-requests/{session_id}/accept"))
+    await retry(lambda: mitra.post(f"/api/mitra/chat-requests/{session_id}/accept"))
     await stack.sql(  # leaves time for the restarts on a busy machine, and the end is still soon
         """UPDATE chat_sessions SET paired_at = paired_at - interval '12 minutes', expires_at = expires_at - interval '12 minutes',
              warn_at = warn_at - interval '12 minutes' WHERE id = $1::uuid""",
@@ -153,7 +153,7 @@ async def test_paid_session_survives_the_kill_of_every_process_at_every_step(peo
         stack.restart(name)
     phone = await customer.open("chat")
     done = await world.until(
-        lambda: insist(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}")),
+        lambda: retry(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}")),
         lambda seen: seen["status"] == "completed",
         timeout=30,
     )
@@ -312,7 +312,7 @@ async def test_calls_without_the_database_get_unavailable_then_recover(people: W
 
     assert "postgres" in await asyncio.to_thread(stack.servers.watch)
     back = time.monotonic()
-    phone = phone if not phone.closed else await insist(lambda: customer.open("chat"))
+    phone = phone if not phone.closed else await retry(lambda: customer.open("chat"))
 
     async def resend(n: int) -> dict[str, Any]:
         while True:

@@ -53,7 +53,7 @@ async def acting(world: World, payment: dict[str, Any], action: str = "refunded"
 # -- what users see
 
 
-async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the current payment request."""
     return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
 
@@ -65,7 +65,7 @@ async def session_of(client: Client, session_id: str) -> dict[str, Any]:
 
 async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
     """Wait until a paid request has failed; return the cause tag."""
-    view = await world.until(lambda: seen(customer, payment), lambda view: view["status"] == "failed_pairing")
+    view = await world.until(lambda: read_payment(customer, payment), lambda view: view["status"] == "failed_pairing")
     return view["failure"]["cause_tag"]
 
 
@@ -75,7 +75,7 @@ async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
     return next((item for item in items if item["session_id"] == session_id), None)
 
 
-async def asked(world: World, mitra: Client, session_id: str) -> dict[str, Any]:
+async def wait_for_invitation(world: World, mitra: Client, session_id: str) -> dict[str, Any]:
     """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, session_id), bool)
 
@@ -108,7 +108,7 @@ async def earned(world: World, session_id: str) -> list[tuple[str, int]]:
     return [(row["type"], row["amount"]) for row in rows]
 
 
-async def told(world: World, session_id: str, event: str) -> dict[str, int]:
+async def count_deliveries(world: World, session_id: str, event: str) -> dict[str, int]:
     """Return how many deliveries of an event each side has had. Acknowledged ones are deleted: use silent sockets."""
     rows = await world.stack.sql(
         "SELECT recipient_type, count(*)::int AS n FROM deliveries WHERE session_id = $1 AND event = $2 GROUP BY 1",
@@ -166,7 +166,7 @@ async def friends(world: World, **wish: Any) -> tuple[Client, Client]:
 async def returning(world: World, customer: Client, mitra: Client, **wish: Any) -> dict[str, Any]:
     """Create a paid targeted request that has reached its mitra."""
     payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"], **wish)
-    await asked(world, mitra, payment["session_id"])
+    await wait_for_invitation(world, mitra, payment["session_id"])
     return payment
 
 

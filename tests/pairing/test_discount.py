@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pairing.steps import cancelling, end_now, expire_silently, failed, failures, seen
+from tests.pairing.steps import cancelling, end_now, expire_silently, failed, failures, read_payment
 from tests.stack import World, refused
 from tools.client import Client
 
@@ -74,9 +74,9 @@ async def test_replaced_pending_request_does_not_use_the_discount(world: World) 
     first = await discounted(world, customer)
     assert await eligible(customer)
     second = await discounted(world, customer)
-    assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
+    assert [(await read_payment(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
     await world.request(customer)  # an ordinary request replaces it too
-    assert (await seen(customer, second))["status"] == "abandoned"
+    assert (await read_payment(customer, second))["status"] == "abandoned"
     assert await eligible(customer)
 
 
@@ -114,7 +114,7 @@ async def test_twenty_concurrent_discounted_requests_and_payments_get_one_discou
     async with asyncio.TaskGroup() as group:
         made = [group.create_task(discounted(world, customer)) for _ in range(20)]
     payments = [task.result() for task in made]
-    views = [await seen(customer, payment) for payment in payments]
+    views = [await read_payment(customer, payment) for payment in payments]
     assert sorted(view["status"] for view in views) == ["abandoned"] * 19 + ["pending"]
     async with asyncio.TaskGroup() as group:
         paid = [group.create_task(world.webhook(payment)) for payment in payments]
@@ -138,7 +138,7 @@ async def test_twenty_concurrent_late_payments_get_one_discount(world: World) ->
 
 async def one_discount(world: World, customer: Client, payments: list[dict[str, Any]]) -> None:
     """Check that one request has the discount; the other payments wait for an operator."""
-    views = [await seen(customer, payment) for payment in payments]
+    views = [await read_payment(customer, payment) for payment in payments]
     won = [view for view in views if view["status"] == "confirmed"]
     assert len(won) == 1
     others = [view for view in views if view is not won[0]]

@@ -8,7 +8,6 @@ import pytest
 from tests.pairing.steps import (
     accepting,
     acting,
-    asked,
     cancelling,
     closed,
     confirm_silently,
@@ -19,12 +18,13 @@ from tests.pairing.steps import (
     falling_back,
     friends,
     open_request,
+    read_payment,
     rejecting,
     responses,
     returning,
     search_is_over,
-    seen,
     session_of,
+    wait_for_invitation,
 )
 from tests.stack import World, at_once, outcome, refused
 from tools.client import Client
@@ -44,7 +44,7 @@ async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[
         if cause == CAUSES[1]:
             await mitra.post("/api/mitra/status/offline")
         assert await failed(world, customer, payment) == cause
-    return customer, mitra, await seen(customer, payment)
+    return customer, mitra, await read_payment(customer, payment)
 
 
 # -- while the search runs
@@ -63,7 +63,7 @@ async def test_fallback_during_a_targeted_search_invites_all_in_the_same_session
     frame = await other_desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == session_id)
     assert (frame["request"]["kind"], frame["request"]["topics"]) == ("blast", ["cinta"])
     # The blast invites the targeted mitra too, with a new invitation that has its own answer time.
-    again = await asked(world, mitra, session_id)
+    again = await wait_for_invitation(world, mitra, session_id)
     assert again["kind"] == "blast"
     assert again["answer_by"] > before["answer_by"]
     assert (await responses(world, session_id))[mitra.user["id"]] == ["CANCELLED", None]
@@ -88,8 +88,8 @@ async def test_fallback_of_a_paid_request_without_a_search_starts_a_blast(world:
     payment = await world.request(customer, targeted_mitra_id=mitra.user["id"])
     await confirm_silently(world, payment)
     await falling_back(customer, payment)
-    begun = await world.until(lambda: seen(customer, payment), lambda view: view["session_id"] is not None)
-    assert (await asked(world, other, begun["session_id"]))["kind"] == "blast"
+    begun = await world.until(lambda: read_payment(customer, payment), lambda view: view["session_id"] is not None)
+    assert (await wait_for_invitation(world, other, begun["session_id"]))["kind"] == "blast"
     assert (await accepting(other, begun["session_id"]))["mitra"]["id"] == other.user["id"]
 
 
@@ -111,9 +111,9 @@ async def test_fallback_after_a_failure_starts_a_new_search_with_the_same_paymen
     # A new session: the mitra may be invited again even after a rejection in the first one.
     expected = [None] if cause != "targeted_mitra_offline" else None
     assert (await responses(world, session_id)).get(mitra.user["id"]) == expected
-    assert (await asked(world, other, session_id))["topics"] == ["cinta"]
+    assert (await wait_for_invitation(world, other, session_id))["topics"] == ["cinta"]
     await accepting(other, session_id)
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["session_id"]) == ("consumed", session_id)
     assert view["consumed_at"] is not None
     assert await earned(world, session_id) == [("session", payment["amount"])]
@@ -124,7 +124,7 @@ async def test_fallback_after_a_failure_starts_a_new_search_with_the_same_paymen
 async def test_failed_fallback_has_one_current_failure(world: World) -> None:
     customer, mitra, payment = await a_failure(world)
     view = await falling_back(customer, payment)
-    await asked(world, mitra, view["session_id"])
+    await wait_for_invitation(world, mitra, view["session_id"])
     await rejecting(mitra, view["session_id"])
     assert await failed(world, customer, payment) == "all_mitras_rejected"
     assert await failures(world, payment) == [("targeted_mitra_rejected", True), ("all_mitras_rejected", False)]
@@ -149,9 +149,9 @@ async def test_fallback_of_a_request_that_is_not_targeted_is_refused(world: Worl
     payment = await world.request(customer)
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # pending
     await world.webhook(payment)
-    payment = await world.until(lambda: seen(customer, payment), lambda view: view["session_id"] is not None)
+    payment = await world.until(lambda: read_payment(customer, payment), lambda view: view["session_id"] is not None)
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # a blast already
-    await asked(world, mitra, payment["session_id"])
+    await wait_for_invitation(world, mitra, payment["session_id"])
     await accepting(mitra, payment["session_id"])
     await refused(falling_back(customer, payment), 409, "NOT_TARGETED")  # it has its session
     extension = await world.request(customer, session_id=payment["session_id"], is_extension=True)
@@ -169,7 +169,7 @@ async def test_fallback_after_an_operators_action_is_refused(world: World) -> No
     await acting(world, payment)
     await refused(falling_back(customer, payment), 409, "FAILURE_ACTIONED")
     assert await failures(world, payment) == [("targeted_mitra_rejected", False)]
-    assert (await seen(customer, payment))["status"] == "failed_pairing"
+    assert (await read_payment(customer, payment))["status"] == "failed_pairing"
 
 
 async def test_operator_action_after_a_fallback_returns_superseded(world: World) -> None:
@@ -183,7 +183,7 @@ async def test_fallback_with_another_live_session_is_refused(world: World) -> No
     other = await world.paid(customer)
     error = await refused(falling_back(customer, payment), 409, "SESSION_IN_PROGRESS")
     assert error["details"] == {name: other[name] for name in ("session_id", "payment_request_id")}
-    await asked(world, mitra, other["session_id"])
+    await wait_for_invitation(world, mitra, other["session_id"])
     await accepting(mitra, other["session_id"])
     error = await refused(falling_back(customer, payment), 409, "SESSION_IN_PROGRESS")
     await end_now(world, customer, other["session_id"])
@@ -195,7 +195,7 @@ async def test_fallback_abandons_a_pending_request(world: World) -> None:
     customer, _, payment = await a_failure(world)
     pending = await world.request(customer)
     await falling_back(customer, payment)
-    assert (await seen(customer, pending))["status"] == "abandoned"
+    assert (await read_payment(customer, pending))["status"] == "abandoned"
     status, answer = await world.webhook(pending)
     assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
     assert await failures(world, pending) == [("payment_session_expired", False)]
@@ -216,7 +216,7 @@ async def test_fallback_with_a_discount_used_elsewhere_is_refused(world: World) 
 
 async def settled(world: World, customer: Client, payment: dict[str, Any], *, superseded: int) -> dict[str, Any]:
     """Check that the request is confirmed with one running search and `superseded` earlier failures."""
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("confirmed", None)
     assert [gone for _, gone in await failures(world, payment)] == [True] * superseded
     assert (await session_of(customer, view["session_id"]))["status"] == "searching"
@@ -240,7 +240,7 @@ async def test_fallback_racing_an_accept_has_one_outcome(world: World) -> None:
         found.add((fell, yes))
         if yes == "ok":  # before the fallback, or to the blast that followed it
             assert fell in {"ok", "NOT_TARGETED"}
-            assert (await seen(customer, payment))["status"] == "consumed"
+            assert (await read_payment(customer, payment))["status"] == "consumed"
             assert await earned(world, session_id) == [("session", payment["amount"])]
             await end_now(world, customer, session_id)
         else:
@@ -264,7 +264,7 @@ async def test_fallback_racing_a_rejection_has_one_outcome(world: World) -> None
         first = (await session_of(customer, session_id))["status"]
         view = await settled(world, customer, payment, superseded=1 if first == "failed" else 0)
         assert (view["session_id"] != session_id) == (first == "failed")
-        await asked(world, other, view["session_id"])
+        await wait_for_invitation(world, other, view["session_id"])
         await cancelling(customer, payment)
     assert (await world.audit())["violations"] == []
 
@@ -286,8 +286,10 @@ async def test_fallback_racing_the_timeout_has_one_outcome(fast_world: World) ->
             rows = await world.stack.sql(
                 "SELECT status FROM chat_sessions WHERE payment_request_id = $1", payment["payment_request_id"]
             )
-            begun = await world.until(lambda p=payment: seen(customer, p), lambda view: view["session_id"] is not None)
-            await asked(world, other, begun["session_id"])
+            begun = await world.until(
+                lambda p=payment: read_payment(customer, p), lambda view: view["session_id"] is not None
+            )
+            await wait_for_invitation(world, other, begun["session_id"])
             failed_ones = sum(row["status"] == "failed" for row in rows)
             assert len(await failures(world, payment)) == failed_ones <= 1
             await settled(world, customer, payment, superseded=failed_ones)
@@ -337,7 +339,7 @@ async def test_fallback_racing_a_cancel_has_one_outcome(world: World) -> None:
         assert left == "ok"
         assert fell in {"ok", "NOT_TARGETED"}
         live = [cause for cause, superseded in await failures(world, payment) if not superseded]
-        view = await seen(customer, payment)
+        view = await read_payment(customer, payment)
         # the search had failed, the cancel changed nothing, and the fallback came last
         if view["status"] == "confirmed":
             assert (n % 4 > 1, fell, live) == (True, "ok", [])

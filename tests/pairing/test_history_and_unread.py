@@ -9,7 +9,7 @@ from core.base.actor import Actor, UserType
 from core.base.pages import read_page
 from core.reads import chats
 from core.storage.database import Database
-from tests.pairing.steps import asked, end_now, friends, run_out
+from tests.pairing.steps import end_now, friends, run_out, wait_for_invitation
 from tests.stack import World, new_id
 from tools.client import Client
 
@@ -117,7 +117,7 @@ async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> 
     search = await world.paid(customer)
     found = await customer.get("/api/client/chat/session/active-with-unread")
     assert found == {**nothing, "searching": found["searching"]}  # a search has no unread count
-    await asked(world, mitra, search["session_id"])
+    await wait_for_invitation(world, mitra, search["session_id"])
     first = (await mitra.post(f"/api/mitra/chat-requests/{search['session_id']}/accept"))["id"]
     second = await world.session(other, mitra)
     await say(mitra, first, "halo", "apa kabar")

@@ -6,7 +6,6 @@ import pytest
 
 from tests.pairing.steps import (
     accepting,
-    asked,
     cancelling,
     closed,
     confirm_silently,
@@ -15,12 +14,13 @@ from tests.pairing.steps import (
     failures,
     falling_back,
     friends,
+    read_payment,
     rejecting,
     responses,
     returning,
-    seen,
     session_of,
     starting,
+    wait_for_invitation,
 )
 from tests.stack import World, new_id, open_failure, refused
 
@@ -60,7 +60,7 @@ async def test_cancel_of_a_blast_closes_all_invitations(world: World) -> None:
     payment = await world.paid(customer)
     session_id = payment["session_id"]
     for one in (mitra, other):
-        await asked(world, one, session_id)
+        await wait_for_invitation(world, one, session_id)
     desk = await mitra.open("pairing")
     left = await cancelling(customer, payment)
     assert left["failure"] == open_failure("customer_cancelled")
@@ -88,13 +88,13 @@ async def test_cancel_after_an_accept_is_refused(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.paid(customer)
     session_id = payment["session_id"]
-    await asked(world, mitra, session_id)
+    await wait_for_invitation(world, mitra, session_id)
     await accepting(mitra, session_id)
     details = {"session_id": session_id}
     assert (await refused(cancelling(customer, payment), 409, "SESSION_NOT_SEARCHING"))["details"] == details
     await end_now(world, customer, session_id)
     assert (await refused(cancelling(customer, payment), 409, "SESSION_NOT_SEARCHING"))["details"] == details
-    assert (await seen(customer, payment))["status"] == "consumed"
+    assert (await read_payment(customer, payment))["status"] == "consumed"
 
 
 async def test_cancel_of_a_failed_search_changes_nothing(world: World) -> None:
@@ -112,7 +112,7 @@ async def test_cancel_of_an_extension_request_is_refused(world: World) -> None:
     payment = await world.request(customer, session_id=session_id, is_extension=True)
     error = await refused(cancelling(customer, payment), 409, "SESSION_NOT_SEARCHING")
     assert error["details"] == {"session_id": session_id}
-    assert (await seen(customer, payment))["status"] == "pending"
+    assert (await read_payment(customer, payment))["status"] == "pending"
 
 
 async def test_cancel_by_another_customer_is_refused(world: World) -> None:
@@ -121,7 +121,7 @@ async def test_cancel_by_another_customer_is_refused(world: World) -> None:
     for call in (cancelling, falling_back, starting):
         await refused(call(stranger, payment), 404, "NOT_FOUND")
         await refused(call(customer, {"payment_request_id": new_id()}), 404, "NOT_FOUND")
-    assert (await seen(customer, payment))["status"] == "confirmed"
+    assert (await read_payment(customer, payment))["status"] == "confirmed"
 
 
 # -- the legacy routes
@@ -136,8 +136,8 @@ async def test_legacy_start_begins_a_confirmed_request_once(world: World) -> Non
         tasks = [group.create_task(starting(customer, payment)) for _ in range(6)]
     [session_id] = {task.result()["id"] for task in tasks}
     assert {task.result()["status"] for task in tasks} == {"searching"}
-    await asked(world, mitra, session_id)
-    assert (await seen(customer, payment))["session_id"] == session_id
+    await wait_for_invitation(world, mitra, session_id)
+    assert (await read_payment(customer, payment))["session_id"] == session_id
     await accepting(mitra, session_id)
     assert (await starting(customer, payment))["status"] == "active"
     await end_now(world, customer, session_id)
@@ -150,7 +150,7 @@ async def test_legacy_start_invites_only_the_targeted_mitra(world: World) -> Non
     payment = await world.request(customer, targeted_mitra_id=mitra.user["id"])
     await confirm_silently(world, payment)
     session = await starting(customer, payment)
-    assert (await asked(world, mitra, session["id"]))["kind"] == "targeted"
+    assert (await wait_for_invitation(world, mitra, session["id"]))["kind"] == "targeted"
     await refused(accepting(other, session["id"]), 404, "NOT_FOUND")
     await rejecting(mitra, session["id"])
     await refused(starting(customer, payment), 409, "PAYMENT_NOT_CONFIRMED")  # it has failed
@@ -177,6 +177,6 @@ async def test_legacy_payment_routes_show_the_same_requests(world: World) -> Non
     assert await customer.post(f"{new}/{place}/abandon") == left
     other = await customer.post(new, {"duration_minutes": 12})
     newer = await customer.post(old, {"duration_minutes": 30})
-    assert (await seen(customer, other))["status"] == "abandoned"
+    assert (await read_payment(customer, other))["status"] == "abandoned"
     assert (await world.webhook(newer))[1]["processing_result"] == "confirmed"
     await refused(customer.post(old, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")

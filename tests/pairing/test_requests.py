@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.pairing.steps import accepting, asked, cancelling, confirm_silently, end_now, run_out, seen, session_of
+from tests.pairing.steps import (
+    accepting,
+    cancelling,
+    confirm_silently,
+    end_now,
+    read_payment,
+    run_out,
+    session_of,
+    wait_for_invitation,
+)
 from tests.stack import World, refused
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +26,7 @@ async def test_call_has_call_prices_and_is_a_call_everywhere(world: World) -> No
     assert (payment["mode"], payment["amount"]) == ("call", 40000)
     frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
     request = frame["request"]
-    assert request == await asked(world, mitra, payment["session_id"])
+    assert request == await wait_for_invitation(world, mitra, payment["session_id"])
     assert (request["mode"], request["duration_minutes"], request["topics"]) == ("call", 30, TOPICS)
     assert (request["topic_sensitivity"], request["kind"]) == ("regular", "blast")
     view = await accepting(mitra, payment["session_id"])
@@ -41,9 +50,9 @@ async def test_new_request_replaces_the_pending_one(world: World) -> None:
     customer = await world.customer()
     first = await world.request(customer)
     await refused(world.request(customer, duration_minutes=13), 409, "TIER_NOT_FOUND")
-    assert (await seen(customer, first))["status"] == "pending"  # a refused request replaces nothing
+    assert (await read_payment(customer, first))["status"] == "pending"  # a refused request replaces nothing
     second = await world.request(customer, duration_minutes=30)
-    assert [(await seen(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
+    assert [(await read_payment(customer, one))["status"] for one in (first, second)] == ["abandoned", "pending"]
 
 
 async def test_request_while_a_paid_one_has_no_session_is_refused(world: World) -> None:
@@ -66,7 +75,7 @@ async def test_request_during_a_live_session_is_refused_in_each_state(world: Wor
         assert error["details"] == {"session_id": session_id, "payment_request_id": payment["payment_request_id"]}
 
     await in_progress("searching")
-    await asked(world, mitra, session_id)
+    await wait_for_invitation(world, mitra, session_id)
     await accepting(mitra, session_id)
     await in_progress("active")
     await run_out(world, customer, session_id)

@@ -15,10 +15,10 @@ from tests.pairing.steps import (
     failures,
     friends,
     open_request,
+    read_payment,
     rejecting,
     responses,
     returning,
-    seen,
     session_of,
 )
 from tests.stack import World, open_failure, refused
@@ -75,7 +75,7 @@ async def test_targeted_request_to_an_offline_mitra_is_refused(world: World, wis
     pending = await world.request(customer)
     await gone(world, mitra)
     await refused(wish(customer, mitra), 409, "MITRA_OFFLINE")
-    assert (await seen(customer, pending))["status"] == "pending"  # a refused request replaces nothing
+    assert (await read_payment(customer, pending))["status"] == "pending"  # a refused request replaces nothing
 
 
 @ROUTES
@@ -95,9 +95,9 @@ async def test_returning_route_checks_price_and_live_session_like_payments(world
     assert (payment["status"], payment["mode"], payment["amount"]) == ("pending", "call", 18000)
     assert (payment["targeted_mitra_id"], payment["session_id"]) == (mitra.user["id"], None)
     newer = await by_returning(customer, mitra)
-    assert (await seen(customer, payment))["status"] == "abandoned"
+    assert (await read_payment(customer, payment))["status"] == "abandoned"
     await world.webhook(newer)
-    begun = await world.until(lambda: seen(customer, newer), lambda view: view["session_id"] is not None)
+    begun = await world.until(lambda: read_payment(customer, newer), lambda view: view["session_id"] is not None)
     error = await refused(by_returning(customer, mitra), 409, "SESSION_IN_PROGRESS")
     assert error["details"] == {name: begun[name] for name in ("session_id", "payment_request_id")}
     await cancelling(customer, newer)
@@ -141,7 +141,7 @@ async def test_targeted_mitra_who_goes_offline_fails_the_request(world: World, g
     assert await failed(world, customer, payment) == "targeted_mitra_offline"
     told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
     assert (told["cause_tag"], told["payment_request_id"]) == ("targeted_mitra_offline", payment["payment_request_id"])
-    session_id = (await seen(customer, payment))["session_id"]
+    session_id = (await read_payment(customer, payment))["session_id"]
     assert (told["session_id"], (await session_of(customer, session_id))["status"]) == (session_id, "failed")
     expected = {mitra.user["id"]: ["IGNORED"]} if when == "during the invitation" else {}
     assert await responses(world, session_id) == expected
@@ -161,7 +161,7 @@ async def test_targeted_mitra_who_rejects_fails_the_request(world: World) -> Non
     payment = await returning(world, customer, mitra)
     search, other_device = await customer.open("pairing"), await mitra.open("pairing")
     await rejecting(mitra, payment["session_id"])
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("targeted_mitra_rejected"))
     told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
     assert told["cause_tag"] == "targeted_mitra_rejected"

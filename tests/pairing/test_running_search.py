@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.pairing.steps import (
-    asked,
     cancelling,
     falling_back,
     friends,
@@ -16,6 +15,7 @@ from tests.pairing.steps import (
     responses,
     returning,
     session_of,
+    wait_for_invitation,
 )
 from tests.stack import World
 from tools.client import Client
@@ -45,7 +45,7 @@ async def test_restarted_app_finds_its_search_with_payment_deadlines_and_invited
     async with world.setting(pairing_blast_timeout_seconds=int(ROUND.total_seconds())):
         customer, first = await world.customer(), await world.mitra("Ayu")
         payment = await world.paid(customer)
-    await asked(world, first, payment["session_id"])
+    await wait_for_invitation(world, first, payment["session_id"])
     found = await listed(customer)
     assert found is not None
     assert await session_of(customer, payment["session_id"]) == await snapshot(customer) == found
@@ -56,7 +56,7 @@ async def test_restarted_app_finds_its_search_with_payment_deadlines_and_invited
     assert at(search["answer_by"]) - began == ROUND
     assert at(search["ends_at"]) - began == LENGTH
     second = await world.mitra("Bima")
-    await asked(world, second, payment["session_id"])
+    await wait_for_invitation(world, second, payment["session_id"])
     await rejecting(second, payment["session_id"])
     found = await listed(customer)
     assert found is not None
@@ -102,7 +102,7 @@ async def test_invited_count_is_repeated_at_most_every_two_seconds_during_the_se
     mitras = [await world.mitra(name, online=False) for name in ("Ayu", "Bima", "Citra", "Eka")]
     for mitra in mitras:
         await mitra.post("/api/mitra/status/online")
-        await asked(world, mitra, payment["session_id"])
+        await wait_for_invitation(world, mitra, payment["session_id"])
         await asyncio.sleep(0.9)
     repeats = []
     while not repeats or repeats[-1]["asked"] < len(mitras):
@@ -116,7 +116,7 @@ async def test_invited_count_is_repeated_at_most_every_two_seconds_during_the_se
     stored = await world.stack.sql("SELECT event FROM deliveries WHERE recipient_id = $1", customer.user["id"])
     assert [row["event"] for row in stored] == ["pairing_status"]
     last = await world.mitra("Fitri")
-    await asked(world, last, payment["session_id"])
+    await wait_for_invitation(world, last, payment["session_id"])
     await cancelling(customer, payment)
     await phone.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
     with pytest.raises(TimeoutError):
@@ -134,6 +134,6 @@ async def test_invited_count_of_a_targeted_search_is_one_until_its_fallback(worl
 
     assert (await phone.wait("pairing_status", where=ours))["asked"] == 1
     await falling_back(customer, payment)
-    await asked(world, other, payment["session_id"])
+    await wait_for_invitation(world, other, payment["session_id"])
     repeat = await phone.wait("pairing_status", where=ours)
     assert (repeat["status"], repeat["asked"]) == ("searching", 2)

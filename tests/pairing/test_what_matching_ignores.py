@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.pairing.steps import asked, end_now, failed, rejecting, responses, session_of
+from tests.pairing.steps import end_now, failed, rejecting, responses, session_of, wait_for_invitation
 from tests.stack import World, new_id
 from tools.client import Client
 
@@ -20,20 +20,20 @@ async def searched(world: World, mitras: list[Client], payment: dict[str, Any]) 
     """Let each mitra reject a search in turn; return who was invited and what each was shown."""
     shown = []
     for mitra in mitras:
-        request = await asked(world, mitra, payment["session_id"])
+        request = await wait_for_invitation(world, mitra, payment["session_id"])
         shown.append({name: value for name, value in request.items() if name != "topics"})
     answers = await responses(world, payment["session_id"])
     for mitra in mitras:
         await rejecting(mitra, payment["session_id"])
-    return [set(answers), alike(shown)]
+    return [set(answers), without_variable_values(shown)]
 
 
-def alike(payload: Any) -> Any:
+def without_variable_values(payload: Any) -> Any:
     """Return the payload without values that differ from run to run: ids, times and sums of seconds."""
     if isinstance(payload, dict):
-        return {name: alike(value) for name, value in payload.items()}
+        return {name: without_variable_values(value) for name, value in payload.items()}
     if isinstance(payload, list):
-        return [alike(value) for value in payload]
+        return [without_variable_values(value) for value in payload]
     if isinstance(payload, str):
         return MOMENT.sub("moment", UUID.sub("id", payload))
     return payload
@@ -64,7 +64,7 @@ async def life(world: World) -> list[Any]:
     customer, mitra = await world.customer(), await world.mitra()
     desk = await mitra.open("pairing")
     payment = await world.paid(customer, topics=["kerja"])
-    seen = [await asked(world, mitra, payment["session_id"])]
+    seen = [await wait_for_invitation(world, mitra, payment["session_id"])]
     session_id = (await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept"))["id"]
     phones = [await customer.open("chat"), await mitra.open("chat")]
     await phones[0].say(session_id, "halo", client_message_id=new_id())
@@ -80,7 +80,7 @@ async def life(world: World) -> list[Any]:
     seen += [await operator.get(f"/internal/sessions/{session_id}")]
     seen += [sorted({frame["type"] for frame in desk.frames} - {"pong"})]
     await mitra.post("/api/mitra/status/offline")
-    return alike(seen)
+    return without_variable_values(seen)
 
 
 async def test_anonymity_setting_changes_no_payload(world: World) -> None:

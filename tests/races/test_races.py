@@ -33,7 +33,7 @@ def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
     return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def asked(world: World, mitra: Client, session_id: str) -> None:
+async def wait_for_invitation(world: World, mitra: Client, session_id: str) -> None:
     """Wait until a mitra has an invitation."""
     await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
@@ -46,11 +46,11 @@ async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, 
     customer = await world.customer()
     payment = await world.paid(customer, **wish)
     for mitra in mitras:
-        await asked(world, mitra, payment["session_id"])
+        await wait_for_invitation(world, mitra, payment["session_id"])
     return customer, payment
 
 
-async def seen(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
     return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
 
 
@@ -61,11 +61,13 @@ async def accepted_rows(world: World, session_id: str) -> int:
     return rows[0][0]
 
 
-async def is_settled(world: World, customer: Client, payment: dict[str, Any], *, won: bool, cause: str | None) -> None:
+async def check_outcome(
+    world: World, customer: Client, payment: dict[str, Any], *, won: bool, cause: str | None
+) -> None:
     """Check that the request is consumed and its session active, or that it failed with one cause; never both or
     neither.
     """
-    view = await seen(customer, payment)
+    view = await read_payment(customer, payment)
     session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
     transactions = await world.stack.sql(
         "SELECT amount FROM customer_transactions WHERE payment_request_id = $1", payment["payment_request_id"]
@@ -94,7 +96,7 @@ async def test_thirty_concurrent_accepts_have_one_winner(world: World) -> None:
     )
     others = {mitra.user["id"]: "MISSED" for mitra in mitras if mitra is not winner}
     assert {row["mitra_id"]: row["response"] for row in rows} == {**others, winner.user["id"]: "ACCEPTED"}
-    await is_settled(world, customer, payment, won=True, cause=None)
+    await check_outcome(world, customer, payment, won=True, cause=None)
 
 
 async def test_two_concurrent_accepts_with_capacity_for_one_get_one(world: World) -> None:
@@ -126,7 +128,7 @@ async def test_accept_racing_a_cancel_has_one_outcome(world: World) -> None:
             assert {one, two} == {"REQUEST_CLOSED"}
         else:
             assert (left, sorted([one, two])) == ("SESSION_NOT_SEARCHING", ["REQUEST_TAKEN", "ok"])
-        await is_settled(world, customer, payment, won=left != "ok", cause="customer_cancelled")
+        await check_outcome(world, customer, payment, won=left != "ok", cause="customer_cancelled")
 
 
 async def test_accept_racing_a_reject_of_the_same_mitra_has_one_outcome(world: World) -> None:
@@ -138,7 +140,7 @@ async def test_accept_racing_a_reject_of_the_same_mitra_has_one_outcome(world: W
         outcomes = await at_once(*(calls if n % 2 else reversed(calls)))
         yes, no = outcomes if n % 2 else reversed(outcomes)
         assert (yes, no) in {("ok", "REQUEST_TAKEN"), ("REQUEST_CLOSED", "ok")}
-        await is_settled(world, customer, payment, won=yes == "ok", cause="all_mitras_rejected")
+        await check_outcome(world, customer, payment, won=yes == "ok", cause="all_mitras_rejected")
         await mitra.post("/api/mitra/status/offline")
 
 
@@ -160,7 +162,7 @@ async def test_accept_racing_going_offline_leaves_no_open_invitation(world: Worl
         assert [row["response"] for row in rows] == ["ACCEPTED" if yes == "ok" else "IGNORED"]
         if yes != "ok":
             await cancelling(customer, payment)
-        await is_settled(world, customer, payment, won=yes == "ok", cause="customer_cancelled")
+        await check_outcome(world, customer, payment, won=yes == "ok", cause="customer_cancelled")
 
 
 async def test_accept_racing_the_end_of_a_round_always_succeeds(fast_world: World) -> None:
@@ -171,9 +173,9 @@ async def test_accept_racing_the_end_of_a_round_always_succeeds(fast_world: Worl
         for n in range(12):
             customer, payment = await a_search(world)
             mitra = mitras[n % len(mitras)]
-            await asked(world, mitra, payment["session_id"])
+            await wait_for_invitation(world, mitra, payment["session_id"])
             assert await outcome(accepting(mitra, payment["session_id"])) == "ok"
-            await is_settled(world, customer, payment, won=True, cause=None)
+            await check_outcome(world, customer, payment, won=True, cause=None)
     finally:
         await world.config("pairing_blast_timeout_seconds", KEYS["pairing_blast_timeout_seconds"].default)
 
@@ -216,7 +218,7 @@ async def test_accept_racing_the_end_of_the_search_has_one_outcome(fast_world: W
         for task, (customer, payment) in zip(tasks, searches, strict=True):
             assert set(task.result()) <= {"ok", "REQUEST_CLOSED"}
             won = "ok" in task.result()
-            await is_settled(world, customer, payment, won=won, cause="no_mitra_available")
+            await check_outcome(world, customer, payment, won=won, cause="no_mitra_available")
     finally:
         await world.config("searching_timeout_minutes", KEYS["searching_timeout_minutes"].default)
 
@@ -229,7 +231,7 @@ async def test_concurrent_duplicate_webhooks_confirm_once(world: World) -> None:
             tasks = [group.create_task(world.webhook(payment)) for _ in range(12)]
         answers = [(status, body["processing_result"]) for status, body in (task.result() for task in tasks)]
         assert sorted(answers) == [(200, "confirmed")] + [(200, "duplicate")] * 11
-        begun = await world.until(lambda c=customer, p=payment: seen(c, p), lambda view: view["session_id"])
+        begun = await world.until(lambda c=customer, p=payment: read_payment(c, p), lambda view: view["session_id"])
         rows = await world.stack.sql(
             "SELECT count(*) FROM chat_sessions WHERE payment_request_id = $1", payment["payment_request_id"]
         )
@@ -252,7 +254,7 @@ async def test_webhook_racing_an_abandonment_never_loses_the_payment(world: Worl
         assert status == 200
         result = (left.result(), body["processing_result"])
         assert result in {("ok", "late_payment_recorded"), ("PAYMENT_NOT_PENDING", "confirmed")}
-        view = await seen(customer, payment)
+        view = await read_payment(customer, payment)
         if result[0] == "ok":
             assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
         else:
@@ -266,7 +268,7 @@ async def test_two_requests_of_a_customer_paid_at_once_start_one_search(fast_wor
     try:
         customer = await world.customer()
         first = await world.request(customer)
-        await world.until(lambda: seen(customer, first), lambda view: view["status"] == "expired")
+        await world.until(lambda: read_payment(customer, first), lambda view: view["status"] == "expired")
         await world.config("payment_session_timeout_minutes", 20)
         second = await world.request(customer)
     finally:
@@ -276,7 +278,7 @@ async def test_two_requests_of_a_customer_paid_at_once_start_one_search(fast_wor
         tasks = [group.create_task(world.webhook(payment, paid_at=first["created_at"])) for payment in (first, second)]
     answers = [task.result() for task in tasks]
     assert sorted(body["processing_result"] for _, body in answers) == ["confirmed", "paid_not_pairable"]
-    views = [await seen(customer, payment) for payment in (first, second)]
+    views = [await read_payment(customer, payment) for payment in (first, second)]
     assert sorted(view["status"] for view in views) == ["confirmed", "failed_pairing"]
     failed = next(view for view in views if view["status"] == "failed_pairing")
     assert failed["failure"] == open_failure("payment_session_expired")

@@ -28,7 +28,7 @@ class Bare:
         """Send a frame."""
         await self.ws.send_json(frame)
 
-    async def hear(self, timeout: float = 15) -> dict[str, Any]:
+    async def next_frame(self, timeout: float = 15) -> dict[str, Any]:
         """Return the next frame."""
         async with asyncio.timeout(timeout):
             return self._heard(await self.ws.receive_json())
@@ -38,10 +38,10 @@ class Bare:
         check_frame(self._path, frame, self._first)
         return frame
 
-    async def hear_kind(self, kind: str, timeout: float = 15) -> dict[str, Any]:
+    async def next_frame_of(self, kind: str, timeout: float = 15) -> dict[str, Any]:
         """Return the next frame of a type; skip others."""
         async with asyncio.timeout(timeout):
-            while (frame := await self.hear(timeout))["type"] != kind:
+            while (frame := await self.next_frame(timeout))["type"] != kind:
                 pass
             return frame
 
@@ -64,7 +64,7 @@ async def bare_and_known(client: Client, path: str = "chat") -> tuple[Bare, dict
     """Open a socket and authenticate it; return it and its `auth_ok`."""
     socket = await bare(client, path)
     await socket.say({"type": "auth", "token": client.access_token})
-    return socket, await socket.hear_kind("auth_ok")
+    return socket, await socket.next_frame_of("auth_ok")
 
 
 def at(client: Client, port: int) -> Client:

@@ -51,7 +51,7 @@ async def refused(client: Client, **headers: str) -> aiohttp.WSServerHandshakeEr
     return caught.value
 
 
-async def opened_or_refused(client: Client) -> Bare | None:
+async def try_open(client: Client) -> Bare | None:
     """Open a socket; return None if the service refuses it."""
     try:
         return await opened(client)
@@ -76,9 +76,9 @@ async def test_oldest_unauthenticated_socket_of_an_address_closes_with_1013(worl
     for socket in (*waiting[1:], newest, other, known):
         if socket is not known:
             await socket.say({"type": "auth", "token": customer.access_token})
-            assert (await socket.hear())["type"] == "auth_ok"
+            assert (await socket.next_frame())["type"] == "auth_ok"
         await socket.say({"type": "ping"})
-        await socket.hear_kind("pong")
+        await socket.next_frame_of("pong")
     await opened(customer, **behind)  # authenticated sockets do not count
     [line] = await world.until(_logged(world, "guarded", close_code=1013), lambda found: found)
     assert (line["path"], line["address"], line["user_id"]) == ("chat", "203.0.113.7", None)
@@ -155,4 +155,4 @@ async def test_probes_answer_and_upgrades_are_refused_when_files_run_out(world: 
     await world.until(lambda: world.stack.sql(series, own_place), lambda rows: rows[0]["since_at"] > before["since_at"])
     for socket in sockets:
         await socket.ws.close()
-    assert await world.until(lambda: opened_or_refused(customer), lambda socket: socket)
+    assert await world.until(lambda: try_open(customer), lambda socket: socket)

@@ -28,14 +28,14 @@ async def known(client: Client, **headers: str) -> Bare:
     url = f"{client.addresses.realtime}/ws/chat"
     socket = Bare(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
     await socket.say({"type": "auth", "token": client.access_token})
-    await socket.hear_kind("auth_ok")
+    await socket.next_frame_of("auth_ok")
     return socket
 
 
 async def error(socket: Bare, frame: dict[str, Any]) -> tuple[str, str]:
     """Send a frame that is refused; return code and message."""
     await socket.say(frame)
-    refused = await socket.hear_kind("error")
+    refused = await socket.next_frame_of("error")
     return refused["code"], refused["message"]
 
 
@@ -75,7 +75,7 @@ async def test_refused_message_explains_its_fields_in_the_language(world: World)
     await socket.say(
         {"type": "send_message", "session_id": session_id, "client_message_id": new_id(), "content": "x" * 4_001}
     )
-    refused = await socket.hear_kind("error")
+    refused = await socket.next_frame_of("error")
     assert (refused["code"], refused["message"]) == ("VALIDATION_ERROR", "Beberapa isian tidak sah.")
     assert refused["details"] == {
         "fields": [{"field": "content", "message": "harus sepanjang 1 sampai 4.000 karakter"}]

@@ -21,7 +21,7 @@ def padded(size: int) -> str:
 async def test_frame_of_16_kib_is_accepted_and_a_longer_one_closes_with_1009(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     await socket.ws.send_str(padded(16_384))
-    assert (await socket.hear())["type"] == "pong"
+    assert (await socket.next_frame())["type"] == "pong"
     await socket.ws.send_str(padded(16_385))
     assert await socket.code() == 1009
 
@@ -37,7 +37,7 @@ async def test_burst_of_200_frames_is_answered_and_continuing_closes_with_4429(w
     for _ in range(200):
         await socket.say({"type": "ping"})
     for _ in range(200):
-        assert (await socket.hear())["type"] == "pong"
+        assert (await socket.next_frame())["type"] == "pong"
     for _ in range(600):
         if socket.ws.closed:
             break
@@ -79,14 +79,14 @@ async def test_invalid_frame_is_refused_with_a_code_and_the_socket_stays_open(wo
     ]
     for text, code, ref in wrong:
         await socket.ws.send_str(text.replace("<id>", some))
-        answer = await socket.hear()
+        answer = await socket.next_frame()
         assert (answer["type"], answer["code"], answer.get("ref")) == ("error", code, ref), text[:60]
         assert answer["message"]
         moment(answer["server_time"])
     await socket.ws.send_bytes(b'{"type": "ping"}')
-    assert (await socket.hear())["code"] == "INVALID_FRAME"
+    assert (await socket.next_frame())["code"] == "INVALID_FRAME"
     await socket.say({"type": "ping", "ref": "z"})
-    answer = await socket.hear()
+    answer = await socket.next_frame()
     assert (answer["type"], answer["ref"]) == ("pong", "z")
 
 
@@ -94,7 +94,7 @@ async def test_ack_of_an_unknown_event_is_accepted(world: World) -> None:
     socket, _ = await bare_and_known(await world.customer())
     await socket.say({"type": "ack", "event_id": new_id()})
     await socket.say({"type": "ping"})
-    assert (await socket.hear())["type"] == "pong"
+    assert (await socket.next_frame())["type"] == "pong"
 
 
 async def test_every_server_frame_has_a_time_and_every_event_has_an_id(world: World) -> None:

@@ -118,7 +118,7 @@ async def test_connections_without_upgrade_are_limited_per_address_and_in_total(
     assert b"Retry-After: 1\r\n" in raw
     for each in known:
         await each.say({"type": "ping"})
-        await each.hear_kind("pong")
+        await each.next_frame_of("pong")
     for one in (*upgraded, *(writer for _, writer in held)):
         one.close()
 

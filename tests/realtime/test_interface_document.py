@@ -195,12 +195,12 @@ def test_frame_check_refuses_undeclared_frames(frame: dict[str, Any]) -> None:
         declared.read("chat", "customer", frame)
 
 
-async def told(socket: Bare) -> list[dict[str, Any]]:
+async def frames_until_pong(socket: Bare) -> list[dict[str, Any]]:
     """Return the frames up to the answer to a ping: everything that earlier frames have caused directly."""
     ref = new_id()
     await socket.say({"type": "ping", "ref": ref})
     seen = []
-    while (frame := await socket.hear()).get("ref") != ref:
+    while (frame := await socket.next_frame()).get("ref") != ref:
         seen.append(frame)
     return seen
 
@@ -214,7 +214,7 @@ async def run(client: Client, path: str, types: set[str], session_id: str) -> di
         if example["type"] in types:
             sent = {name: real.get(name, value) for name, value in example.items()} | {"ref": new_id()}
             await socket.say(sent)
-            for frame in await told(socket):
+            for frame in await frames_until_pong(socket):
                 assert frame.get("code") not in ("INVALID_FRAME", "UNKNOWN_TYPE"), (example, frame)
                 if frame.get("ref") == sent["ref"]:
                     answers[example["type"]] = frame

@@ -59,7 +59,7 @@ async def test_message_over_the_rate_is_refused_and_later_ones_wait_for_it(world
     async def answers(count: int) -> list[tuple[str, str | None]]:
         found: list[tuple[str, str | None]] = []
         while len(found) < count:
-            heard = await socket.hear()
+            heard = await socket.next_frame()
             if "ref" in heard:
                 assert heard.get("retry_after_seconds", 1) == 1
                 found.append((heard["ref"], heard.get("code")))
@@ -82,7 +82,7 @@ async def test_message_over_the_rate_is_refused_and_later_ones_wait_for_it(world
     assert await stored(world, session_id) == [frame["content"] for frame in (*taken, *late[:3])]
     desk, _ = await bare_and_known(mitra)  # the other party has a separate rate limit
     await desk.say(message(session_id, "hai"))
-    assert (await desk.hear_kind("message_ack"))["seq"] == len(taken) + 4
+    assert (await desk.next_frame_of("message_ack"))["seq"] == len(taken) + 4
 
 
 async def test_phone_over_the_rate_sends_everything_in_order(world: World, limited_port: int) -> None:

@@ -236,7 +236,7 @@ def long_messages_frame(session_id: str) -> dict[str, Any]:
     return {"type": "send_message", "session_id": session_id, "client_message_id": new_id(), "content": content}
 
 
-async def fill(socket: Socket, session_id: str, count: int) -> None:
+async def store_long_messages(socket: Socket, session_id: str, count: int) -> None:
     """Store long messages."""
     for _ in range(count):
         await socket._ws.send_str(json.dumps(long_messages_frame(session_id), ensure_ascii=False))
@@ -247,7 +247,7 @@ async def fill(socket: Socket, session_id: str, count: int) -> None:
 async def test_sync_page_of_long_messages_fits_the_outbox(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    await fill(await customer.open("chat"), session_id, 100)
+    await store_long_messages(await customer.open("chat"), session_id, 100)
     socket, _ = await bare_and_known(mitra)
     seqs: list[int] = []
     more = True
@@ -275,7 +275,7 @@ async def test_client_that_never_reads_is_disconnected_without_harming_others(wo
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     phone, other = await customer.open("chat"), await mitra.open("chat")
-    await fill(phone, session_id, 60)
+    await store_long_messages(phone, session_id, 60)
     slow, _ = await bare_and_known(mitra)
     there = await chat_sockets(world)
     asked = 0
@@ -365,6 +365,6 @@ async def test_client_that_was_offline_has_everything_after_one_sync(world: Worl
     [session] = known["sessions"]
     assert (session["last_seq"], session["unread_count"]) == (4, 4)
     await back.say({"type": "sync", "session_id": session_id, "after": 1})
-    assert [m["seq"] for m in (await back.hear_kind("sync"))["messages"]] == [2, 3, 4]
+    assert [m["seq"] for m in (await back.next_frame_of("sync"))["messages"]] == [2, 3, 4]
     await phone.say(session_id, "4")
-    assert (await back.hear_kind("message"))["message"]["seq"] == 5
+    assert (await back.next_frame_of("message"))["message"]["seq"] == 5

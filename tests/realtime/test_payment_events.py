@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.people import anonymous, by_phone, device, keep, new_number
-from tests.extensions.steps import chatting, put_to_her, wanting
-from tests.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, seen
+from tests.accounts.people import anonymous, by_phone, device, new_number, store_tokens
+from tests.extensions.steps import ask_for_extension, chatting, create_extension_payment
+from tests.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.stack import World
 from tools.client import Client, Socket
 
@@ -34,9 +34,9 @@ async def two_phones(world: World) -> tuple[Client, Client]:
     """Return a customer's two phones."""
     number = new_number()
     first = await anonymous(world)
-    keep(first, await by_phone(world, first, number))
+    store_tokens(first, await by_phone(world, first, number))
     second = device(world)
-    keep(second, await by_phone(world, second, number))
+    store_tokens(second, await by_phone(world, second, number))
     return first, second
 
 
@@ -50,7 +50,7 @@ async def overdue(world: World, payment: dict[str, Any]) -> None:
 async def test_paid_extension_is_reported_and_paid_session_is_reported_by_its_search_alone(fast_world: World) -> None:
     customer, _, session_id = await chatting(fast_world)
     phone = await customer.open("pairing")
-    payment, _ = await put_to_her(fast_world, customer, session_id)
+    payment, _ = await ask_for_extension(fast_world, customer, session_id)
     view = await update(phone, payment, "confirmed")
     assert (view["is_extension"], view["session_id"], view["failure"]) == (True, session_id, None)
     assert view["confirmed_at"] is not None
@@ -69,7 +69,7 @@ async def test_request_that_expires_is_reported_by_sweep_and_webhook(fast_world:
     phone = await customer.open("pairing")
     by_sweep = await fast_world.request(customer)
     await overdue(fast_world, by_sweep)
-    assert await update(phone, by_sweep, "expired") == await seen(customer, by_sweep)
+    assert await update(phone, by_sweep, "expired") == await read_payment(customer, by_sweep)
     by_webhook = await fast_world.request(customer)
     assert (await fast_world.webhook(by_webhook, status="EXPIRED"))[1]["processing_result"] == "expired"
     await update(phone, by_webhook, "expired")
@@ -91,7 +91,7 @@ async def test_late_money_and_its_refund_are_reported(fast_world: World) -> None
     await acting(fast_world, payment, "credited")
     view = await update(phone, payment, "failed_pairing")
     assert view["failure"]["operator_action"] == "credited"
-    assert view == await seen(customer, payment)
+    assert view == await read_payment(customer, payment)
 
 
 async def test_payment_that_cannot_become_a_session_is_reported(fast_world: World) -> None:
@@ -109,7 +109,7 @@ async def test_payment_that_cannot_become_a_session_is_reported(fast_world: Worl
 async def test_unpaid_extension_is_reported_as_abandoned_when_its_session_ends(fast_world: World) -> None:
     customer, _, session_id = await chatting(fast_world)
     phone = await customer.open("pairing")
-    payment = await wanting(customer, session_id)
+    payment = await create_extension_payment(customer, session_id)
     await end_now(fast_world, customer, session_id)
     await update(phone, payment, "abandoned")
 
@@ -140,12 +140,12 @@ async def test_only_phone_gets_no_event_of_its_own_abandonment(fast_world: World
 async def test_unacknowledged_event_is_sent_again_also_after_a_join(fast_world: World) -> None:
     number = new_number()
     account = await anonymous(fast_world)
-    keep(account, await by_phone(fast_world, account, number))
+    store_tokens(account, await by_phone(fast_world, account, number))
     newcomer = await anonymous(fast_world)
     payment = await fast_world.request(newcomer)
     await overdue(fast_world, payment)
-    await fast_world.until(lambda: seen(newcomer, payment), lambda view: view["status"] == "expired")
-    keep(newcomer, await by_phone(fast_world, newcomer, number))
+    await fast_world.until(lambda: read_payment(newcomer, payment), lambda view: view["status"] == "expired")
+    store_tokens(newcomer, await by_phone(fast_world, newcomer, number))
     phone = await account.open("pairing", ack=False)
     await update(phone, payment, "expired")
     again = await newcomer.open("pairing")

@@ -37,14 +37,14 @@ async def world(own: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-async def heard(world: World, mitra: Client) -> dt.datetime:
+async def last_heartbeat(world: World, mitra: Client) -> dt.datetime:
     """Return the time of a mitra's last heartbeat."""
     return (await world.stack.sql(HEARD, mitra.user["id"]))[0][0]
 
 
-async def until_heard(world: World, mitra: Client, *, after: dt.datetime) -> None:
+async def wait_for_heartbeat(world: World, mitra: Client, *, after: dt.datetime) -> None:
     """Wait until a mitra has a new heartbeat."""
-    await world.until(lambda: heard(world, mitra), lambda at: at > after)
+    await world.until(lambda: last_heartbeat(world, mitra), lambda at: at > after)
 
 
 async def silent(world: World) -> Client:
@@ -66,20 +66,20 @@ async def be_silent(world: World, mitra: Client) -> None:
 )
 async def test_any_frame_of_a_mitra_counts_as_a_heartbeat(world: World, path: str, kind: str) -> None:
     mitra = await silent(world)
-    before = await heard(world, mitra)
+    before = await last_heartbeat(world, mitra)
     socket = await mitra.open(path, ack=False)
     await socket.send({"type": kind} | ({"event_id": new_id()} if kind == "ack" else {}))
-    await until_heard(world, mitra, after=before)
+    await wait_for_heartbeat(world, mitra, after=before)
 
 
 async def test_chat_message_of_a_mitra_counts_as_a_heartbeat(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     await be_silent(world, mitra)
-    before = await heard(world, mitra)
+    before = await last_heartbeat(world, mitra)
     desk = await mitra.open("chat", ack=False)
     assert (await desk.say(session_id, "here"))["type"] == "message_ack"
-    await until_heard(world, mitra, after=before)
+    await wait_for_heartbeat(world, mitra, after=before)
 
 
 async def test_accept_of_a_silent_mitra_waits_for_its_heartbeat_and_succeeds(world: World) -> None:
@@ -102,13 +102,13 @@ async def test_failed_heartbeat_write_is_not_counted_and_the_next_is_written(wor
     desk = await mitra.open("pairing", ack=False)
     async with world.stack.transaction() as holder:
         await holder.execute(HOLD, mitra.user["id"])
-        before = await heard(world, mitra)
+        before = await last_heartbeat(world, mitra)
         assert (await chat.say(session_id, "held"))["type"] == "message_ack"
         await chat.send({"type": "ping"})
         await chat.wait("pong")
-    assert await heard(world, mitra) == before
+    assert await last_heartbeat(world, mitra) == before
     await desk.send({"type": "heartbeat"})
-    await until_heard(world, mitra, after=before)
+    await wait_for_heartbeat(world, mitra, after=before)
 
 
 async def test_heartbeat_of_an_offline_mitra_is_refused_each_time(world: World) -> None:
@@ -125,13 +125,13 @@ async def test_heartbeat_of_an_offline_mitra_is_refused_each_time(world: World) 
 
 async def test_heartbeats_within_ten_seconds_are_written_once(world: World) -> None:
     mitra = await silent(world)
-    before = await heard(world, mitra)
+    before = await last_heartbeat(world, mitra)
     desk = await mitra.open("pairing", ack=False)
     await desk.send({"type": "heartbeat"})
-    await until_heard(world, mitra, after=before)
-    noted = await heard(world, mitra)
+    await wait_for_heartbeat(world, mitra, after=before)
+    noted = await last_heartbeat(world, mitra)
     for _ in range(5):
         await desk.send({"type": "heartbeat"})
         await desk.send({"type": "ping"})
         await desk.wait("pong")
-    assert await heard(world, mitra) == noted
+    assert await last_heartbeat(world, mitra) == noted

@@ -68,7 +68,7 @@ async def test_expired_forged_foreign_and_operators_tokens_are_refused(world: Wo
     assert seen == dict.fromkeys(bad, 4401)
     socket = await bare(customer)
     await socket.say({"type": "auth", "token": good})
-    assert (await socket.hear())["type"] == "auth_ok"
+    assert (await socket.next_frame())["type"] == "auth_ok"
 
 
 async def test_auth_ok_of_a_customer_has_the_complete_snapshot(world: World) -> None:
@@ -84,7 +84,7 @@ async def test_auth_ok_of_a_customer_has_the_complete_snapshot(world: World) -> 
     for client in (customer, mitra):
         socket = await bare(client)
         await socket.say({"type": "auth", "token": client.access_token, "ref": "r1"})
-        known = await socket.hear()
+        known = await socket.next_frame()
         assert known["type"] == "auth_ok"
         assert known["ref"] == "r1"
         assert known["user"]["id"] == client.user["id"]
@@ -121,7 +121,7 @@ async def test_new_token_of_the_same_user_renews_a_socket_and_another_users_clos
     socket, first = await bare_and_known(customer)
     await customer.refresh()
     await socket.say({"type": "auth", "token": customer.access_token, "ref": "again"})
-    again = await socket.hear()
+    again = await socket.next_frame()
     assert (again["type"], again["ref"], again["connection_id"]) == ("auth_ok", "again", first["connection_id"])
     await socket.say({"type": "auth", "token": other.access_token})
     assert await socket.code() == 4401
@@ -141,10 +141,10 @@ async def test_socket_is_warned_a_minute_before_its_token_expires_and_closed_the
     for path in ("chat", "pairing"):
         socket = await bare(customer, path)
         await socket.say({"type": "auth", "token": token})
-        assert (await socket.hear())["type"] == "auth_ok"
+        assert (await socket.next_frame())["type"] == "auth_ok"
         sockets.append(socket)
     for socket in sockets:
-        warned = await socket.hear_kind("auth_expiring")
+        warned = await socket.next_frame_of("auth_expiring")
         assert moment(warned["at"]).timestamp() == end
         assert 0 < end - moment(warned["server_time"]).timestamp() <= 60
         assert await socket.code() == 4401
@@ -155,14 +155,14 @@ async def test_socket_with_a_new_token_outlives_the_old_token(fast_world: World)
     end = await service_now(customer) + 150
     socket = await bare(customer)
     await socket.say({"type": "auth", "token": token_like(fast_world.stack, customer, exp=end)})
-    await socket.hear_kind("auth_expiring")
+    await socket.next_frame_of("auth_expiring")
     await customer.refresh()
     await socket.say({"type": "auth", "token": customer.access_token})
-    answer = await socket.hear_kind("auth_ok")
+    answer = await socket.next_frame_of("auth_ok")
     while moment(answer["server_time"]).timestamp() < end + 60:
         await asyncio.sleep(0.1)  # within the rate limit
         await socket.say({"type": "ping"})
-        answer = await socket.hear_kind("pong")
+        answer = await socket.next_frame_of("pong")
     assert not socket.ws.closed
 
 
@@ -182,7 +182,7 @@ async def test_logout_closes_the_sockets_of_its_auth_session_with_4403(world: Wo
     await socket.say({"type": "auth", "token": token})
     assert await socket.code() == 4401
     await stays.say({"type": "ping"})
-    assert (await stays.hear())["type"] == "pong"
+    assert (await stays.next_frame())["type"] == "pong"
 
 
 async def test_revoked_auth_session_closes_sockets_without_a_signal(world: World) -> None:
@@ -202,4 +202,4 @@ async def test_ninth_socket_of_a_user_on_a_path_closes_the_oldest_with_4409(worl
     assert await sockets[0].code() == 4409
     for socket in (*sockets[1:], pairing):
         await socket.say({"type": "ping"})
-        assert (await socket.hear_kind("pong"))["type"] == "pong"
+        assert (await socket.next_frame_of("pong"))["type"] == "pong"

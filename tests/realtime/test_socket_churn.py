@@ -40,7 +40,7 @@ def sockets(stack: Stack) -> int:
         return int(GAUGE.findall(answer.read().decode())[0])
 
 
-async def come_and_go(customer: Client) -> None:
+async def open_and_close_sockets(customer: Client) -> None:
     """Authenticate new sockets repeatedly; every second time the client disappears without a close frame."""
     for n in range(TIMES):
         socket, _ = await bare_and_known(customer)
@@ -62,10 +62,10 @@ async def test_hundreds_of_socket_sign_ins_leak_no_files_or_memory(world: World)
     comers = [await world.customer(f"C{n}") for n in range(USERS)]
     async with phones(customer) as (phone,):
         await phone.say(session_id, "before")
-        await come_and_go(comers[0])  # everything that is created only once exists now
+        await open_and_close_sockets(comers[0])  # everything that is created only once exists now
         before = (files(stack), memory_kb(stack), sockets(stack), (await stack.sql(BACKENDS))[0]["n"])
         async with asyncio.TaskGroup() as group:
-            going = [group.create_task(come_and_go(comer)) for comer in comers]
+            going = [group.create_task(open_and_close_sockets(comer)) for comer in comers]
             said = 0
             while not all(task.done() for task in going):
                 said += 1

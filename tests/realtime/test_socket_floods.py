@@ -15,7 +15,19 @@ import pytest
 
 from realtime.socket import HANDSHAKE_CONTROLS, HANDSHAKE_S
 from tests.realtime.bare import Bare, another_realtime, at, bare, bare_and_known
-from tests.realtime.test_wire import CLOSE, MORE, PING, PONG, TEXT, Wire, a_known_wire, a_wire, frame, said, upgrade
+from tests.realtime.test_wire import (
+    CLOSE,
+    MORE,
+    PING,
+    PONG,
+    TEXT,
+    RawConnection,
+    frame,
+    open_authenticated_connection,
+    open_raw_connection,
+    said,
+    upgrade,
+)
 from tests.stack import Stack, World, new_id, within
 from tools.client import Client
 
@@ -25,7 +37,7 @@ FLOOD = 40_000
 TOO_FAST = (4429).to_bytes(2, "big")
 
 
-async def close_code(wire: Wire) -> bytes:
+async def close_code(wire: RawConnection) -> bytes:
     """Read frames until the close frame; return its code."""
     while True:
         opcode, payload = await wire.frame()
@@ -33,7 +45,7 @@ async def close_code(wire: Wire) -> bytes:
             return payload
 
 
-async def pour(wire: Wire, data: bytes) -> None:
+async def send_until_refused(wire: RawConnection, data: bytes) -> None:
     """Send bytes as long as the service accepts them."""
     with contextlib.suppress(ConnectionError):
         wire.send(data)
@@ -49,8 +61,8 @@ async def pour(wire: Wire, data: bytes) -> None:
     ],
 )
 async def test_flood_of_control_frames_or_empty_parts_closes_with_4429(world: World, flood: bytes) -> None:
-    async with a_known_wire(await world.customer()) as wire:
-        sending = asyncio.create_task(pour(wire, flood))
+    async with open_authenticated_connection(await world.customer()) as wire:
+        sending = asyncio.create_task(send_until_refused(wire, flood))
         assert await close_code(wire) == TOO_FAST
         sending.cancel()
 
@@ -74,15 +86,15 @@ async def test_pings_of_an_unauthenticated_socket_do_not_keep_it_open(world: Wor
 async def test_flood_before_authentication_closes_the_socket(world: World) -> None:
     customer = await world.customer()
     for flood in (frame(PING) * 100, frame(TEXT, b"{", first=0) + frame(MORE, first=0) * 5000):
-        async with a_wire(customer) as wire:
+        async with open_raw_connection(customer) as wire:
             wire.send(upgrade())
             assert (await wire.answer())[0] == 101
-            await pour(wire, flood)
+            await send_until_refused(wire, flood)
             assert await close_code(wire) == TOO_FAST
 
 
 async def test_frames_in_small_pieces_are_not_a_flood(world: World) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         text = b'{"type":"ping","ref":"big"' + b" " * 16_000 + b"}"
         pieces = [text[start : start + 100] for start in range(0, len(text), 100)]
         for piece in pieces[:-1]:
@@ -106,7 +118,7 @@ async def test_frame_budget_is_shared_by_sockets_and_kept_across_reconnects(worl
         for _ in range(95):
             await socket.say({"type": "ping"})
         for _ in range(95):
-            assert (await socket.hear())["type"] == "pong"
+            assert (await socket.next_frame())["type"] == "pong"
     await first.ws.close()
     await second.ws.close()
     third, _ = await bare_and_known(customer)
@@ -117,7 +129,7 @@ async def test_frame_budget_is_shared_by_sockets_and_kept_across_reconnects(worl
     assert await third.code() == 4429
     other, _ = await bare_and_known(at(await world.customer(), slow_port))
     await other.say({"type": "ping"})
-    assert (await other.hear())["type"] == "pong"
+    assert (await other.next_frame())["type"] == "pong"
 
 
 async def test_repeatedly_opened_sockets_close_with_4429(world: World, slow_port: int) -> None:
@@ -141,7 +153,7 @@ async def synced(socket: Bare, session_id: str, count: int) -> list[dict[str, An
         await socket.say({"type": "sync", "session_id": session_id, "after": 0, "ref": str(number)})
     answers: list[dict[str, Any]] = []
     while len(answers) < count:
-        if "ref" in (heard := await socket.hear()):
+        if "ref" in (heard := await socket.next_frame()):
             answers.append(heard)
     return answers
 
@@ -188,7 +200,7 @@ async def test_acks_of_own_events_cost_as_much_as_ordinary_frames(world: World) 
            FROM unnest($1::uuid[]) AS u(id)""",
         ids, customer.user["id"], payment["session_id"],
     )  # fmt: skip
-    async with a_known_wire(customer) as wire:
+    async with open_authenticated_connection(customer) as wire:
         wire.send(b"".join(said(type="ack", event_id=event_id.upper()) for event_id in ids))
         wire.send(said(type="ping", ref="open"))
         while (await wire.heard()).get("ref") != "open":
@@ -200,7 +212,7 @@ async def test_acks_of_own_events_cost_as_much_as_ordinary_frames(world: World) 
         wire.send(said(type="ping", ref="still"))
         while (await wire.heard()).get("ref") != "still":
             pass
-    async with a_known_wire(customer) as other_device:  # it received the same events
+    async with open_authenticated_connection(customer) as other_device:  # it received the same events
         other_device.send(b"".join(said(type="ack", event_id=event_id) for event_id in ids[:40]))
         for ref in ("one", "two"):
             other_device.send(said(type="ping", ref=ref))
@@ -250,7 +262,7 @@ async def test_auth_frame_buffered_during_a_suspension_is_not_late(world: World)
         await asyncio.sleep(5.5)
     finally:
         process.send_signal(signal.SIGCONT)
-    assert (await socket.hear())["type"] == "auth_ok"
+    assert (await socket.next_frame())["type"] == "auth_ok"
     await world.until(lambda: opened(customer), lambda socket: socket)
 
 

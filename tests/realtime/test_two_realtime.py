@@ -39,7 +39,7 @@ async def say_many(socket: Socket, session_id: str, words: list[str]) -> list[st
     return [refs[frame["ref"]] for frame in socket.frames if frame["type"] == "message_ack"]
 
 
-def heard(socket: Socket) -> list[tuple[int, str]]:
+def received_messages(socket: Socket) -> list[tuple[int, str]]:
     """Return the received messages, in order of arrival."""
     return [(f["message"]["seq"], f["message"]["content"]) for f in socket.frames if f["type"] == "message"]
 
@@ -104,11 +104,11 @@ async def test_concurrent_messages_through_two_processes_keep_their_order(world:
         assert [word for _, word in expected if word[0] == letter] == [f"{letter}{n}" for n in range(150)]
     for socket in (here[1], there[0]):  # these sockets sent nothing, so they receive all messages
         await socket.wait("message", where=lambda frame: frame["message"]["seq"] == 300)
-        assert heard(socket) == expected
+        assert received_messages(socket) == expected
     for socket, letter in ((here[0], "m"), (there[1], "c")):
         wanted = [(seq, word) for seq, word in expected if word[0] == letter]
         await socket.wait("message", where=lambda frame, last=wanted[-1][0]: frame["message"]["seq"] == last)
-        assert heard(socket) == wanted
+        assert received_messages(socket) == wanted
 
 
 async def test_clients_of_a_killed_process_continue_at_the_other_without_loss(world: World, second_port: int) -> None:
@@ -138,4 +138,4 @@ async def test_clients_of_a_killed_process_continue_at_the_other_without_loss(wo
     assert acknowledged <= set(words)
     assert await transcript(back, session_id) == expected
     assert await transcript(phone, session_id) == expected
-    assert heard(phone) == [(seq, word) for seq, word in expected if word[0] not in "ca"]
+    assert received_messages(phone) == [(seq, word) for seq, word in expected if word[0] not in "ca"]

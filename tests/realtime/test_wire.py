@@ -49,7 +49,7 @@ def said(**fields: Any) -> bytes:
     return frame(TEXT, json.dumps(fields).encode())
 
 
-class Wire:
+class RawConnection:
     """A TCP connection to the realtime process."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,7 +73,7 @@ class Wire:
             size = int.from_bytes(await self.reader.readexactly(2), "big")
         return first & 0x0F, await self.reader.readexactly(size)
 
-    async def heard(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         """Return the next text frame, decoded."""
         opcode, payload = await self.frame()
         assert opcode == TEXT, (opcode, payload)
@@ -85,12 +85,12 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def a_wire(client: Client) -> AsyncIterator[Wire]:
+async def open_raw_connection(client: Client) -> AsyncIterator[RawConnection]:
     host, port = client.addresses.realtime.removeprefix("http://").removeprefix("ws://").split(":")
     async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection(host, int(port))
         try:
-            yield Wire(reader, writer)
+            yield RawConnection(reader, writer)
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -98,18 +98,18 @@ async def a_wire(client: Client) -> AsyncIterator[Wire]:
 
 
 @contextlib.asynccontextmanager
-async def a_known_wire(client: Client) -> AsyncIterator[Wire]:
+async def open_authenticated_connection(client: Client) -> AsyncIterator[RawConnection]:
     """Yield an upgraded and authenticated connection."""
-    async with a_wire(client) as wire:
+    async with open_raw_connection(client) as wire:
         wire.send(upgrade())
         assert (await wire.answer())[0] == 101
         wire.send(said(type="auth", token=client.access_token))
-        assert (await wire.heard())["type"] == "auth_ok"
+        assert (await wire.receive())["type"] == "auth_ok"
         yield wire
 
 
 async def test_upgrade_is_answered_with_the_accept_key_of_the_rfc(world: World) -> None:
-    async with a_wire(await world.customer()) as wire:
+    async with open_raw_connection(await world.customer()) as wire:
         wire.send(upgrade(Connection="keep-alive, Upgrade", Upgrade="WebSocket"))
         status, headers, _ = await wire.answer()
         assert (status, headers["upgrade"], headers["connection"]) == (101, "websocket", "upgrade")
@@ -131,7 +131,7 @@ async def test_upgrade_is_answered_with_the_accept_key_of_the_rfc(world: World) 
     ],
 )
 async def test_invalid_upgrade_is_refused(world: World, change: dict[str, str | None]) -> None:
-    async with a_wire(await world.customer()) as wire:
+    async with open_raw_connection(await world.customer()) as wire:
         wire.send(upgrade(**change))
         status, headers, body = await wire.answer()
         assert headers["sec-websocket-version"] == "13"
@@ -139,13 +139,13 @@ async def test_invalid_upgrade_is_refused(world: World, change: dict[str, str | 
 
 
 async def test_connection_header_in_two_lines_is_accepted(world: World) -> None:
-    async with a_wire(await world.customer()) as wire:
+    async with open_raw_connection(await world.customer()) as wire:
         wire.send(upgrade().replace(b"Connection: Upgrade", b"Connection: keep-alive\r\nConnection: Upgrade"))
         assert (await wire.answer())[0] == 101
 
 
 async def test_client_that_pings_and_never_reads_is_disconnected(world: World) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         pings = frame(PING, b"x" * 125) * 1000
 
         async def flood() -> None:
@@ -158,7 +158,7 @@ async def test_client_that_pings_and_never_reads_is_disconnected(world: World) -
 
 
 async def test_ping_is_answered_with_its_payload(world: World) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         for payload in (b"", b"x" * 125):
             wire.send(frame(PING, payload))
             assert await wire.frame() == (PONG, payload)
@@ -169,9 +169,9 @@ async def test_ping_is_answered_with_its_payload(world: World) -> None:
     [(b"\x03\xe9bye", 1001), (b"\x0f\xa0", 4000), (b"", 1000), (b"\x03\xee", 1002), (b"\x13\x88", 1002)],
 )
 async def test_close_frame_is_answered_and_the_connection_closed(world: World, sent: bytes, code: int) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         wire.send(said(type="ping", ref="before") + frame(CLOSE, sent) + said(type="ping", ref="behind"))
-        assert (await wire.heard())["ref"] == "before"
+        assert (await wire.receive())["ref"] == "before"
         assert await wire.frame() == (CLOSE, code.to_bytes(2, "big"))
         assert await wire.ended()
 
@@ -191,29 +191,29 @@ async def test_close_frame_is_answered_and_the_connection_closed(world: World, s
     ],
 )
 async def test_invalid_frame_closes_with_its_code(world: World, broken: bytes, code: int) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         wire.send(broken)
         assert await wire.frame() == (CLOSE, code.to_bytes(2, "big"))
         assert await wire.ended()
 
 
 async def test_fragmented_frame_with_a_ping_in_between_is_accepted(world: World) -> None:
-    async with a_known_wire(await world.customer()) as wire:
+    async with open_authenticated_connection(await world.customer()) as wire:
         whole = b'{"type":"ping","ref":"in parts"}'
         wire.send(frame(TEXT, whole[:9], first=0) + frame(PING, b"now"))
         assert await wire.frame() == (PONG, b"now")
         wire.send(frame(MORE, whole[9:], first=0) + frame(MORE))
-        assert (await wire.heard())["ref"] == "in parts"
+        assert (await wire.receive())["ref"] == "in parts"
         for byte in frame(TEXT, whole):
             wire.send(bytes((byte,)))
-        assert (await wire.heard())["ref"] == "in parts"
+        assert (await wire.receive())["ref"] == "in parts"
 
 
 async def test_frames_are_answered_in_order_even_if_one_waits_for_the_database(world: World) -> None:
     """A `sync` reads the database, a broken frame is refused at once, and all frames arrived in one TCP segment."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    async with a_wire(customer) as wire:
+    async with open_raw_connection(customer) as wire:
         wire.send(upgrade())
         assert (await wire.answer())[0] == 101
         wire.send(
@@ -224,10 +224,10 @@ async def test_frames_are_answered_in_order_even_if_one_waits_for_the_database(w
                 for number in range(TWENTY)
             )
         )
-        assert (await wire.heard())["type"] == "auth_ok"
+        assert (await wire.receive())["type"] == "auth_ok"
         seen = []
         while len(seen) < 2 * TWENTY:
-            heard = await wire.heard()
+            heard = await wire.receive()
             if "ref" in heard:
                 seen.append(heard["ref"])
         assert seen == [ref for number in range(TWENTY) for ref in (f"{number}", f"{number}'")]
@@ -236,7 +236,7 @@ async def test_frames_are_answered_in_order_even_if_one_waits_for_the_database(w
 async def test_messages_after_a_waiting_frame_keep_their_order(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    async with a_known_wire(customer) as wire:
+    async with open_authenticated_connection(customer) as wire:
         wire.send(
             b"".join(
                 said(
@@ -252,14 +252,14 @@ async def test_messages_after_a_waiting_frame_keep_their_order(world: World) -> 
         )
         acks: list[tuple[int, str]] = []
         while len(acks) < TWENTY:
-            heard = await wire.heard()
+            heard = await wire.receive()
             if heard["type"] == "message_ack":
                 acks.append((heard["seq"], heard["ref"]))
         assert acks == [(number + 1, str(number)) for number in range(TWENTY)]
 
 
 async def test_close_frame_before_the_first_frame_is_answered(world: World) -> None:
-    async with a_wire(await world.customer()) as wire:
+    async with open_raw_connection(await world.customer()) as wire:
         wire.send(upgrade() + frame(CLOSE, b"\x03\xe8"))
         assert (await wire.answer())[0] == 101
         assert await wire.frame() == (CLOSE, b"\x03\xe8")

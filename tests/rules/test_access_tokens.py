@@ -32,7 +32,7 @@ CLAIMS = {
 }
 
 
-def a_keeper() -> AccessTokens:
+def create_tokens() -> AccessTokens:
     return AccessTokens((FIRST, SECOND))
 
 
@@ -56,12 +56,12 @@ def by_hand(header: dict[str, Any], claims: dict[str, Any], key: bytes = FIRST[1
 
 def refused(token: str, *, audience: str = "public", now: dt.datetime = NOW) -> None:
     with pytest.raises(Unauthenticated):
-        a_keeper().check(token, audience=audience, now=now)
+        create_tokens().check(token, audience=audience, now=now)
 
 
 @pytest.mark.parametrize("user_type", UserType)
 def test_access_token_names_user_device_and_expiry(user_type: UserType):
-    tokens = a_keeper()
+    tokens = create_tokens()
     audience = "internal" if user_type is UserType.OPERATOR else "public"
     claims = tokens.check(a_token(tokens, user_type=user_type), audience=audience, now=NOW)
     assert audience_of(user_type) == audience
@@ -75,7 +75,7 @@ def test_access_token_names_user_device_and_expiry(user_type: UserType):
 
 
 def test_access_token_has_exactly_the_documented_claims_and_the_first_kid():
-    token = a_token(a_keeper())
+    token = a_token(create_tokens())
     raw = jwt.decode(token, options={"verify_signature": False})
     header = jwt.get_unverified_header(token)
     assert set(raw) == {"sub", "typ", "sid", "aud", "iat", "exp", "jti"} == set(CLAIMS)
@@ -84,13 +84,13 @@ def test_access_token_has_exactly_the_documented_claims_and_the_first_kid():
 
 
 def test_access_tokens_are_unique():
-    tokens = a_keeper()
+    tokens = create_tokens()
     assert a_token(tokens) != a_token(tokens)
 
 
 def test_access_token_signed_with_any_configured_secret_is_valid():
     for kid, key in (FIRST, SECOND):
-        assert a_keeper().check(signed(key=key, kid=kid), audience="public", now=NOW).user_id == USER
+        assert create_tokens().check(signed(key=key, kid=kid), audience="public", now=NOW).user_id == USER
 
 
 def test_access_token_without_a_signature_is_refused():
@@ -136,7 +136,7 @@ def test_access_token_with_the_kid_of_another_secret_is_refused():
     ("user_type", "audience"), [("customer", "internal"), ("mitra", "internal"), ("operator", "public")]
 )
 def test_access_token_of_one_listener_is_refused_at_the_other(user_type: str, audience: str):
-    tokens = a_keeper()
+    tokens = create_tokens()
     token = a_token(tokens, user_type=UserType(user_type))
     other = "public" if audience == "internal" else "internal"
     assert tokens.check(token, audience=other, now=NOW).user_id == USER
@@ -164,7 +164,7 @@ def test_access_token_with_a_claim_of_the_wrong_type_is_refused(claim: str, valu
 
 @given(st.integers(30, 86400), st.integers(-10, 10))
 def test_access_token_is_valid_until_its_last_second_of_service_time(seconds: int, around: int):
-    tokens = a_keeper()
+    tokens = create_tokens()
     token = a_token(tokens, seconds=seconds)
     now = NOW + dt.timedelta(seconds=seconds + around)
     if around < 0:
@@ -175,7 +175,7 @@ def test_access_token_is_valid_until_its_last_second_of_service_time(seconds: in
 
 
 def test_access_token_verified_before_is_refused_after_it_expires():
-    tokens = a_keeper()
+    tokens = create_tokens()
     token = a_token(tokens)
     tokens.check(token, audience="public", now=NOW)
     with pytest.raises(Unauthenticated):
@@ -183,7 +183,7 @@ def test_access_token_verified_before_is_refused_after_it_expires():
 
 
 def test_access_token_expiry_uses_service_time_only():
-    tokens = a_keeper()
+    tokens = create_tokens()
     for year in (2001, 2090):
         now = NOW.replace(year=year)
         token = tokens.make(user_type=UserType.MITRA, user_id=USER, auth_session_id=SESSION, now=now, seconds=60)

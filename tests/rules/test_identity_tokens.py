@@ -398,11 +398,11 @@ async def test_known_provider_keys_keep_working_while_the_provider_is_down(serve
 async def test_single_provider_failure_is_retried(server: IdentityServer) -> None:
     real = server.answer
 
-    def once_sick(path: str, headers: dict[str, str], body: bytes) -> Any:
+    def fail_once(path: str, headers: dict[str, str], body: bytes) -> Any:
         server.fault = 500 if server.hits == 0 else None
         return real(path, headers, body)
 
-    server.answer = once_sick  # type: ignore[method-assign]
+    server.answer = fail_once  # type: ignore[method-assign]
     assert await IdentityKeys(server.url).get(KEY.kid) is not None
     assert server.hits == 2
 

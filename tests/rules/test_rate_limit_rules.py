@@ -71,10 +71,10 @@ def a_process() -> RateLimit:
 
 
 def judged(process: RateLimit, limit: Limit, who: str, now: int) -> int:
-    return all_judged(process, (Charge(limit, who),), now)[0]
+    return judge_all(process, (Charge(limit, who),), now)[0]
 
 
-def all_judged(process: RateLimit, charges: Charges, now: int) -> Answer:
+def judge_all(process: RateLimit, charges: Charges, now: int) -> Answer:
     future: asyncio.Future[Answer] = asyncio.Future(loop=asyncio.new_event_loop())
     future.get_loop().close()
     return process._judge(_Question(charges=charges, now_us=now, answer=future))
@@ -159,10 +159,10 @@ def test_only_very_high_limits_are_granted_in_advance(per_minute: int, burst: in
 def test_request_refused_by_one_bucket_is_charged_to_none(limits: RateLimit) -> None:
     user, address = Limit(name="user", per_minute=1, burst=5), Limit(name="address", per_minute=2, burst=2)
     charges = (Charge(user, "u"), Charge(address, "a"))
-    assert [all_judged(limits, charges, NOW)[0] for _ in range(2)] == [1, 1]
-    assert all_judged(limits, charges, NOW) == (-30_000_000, 2)
+    assert [judge_all(limits, charges, NOW)[0] for _ in range(2)] == [1, 1]
+    assert judge_all(limits, charges, NOW) == (-30_000_000, 2)
     assert [judged(limits, user, "u", NOW) for _ in range(3)] == [1, 1, 1]  # the refused request took nothing
-    assert all_judged(limits, charges, NOW) == (-60_000_000, 1)  # the longest wait counts
+    assert judge_all(limits, charges, NOW) == (-60_000_000, 1)  # the longest wait counts
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def children(demo: Throwaway) -> dict[str, int]:
     return {name: pid for name, (pid, _) in noted.items()}
 
 
-def gone(pids: dict[str, int]) -> None:
+def wait_until_gone(pids: dict[str, int]) -> None:
     """Wait until none of these processes is left."""
     deadline = time.monotonic() + DEADLINE_S
     while left := {name: pid for name, pid in pids.items() if command_of(pid) is not None}:
@@ -103,11 +103,11 @@ def test_service_whose_up_was_killed_restarts_and_ends_with_its_terminal() -> No
             await demo._process.wait()
             assert all(command_of(pid) for pid in first.values())  # they hold the ports
             await demo.start()
-            gone(first)
+            wait_until_gone(first)
             second = children(demo)
             demo._process.send_signal(signal.SIGHUP)
             assert await demo._process.wait() == 0
-            gone(second)
+            wait_until_gone(second)
         finally:
             await demo.stop()
 
