@@ -60,11 +60,12 @@ class CoalescingTransport:
         self._waiting.append(data)
 
     def flush(self) -> None:
-        """Send the buffered data."""
+        """Send the buffered data. A client that has disconnected since gets nothing."""
         if self._waiting:
             data = b"".join(self._waiting)
             self._waiting.clear()
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def write_eof(self) -> None:
         """Send the buffered data, and close the transport for writing."""
