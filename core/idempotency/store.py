@@ -26,13 +26,13 @@ class StoredAnswer:
     claim_age_s: float
 
 
-async def try_hold(tx: Tx, request: KeyedRequest) -> bool:
+async def try_hold(tx: Tx, keyed: KeyedRequest) -> bool:
     """Lock the key for this transaction; return False while another transaction has it."""
     sql = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4))"
-    return await tx.fetchval(sql, f"{request.user_id} {request.key}")
+    return await tx.fetchval(sql, f"{keyed.user_id} {keyed.key}")
 
 
-async def find(tx: Tx, request: KeyedRequest, *, now: dt.datetime) -> StoredAnswer | None:
+async def find(tx: Tx, keyed: KeyedRequest, *, now: dt.datetime) -> StoredAnswer | None:
     """Lock and read the key's row; None without one, or if it is older than KEEP. Waits for the row's lock."""
     return one(
         StoredAnswer,
@@ -40,12 +40,12 @@ async def find(tx: Tx, request: KeyedRequest, *, now: dt.datetime) -> StoredAnsw
             """SELECT fingerprint, answer, resource_id,
                  coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
                FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3 FOR UPDATE""",
-            request.user_id, request.key, now - KEEP,
+            keyed.user_id, keyed.key, now - KEEP,
         ),
     )  # fmt: skip
 
 
-async def claim(tx: Tx, request: KeyedRequest, *, resource_id: str) -> dt.datetime:
+async def claim(tx: Tx, keyed: KeyedRequest, *, resource_id: str) -> dt.datetime:
     """Claim a key and store what was made; the answer follows. Return the real time of the claim."""
     return await tx.fetchval(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
@@ -53,11 +53,11 @@ async def claim(tx: Tx, request: KeyedRequest, *, resource_id: str) -> dt.dateti
              fingerprint = excluded.fingerprint, http_status = NULL, answer = NULL, resource_id = excluded.resource_id,
              claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at
            RETURNING claimed_real_at""",
-        ids.new_id(), request.user_id, request.key, request.fingerprint, resource_id, tx.now,
+        ids.new_id(), keyed.user_id, keyed.key, keyed.fingerprint, resource_id, tx.now,
     )  # fmt: skip
 
 
-async def forget(tx: Tx, request: KeyedRequest, *, claimed_at: dt.datetime | None) -> bool:
+async def forget(tx: Tx, keyed: KeyedRequest, *, claimed_at: dt.datetime | None) -> bool:
     """Release a claimed key so that the request can be retried.
 
     Return False if another process has taken over the claim since, or the answer is stored.
@@ -65,18 +65,18 @@ async def forget(tx: Tx, request: KeyedRequest, *, claimed_at: dt.datetime | Non
     return bool(
         await tx.execute(
             """DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND claimed_real_at = $3 AND answer IS NULL""",
-            request.user_id, request.key, claimed_at,
+            keyed.user_id, keyed.key, claimed_at,
         )
     )  # fmt: skip
 
 
-async def keep(tx: Tx, request: KeyedRequest, *, http_status: int, answer: str) -> None:
+async def keep(tx: Tx, keyed: KeyedRequest, *, http_status: int, answer: str) -> None:
     """Store the first answer to a request."""
     await tx.execute(
         """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
              http_status = excluded.http_status, answer = excluded.answer, created_at = excluded.created_at""",
-        ids.new_id(), request.user_id, request.key, request.fingerprint, http_status, answer, tx.now,
+        ids.new_id(), keyed.user_id, keyed.key, keyed.fingerprint, http_status, answer, tx.now,
     )  # fmt: skip
 
 

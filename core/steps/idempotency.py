@@ -29,11 +29,11 @@ POLL_S = 0.05
 class IdempotentRequest:
     """The transaction of an idempotent request, and what is stored for its key.
 
-    Without a key `request` is None. `stored` is the stored row, None for the first request. `claimed_at` is set by `claim`.
+    Without a key `keyed` is None. `stored` is the stored row, None for the first request. `claimed_at` is set by `claim`.
     """
 
     tx: Tx
-    request: KeyedRequest | None
+    keyed: KeyedRequest | None
     stored: StoredAnswer | None
     claimed_at: dt.datetime | None = None
 
@@ -50,18 +50,18 @@ class IdempotentRequest:
 
     async def keep(self, answer: object, *, http_status: int) -> None:
         """Store the first answer, in the same transaction."""
-        await store_answer(self.tx, self.request, answer, http_status=http_status)
+        await store_answer(self.tx, self.keyed, answer, http_status=http_status)
 
     async def claim(self, resource_id: str) -> None:
         """Store the id of the resource that was created, in the same transaction. The answer follows later."""
-        if self.request is not None:
-            self.claimed_at = await store.claim(self.tx, self.request, resource_id=resource_id)
+        if self.keyed is not None:
+            self.claimed_at = await store.claim(self.tx, self.keyed, resource_id=resource_id)
 
 
-async def store_answer(tx: Tx, request: KeyedRequest | None, answer: object, *, http_status: int) -> None:
+async def store_answer(tx: Tx, keyed: KeyedRequest | None, answer: object, *, http_status: int) -> None:
     """Store the answer for a key. Without a key nothing is stored."""
-    if request is not None:
-        await store.keep(tx, request, http_status=http_status, answer=msgspec.json.encode(answer).decode())
+    if keyed is not None:
+        await store.keep(tx, keyed, http_status=http_status, answer=msgspec.json.encode(answer).decode())
 
 
 async def forget(tx: Tx, idempotent: IdempotentRequest) -> bool:
@@ -69,30 +69,30 @@ async def forget(tx: Tx, idempotent: IdempotentRequest) -> bool:
 
     Return False if another process has taken over the claim since, because this one was too slow.
     """
-    return idempotent.request is None or await store.forget(tx, idempotent.request, claimed_at=idempotent.claimed_at)
+    return idempotent.keyed is None or await store.forget(tx, idempotent.keyed, claimed_at=idempotent.claimed_at)
 
 
 @contextlib.asynccontextmanager
-async def transaction(runtime: Runtime, request: KeyedRequest | None) -> AsyncIterator[IdempotentRequest]:
+async def transaction(runtime: Runtime, keyed: KeyedRequest | None) -> AsyncIterator[IdempotentRequest]:
     """Open a write transaction that holds the key.
 
     Raises IdempotencyMismatch if the key was used with another body, and IdempotencyInFlight if the first request is
     still running after WAIT_S.
     """
-    if request is None:
+    if keyed is None:
         async with runtime.transaction() as tx:
             yield IdempotentRequest(tx, None, None)
         return
     until = monotonic() + WAIT_S
-    async with _first_with_key(runtime, request):
+    async with _first_with_key(runtime, keyed):
         while True:
             async with runtime.transaction() as tx:
-                if await store.try_hold(tx, request):
-                    found = await store.find(tx, request, now=runtime.now())
-                    if found is not None and found.fingerprint != request.fingerprint:
+                if await store.try_hold(tx, keyed):
+                    found = await store.find(tx, keyed, now=runtime.now())
+                    if found is not None and found.fingerprint != keyed.fingerprint:
                         raise IdempotencyMismatch
                     if found is None or found.answer is not None or found.claim_age_s > CLAIM_S:
-                        yield IdempotentRequest(tx, request, found)
+                        yield IdempotentRequest(tx, keyed, found)
                         return
             if monotonic() >= until:
                 raise IdempotencyInFlight
@@ -100,12 +100,12 @@ async def transaction(runtime: Runtime, request: KeyedRequest | None) -> AsyncIt
 
 
 @contextlib.asynccontextmanager
-async def _first_with_key(runtime: Runtime, request: KeyedRequest) -> AsyncIterator[None]:
+async def _first_with_key(runtime: Runtime, keyed: KeyedRequest) -> AsyncIterator[None]:
     """Let only one of this process's requests with the same key query the database at a time.
 
     Raises IdempotencyInFlight after WAIT_S.
     """
-    lock = runtime.key_locks.setdefault((request.user_id, request.key), asyncio.Lock())
+    lock = runtime.key_locks.setdefault((keyed.user_id, keyed.key), asyncio.Lock())
     try:
         async with asyncio.timeout(WAIT_S):
             await lock.acquire()

@@ -184,7 +184,7 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
             tx.emit(InvoiceVoided(gateway_invoice_id=invoice.id))
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
-        await store_answer(tx, idempotent.request, view, http_status=CREATED)
+        await store_answer(tx, idempotent.keyed, view, http_status=CREATED)
     return view
 
 

@@ -146,7 +146,7 @@ class Caller:
             "name": "Dewi",
             "connection": database.watch,
             "runner": database.watch,
-            "request": KeyedRequest(user_id=text["customer_id"], key="a-key", fingerprint="a-body"),
+            "keyed": KeyedRequest(user_id=text["customer_id"], key="a-key", fingerprint="a-body"),
             "object_id": text["failure_id"],
             "but": text["session_id"],
             "ip_address": "10.1.2.9",
