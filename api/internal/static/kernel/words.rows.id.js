@@ -44,8 +44,7 @@ export const ROWS = {
     "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
   "Whether a mitra may end a session early.": "Apakah mitra boleh mengakhiri sesi lebih awal.",
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",
-  "Whether apps ask twice before they end a session.":
-    "Apakah aplikasi bertanya dua kali sebelum mengakhiri sesi.",
+  "Whether apps ask twice before they end a session.": "Apakah aplikasi bertanya dua kali sebelum mengakhiri sesi.",
   "Whether both users are warned 180 s before the end.":
     "Apakah kedua pihak diperingatkan 180 detik sebelum sesi berakhir.",
   "Whether apps and invoices list QRIS first; otherwise invoices list it last.":
