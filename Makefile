@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install up demo test check pages release-interfaces migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
 help:            ## show this list
-	@sed -nE 's/^([a-z-]+): *.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## install the dependencies of requirements.lock into .venv
 

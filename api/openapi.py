@@ -11,7 +11,7 @@ from typing import Any
 
 from api import errors, vocabulary
 from api.auth import Access
-from api.deprecation import replacement_of
+from api.deprecation import is_deprecated, replacement_of
 from api.examples import example_of
 from api.refusals import Refusal, refusals_of
 from api.route_signatures import PATH, Signature, signature_of
@@ -136,7 +136,7 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
     for handler in routes:
         if handler.include_in_schema is False:
             continue
-        for path in sorted(handler.paths, key=lambda one: (replacement_of(one) is not None, one)):
+        for path in sorted(handler.paths, key=lambda one: (is_deprecated(one), one)):
             (method,) = handler.http_methods
             plain = PATH.sub(r"{\1}", path)
             paths.setdefault(plain, {})[method.lower()] = _operation(handler, path, listener, schemas)
@@ -168,7 +168,7 @@ def tag_of(handler: Any, path: str) -> str:
 def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Schema:
     access: Access = handler.opt["access"]
     signature = signature_of(handler)
-    deprecated = replacement_of(path) is not None
+    deprecated = is_deprecated(path)
     tag = tag_of(handler, path)
     made: Schema = {
         "operationId": _operation_id(
@@ -183,7 +183,7 @@ def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Sche
     }
     if deprecated:
         made["deprecated"] = True
-        _add_headers(made["responses"], ("Deprecation", "Sunset", "Link"))
+        _add_headers(made["responses"], ("Deprecation", "Sunset", *(("Link",) if replacement_of(path) else ())))
     if signature.body is not None:
         made["requestBody"] = _request_body(signature, access, schemas)
     return made

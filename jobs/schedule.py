@@ -57,7 +57,7 @@ DEADLINES = (
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_request.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),
-    Sweep(name="close_orphaned_invitations", every_s=5, run=mitra_status.close_orphaned_invitations),
+    Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
     Sweep(name="send_codes", every_s=5, run=login_otp_send.send_overdue),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.close_abandoned_calls),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),

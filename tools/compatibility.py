@@ -65,24 +65,37 @@ def _openapi(old: Schema, new: Schema) -> Iterator[str]:
 
 
 def _operation(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str]:
-    if not old["security"] and new["security"]:
-        yield f"{where} now needs a token"
-    before = {one["name"]: one for one in (pair.resolved(ref, new=False) for ref in old["parameters"])}
-    after = {one["name"]: one for one in (pair.resolved(ref, new=True) for ref in new["parameters"])}
-    for name in before:
-        if name not in after:
-            yield f"{where}: parameter {name} is removed"
+    yield from _security(old["security"], new["security"], where)
+    before, after = _parameters(pair, old, new=False), _parameters(pair, new, new=True)
+    for key, one in before.items():
+        if key not in after:
+            yield f"{where}: {key[0]} parameter {key[1]} is removed"
         else:
-            yield from pair.changes(before[name]["schema"], after[name]["schema"], "sent", f"{where}: {name}")
-    for name, one in after.items():
-        if one.get("required") and not before.get(name, {}).get("required"):
-            yield f"{where}: parameter {name} is now required"
+            yield from pair.changes(one["schema"], after[key]["schema"], "sent", f"{where}: {key[1]}")
+    for key, one in after.items():
+        if one.get("required") and not before.get(key, {}).get("required"):
+            yield f"{where}: {key[0]} parameter {key[1]} is now required"
     if (body := _body(new)) is not None:
         if (earlier := _body(old)) is None:
             yield f"{where} now needs a body"
         else:
             yield from pair.changes(earlier, body, "sent", f"{where}: body")
     yield from _responses(pair, old["responses"], new["responses"], where)
+
+
+def _parameters(pair: Pair, operation: Schema, *, new: bool) -> dict[tuple[str, str], Schema]:
+    """Return the parameters of an operation by where they are and their name."""
+    found = (pair.resolved(ref, new=new) for ref in operation["parameters"])
+    return {(one["in"], one["name"]): one for one in found}
+
+
+def _security(old: list[Schema], new: list[Schema], where: str) -> Iterator[str]:
+    """Yield what a caller needs now that was not needed. No scheme, or an empty one, admits callers without a token."""
+    if (not old or {} in old) and new and {} not in new:
+        yield f"{where} now needs a token"
+    for scheme in sorted({name for one in old for name in one} - {name for one in new for name in one}):
+        if new:
+            yield f"{where} no longer accepts {scheme}"
 
 
 def _responses(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str]:
@@ -95,8 +108,10 @@ def _responses(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str
             now = after.get("content", {}).get(media, {})
             for code in content.get("examples", {}).keys() - now.get("examples", {}).keys():
                 yield f"{where} no longer answers {status} {code}"
-            if status.startswith("2"):
-                yield from pair.changes(content["schema"], now.get("schema", {}), "received", f"{where}: answer")
+            if "schema" in now:
+                yield from pair.changes(content["schema"], now["schema"], "received", f"{where}: answer")
+            elif status.startswith("2"):
+                yield f"{where} no longer answers {status} as {media}"
 
 
 def _body(operation: Schema) -> Schema | None:
@@ -106,7 +121,11 @@ def _body(operation: Schema) -> Schema | None:
 
 def _asyncapi(old: Schema, new: Schema) -> Iterator[str]:
     pair = Pair(old, new)
+    for name, before in old["channels"].items():
+        yield from _channel(before, new["channels"].get(name), name)
     for name, before in old["operations"].items():
+        if name.partition(".")[0] not in new["channels"]:
+            continue
         if (after := new["operations"].get(name)) is None:
             yield f"{name} is removed"
             continue
@@ -114,11 +133,18 @@ def _asyncapi(old: Schema, new: Schema) -> Iterator[str]:
         yield from _frames(pair, before, after, "sent" if client_sends else "received", name)
         if client_sends:
             yield from _frames(pair, before["reply"], after["reply"], "received", f"{name}: answer")
-    for name, before in old["channels"].items():
-        codes = {code["code"] for code in new["channels"].get(name, {}).get("x-close-codes", ())}
-        for code in before["x-close-codes"]:
-            if code["code"] not in codes:
-                yield f"{name}: close code {code['code']} is removed"
+
+
+def _channel(old: Schema, new: Schema | None, name: str) -> Iterator[str]:
+    if new is None:
+        yield f"{name} is removed"
+        return
+    if new["address"] != old["address"]:
+        yield f"{name} moves from {old['address']} to {new['address']}"
+    codes = {code["code"] for code in new["x-close-codes"]}
+    for code in old["x-close-codes"]:
+        if code["code"] not in codes:
+            yield f"{name}: close code {code['code']} is removed"
 
 
 def _frames(pair: Pair, old: Schema, new: Schema, direction: Any, where: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Site:
                 return match[0]
             name, hash_, anchor = match["target"].partition("#")
             target = (path.parent / name).resolve()
-            if not target.exists():
+            if not target.exists() or not target.is_relative_to(ROOT):
                 self.broken.append(f"{path.relative_to(ROOT)}: {match['target']}: no such file")
                 return match[0]
             if not target.is_relative_to(DOCS):

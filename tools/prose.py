@@ -1,4 +1,4 @@
-"""Count the marks of unclear English in docstrings, comments, error messages and docs (CONTRIBUTING.md, Prose).
+"""Count the marks of unclear English in docstrings, comments, messages to clients and docs (CONTRIBUTING.md, Prose).
 
 `tools/prose.toml` allows each folder a number of marks that may only fall, and lists the exceptions with their reasons.
 """

@@ -57,14 +57,17 @@ class Pair:
         """Return the alternatives of a schema by their JSON type; objects by their tag, if they have one."""
         schema = self.resolved(schema, new=new)
         found: dict[str, Schema] = {}
-        for one in schema.get("anyOf", schema.get("oneOf", [])):
-            found.update(self._branches(one, new=new))
+        alternatives = schema.get("anyOf", schema.get("oneOf", []))
+        for one in alternatives:
+            for kind, branch in self._branches(one, new=new).items():
+                named = one["$ref"].rpartition("/")[2] if "$ref" in one and kind == "object" else None
+                found[f"object {named}" if named and len(alternatives) > 1 else kind] = branch
         if found:
             return found
         kinds = schema.get("type", "anything")
         for kind in [kinds] if isinstance(kinds, str) else kinds:
-            tag = schema.get("properties", {}).get("type", {}).get("enum", [None])[0] if kind == "object" else None
-            found[f"object {tag!r}" if tag else kind] = schema
+            tags = schema.get("properties", {}).get("type", {}).get("enum", []) if kind == "object" else []
+            found[f"object {tags[0]!r}" if len(tags) == 1 else kind] = schema
         return found
 
     def _branch_changes(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:

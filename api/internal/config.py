@@ -116,7 +116,9 @@ async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, 
     if key not in KEYS:
         raise NotFound
     if set(data) != {"value"}:
-        raise ValidationFailed.of("value", Text(en="must be the only field", id="wajib diisi, tanpa yang lain"))
+        raise ValidationFailed.of(
+            "value", Text(en="is required and must be the only field", id="wajib diisi, tanpa yang lain")
+        )
     await operator_work.set_config(runtime, actor, {key: data["value"]})
     return await configuration.row(runtime, key)
 

@@ -52,12 +52,14 @@ def length(low: int | None, high: int | None) -> Text:
 
 def most_items(high: int) -> Text:
     """Return the message for a list that is too long."""
-    return Text(en=f"must have at most {high} items", id=f"paling banyak {high} unsur")
+    most = _figure(high)
+    return Text(en=f"must have at most {most.en} items", id=f"paling banyak {most.id} unsur")
 
 
 def most_fields(high: int) -> Text:
     """Return the message for a map that is too large."""
-    return Text(en=f"must have at most {high} fields", id=f"paling banyak {high} isian")
+    most = _figure(high)
+    return Text(en=f"must have at most {most.en} fields", id=f"paling banyak {most.id} isian")
 
 
 def depth(high: int) -> Text:
@@ -67,7 +69,14 @@ def depth(high: int) -> Text:
 
 def most_values(high: int) -> Text:
     """Return the message for JSON with too many values."""
-    return Text(en=f"must have at most {high} values", id=f"paling banyak {high} nilai")
+    most = _figure(high)
+    return Text(en=f"must have at most {most.en} values", id=f"paling banyak {most.id} nilai")
+
+
+def most_bytes(high: int) -> Text:
+    """Return the message for JSON that is too long, in bytes of UTF-8."""
+    most = _figure(high)
+    return Text(en=f"must be at most {most.en} bytes of JSON", id=f"paling banyak {most.id} bita JSON")
 
 
 def between(low: float | None, high: float | None, unit: str | None = None, *, whole: bool = True) -> Text:

@@ -64,7 +64,7 @@ class OtpExpired(DomainError):
     kind = Kind.WRONG
     code = "OTP_EXPIRED"
     message = Text(
-        en="This code has expired. Request a new one.",
+        en="This code is no longer valid. Request a new one.",
         id="Kode ini tidak berlaku lagi. Silakan minta kode baru.",
     )
 

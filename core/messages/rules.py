@@ -85,10 +85,7 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValidationFailed.of("metadata", Text(en="must be valid JSON", id="harus berupa JSON yang sah")) from error
     if len(text.encode()) > MAX_METADATA:
-        raise ValidationFailed.of(
-            "metadata",
-            Text(en=f"must be at most {MAX_METADATA:,} bytes of JSON", id=f"paling banyak {MAX_METADATA} bita JSON"),
-        )
+        raise ValidationFailed.of("metadata", field_messages.most_bytes(MAX_METADATA))
     if has_nul(metadata):
         raise ValidationFailed.of("metadata", field_messages.NO_NUL)
     return text

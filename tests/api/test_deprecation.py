@@ -22,14 +22,15 @@ NAMES = {"Deprecation", "Sunset", "Link"}
         ("GET", f"{ALIAS}/{ID}", None),
         ("POST", f"{ALIAS}/{ID}/abandon", None),
         ("GET", "/api/client/chat-pricing", "/api/client/chat/pricing"),
-        ("POST", "/api/client/chat/request", REQUESTS),
+        ("POST", "/api/client/chat/request", ""),
     ],
 )
 async def test_deprecated_route_names_its_replacement_in_every_answer(
     world: World, method: str, path: str, replacement: str | None
 ) -> None:
     customer = await world.customer()
-    replacement = replacement or path.replace(ALIAS, REQUESTS)
+    if replacement is None:
+        replacement = path.replace(ALIAS, REQUESTS)
     token = {"Authorization": f"Bearer {customer.access_token}"}
     async with aiohttp.ClientSession(world.stack.addresses.public) as http:
         for headers in ({}, token):
@@ -37,7 +38,8 @@ async def test_deprecated_route_names_its_replacement_in_every_answer(
                 assert (answer.status == 401) is (not headers)
                 assert answer.headers["Deprecation"] == f"@{int(deprecation.SINCE.timestamp())}"
                 assert parsedate_to_datetime(answer.headers["Sunset"]) == deprecation.SUNSET
-                assert answer.headers["Link"] == f'<{replacement}>; rel="successor-version"'
+                link = f'<{replacement}>; rel="successor-version"' if replacement else None
+                assert answer.headers.get("Link") == link
 
 
 @pytest.mark.parametrize("path", [REQUESTS, "/api/client/chat/pricing", "/api/client/chat/requests", "/healthz"])

@@ -13,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from api import apps
 from api import refusals as route_refusals
 from api.auth import Access
-from api.deprecation import replacement_of
+from api.deprecation import is_deprecated, replacement_of
 from api.examples import example_of
 from api.route_signatures import PATH, signature_of
 from api.vocabulary import words_of
@@ -125,12 +125,15 @@ def test_every_operation_has_a_unique_id_and_a_description(listener: str) -> Non
 
 
 @both
-def test_only_paths_with_a_replacement_are_deprecated(listener: str) -> None:
+def test_deprecated_paths_are_marked_and_their_replacements_exist(listener: str) -> None:
     known = {path for _, path in operations(listener)}
     for (method, path), operation in operations(listener).items():
-        replacement = replacement_of(path)
-        assert operation.get("deprecated", False) is (replacement is not None), path
-        if replacement is not None:
+        assert operation.get("deprecated", False) is is_deprecated(path), path
+        if not is_deprecated(path):
+            continue
+        headers = [one["headers"].keys() for one in operation["responses"].values()]
+        assert all({"Deprecation", "Sunset"} <= names for names in headers)
+        if (replacement := replacement_of(path)) is not None:
             assert replacement in known, path
             assert "deprecated" not in operations(listener).get((method, replacement), {}), path
             assert all(
@@ -144,7 +147,7 @@ def test_each_handler_has_one_path_that_is_not_an_alias(listener: str) -> None:
     for (_, path), handler in routes(listener).items():
         paths.setdefault(handler, []).append(path)
     several = [found for found in paths.values() if len(found) > 1]
-    assert all([replacement_of(path) for path in found].count(None) == 1 for found in several)
+    assert all([is_deprecated(path) for path in found].count(False) == 1 for found in several)
 
 
 @both

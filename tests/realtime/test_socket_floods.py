@@ -100,7 +100,7 @@ async def test_frames_in_small_pieces_are_not_a_flood(world: World) -> None:
         for piece in pieces[:-1]:
             wire.send(frame(TEXT if piece is pieces[0] else MORE, piece, first=0))
         wire.send(frame(MORE, pieces[-1]))
-        assert (await wire.heard())["ref"] == "big"
+        assert (await wire.receive())["ref"] == "big"
 
 
 @pytest.fixture
@@ -203,20 +203,20 @@ async def test_acks_of_own_events_cost_as_much_as_ordinary_frames(world: World) 
     async with open_authenticated_connection(customer) as wire:
         wire.send(b"".join(said(type="ack", event_id=event_id.upper()) for event_id in ids))
         wire.send(said(type="ping", ref="open"))
-        while (await wire.heard()).get("ref") != "open":
+        while (await wire.receive()).get("ref") != "open":
             pass
         await world.until(
             lambda: world.stack.sql("SELECT 1 FROM deliveries WHERE id = ANY($1::uuid[])", ids),
             lambda left: left == [],
         )
         wire.send(said(type="ping", ref="still"))
-        while (await wire.heard()).get("ref") != "still":
+        while (await wire.receive()).get("ref") != "still":
             pass
     async with open_authenticated_connection(customer) as other_device:  # it received the same events
         other_device.send(b"".join(said(type="ack", event_id=event_id) for event_id in ids[:40]))
         for ref in ("one", "two"):
             other_device.send(said(type="ping", ref=ref))
-            while (await other_device.heard()).get("ref") != ref:
+            while (await other_device.receive()).get("ref") != ref:
                 pass
             await asyncio.sleep(0.2)  # the acknowledgements are written together, a little later
 
