@@ -91,6 +91,15 @@ def wait_until_gone(pids: dict[str, int]) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """Let SIGHUP end the processes started here, even if the tests run under nohup, which ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
 def test_service_whose_up_was_killed_restarts_and_ends_with_its_terminal() -> None:
     async def play() -> None:
         demo = Throwaway(60)
