@@ -363,8 +363,11 @@ async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow,
     try:
         for written, value in (("60.5", 60.5), ("61,25", 61.25), ("62", 62)):
             await setting.get_by_role("textbox").fill(written)
+            field = await setting.get_by_role("textbox").element_handle()
+            assert field is not None
             await setting.get_by_role("button", name="Save").click()
             await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
+            await field.wait_for_element_state("hidden")  # the page shows the saved setting in a new field
     finally:
         await operator.call("PUT", path, {"value": before})
 
