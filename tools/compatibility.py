@@ -20,6 +20,8 @@ from tools.schema_changes import Pair, Schema
 FOLDER = Path(__file__).parent.parent / "docs" / "api"
 DECLARED = FOLDER / "changes.toml"
 OPENAPI = ("public", "internal")
+SOCKETS, ERRORS = "sockets.asyncapi.json", "errors.json"
+FILES = (*(f"{name}.openapi.json" for name in OPENAPI), SOCKETS, ERRORS)
 EMPTY = """# Changes since the last release that break a client, each with a reason (docs/api/README.md):
 # [[change]]
 # what = "the line that `make check` prints"
@@ -31,14 +33,14 @@ def documents() -> dict[str, Any]:
     """Return the interfaces as the code has them, by the name of their file."""
     return {
         **{f"{name}.openapi.json": apps.interface(name) for name in OPENAPI},
-        "sockets.asyncapi.json": json.loads(asyncapi.encoded(read({}))),
-        "errors.json": {name: code.status for name, code in sorted(errors_page.codes().items())},
+        SOCKETS: json.loads(asyncapi.encoded(read({}))),
+        ERRORS: {name: code.status for name, code in sorted(errors_page.codes().items())},
     }
 
 
 def released() -> dict[str, Any]:
     """Return the interfaces of the last release."""
-    return {name: json.loads((FOLDER / name).read_text()) for name in documents()}
+    return {name: json.loads((FOLDER / name).read_text()) for name in FILES}
 
 
 def breaking(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -47,8 +49,8 @@ def breaking(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     for name in OPENAPI:
         file = f"{name}.openapi.json"
         found += (f"{name}: {line}" for line in _openapi(old[file], new[file]))
-    found += (f"sockets: {line}" for line in _asyncapi(old["sockets.asyncapi.json"], new["sockets.asyncapi.json"]))
-    found += (f"errors: {line}" for line in _errors(old["errors.json"], new["errors.json"]))
+    found += (f"sockets: {line}" for line in _asyncapi(old[SOCKETS], new[SOCKETS]))
+    found += (f"errors: {line}" for line in _errors(old[ERRORS], new[ERRORS]))
     return found
 
 
@@ -91,11 +93,12 @@ def _parameters(pair: Pair, operation: Schema, *, new: bool) -> dict[tuple[str, 
 
 def _security(old: list[Schema], new: list[Schema], where: str) -> Iterator[str]:
     """Yield what a caller needs now that was not needed. No scheme, or an empty one, admits callers without a token."""
-    if (not old or {} in old) and new and {} not in new:
+    if not new:
+        return
+    if (not old or {} in old) and {} not in new:
         yield f"{where} now needs a token"
     for scheme in sorted({name for one in old for name in one} - {name for one in new for name in one}):
-        if new:
-            yield f"{where} no longer accepts {scheme}"
+        yield f"{where} no longer accepts {scheme}"
 
 
 def _responses(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str]:

@@ -166,10 +166,19 @@ def files() -> list[str]:
     return found
 
 
+def marks_in(sources: dict[str, str]) -> list[Mark]:
+    """Return the marks of files: path -> content."""
+    return [mark for path, source in sources.items() for mark in marks_of(path, source)]
+
+
+def read_sources() -> dict[str, str]:
+    """Return the files that the check reads: path -> content."""
+    return {path: (ROOT / path).read_text() for path in files()}
+
+
 def check() -> list[str]:
     """Return what is wrong in the repository: see `judge`."""
-    marks = [mark for path in files() for mark in marks_of(path, (ROOT / path).read_text())]
-    return judge(marks, read_rules(RULES.read_text()))
+    return judge(marks_in(read_sources()), read_rules(RULES.read_text()))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -178,8 +187,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--count", action="store_true", help="print the marks of each folder, and in 1,000 words")
     wanted: Any = options.parse_args(arguments)
     if wanted.count:
-        sources = {path: (ROOT / path).read_text() for path in files()}
-        marks = [mark for path, source in sources.items() for mark in marks_of(path, source)]
+        sources = read_sources()
+        marks = marks_in(sources)
         words = sum(len(text.split()) for path, source in sources.items() for _, text in texts(path, source))
         for folder, count in sorted(Counter(mark.folder for mark in marks).items()):
             print(f"{count:5}  {folder}")
