@@ -40,14 +40,14 @@ def program(name: str) -> pathlib.Path:
 
 
 @attrs.define(kw_only=True)
-class Beside:
+class ColocatedPeer:
     """A running peer."""
 
     name: str
     service: Service
     process: subprocess.Popen[bytes]
     port: int
-    measure: Callable[["Beside", float], Coroutine[Any, Any, dict[str, float]]]
+    measure: Callable[["ColocatedPeer", float], Coroutine[Any, Any, dict[str, float]]]
 
     async def run(self, seconds: float) -> dict[str, float]:
         """Run the benchmark's load on the peer once; return its figures."""
@@ -63,13 +63,18 @@ class Beside:
             self.process.wait()
 
 
-async def _chat(peer: Beside, seconds: float) -> dict[str, float]:
-    """Run the load of chat-a."""
+async def _pairs_of(peer: ColocatedPeer, count: int) -> list[people.Pair]:
+    """Create pairs with a running chat, for the peer's service."""
     connection = await asyncpg.connect(peer.service.database_url)
     try:
-        guests = await people.pairs(connection, peer.service, PAIRS)
+        return await people.pairs(connection, peer.service, count)
     finally:
         await connection.close()
+
+
+async def _chat(peer: ColocatedPeer, seconds: float) -> dict[str, float]:
+    """Run the load of chat-a."""
+    guests = await _pairs_of(peer, PAIRS)
     figures = Figures()
     pairs = [
         await Pair.open(
@@ -102,20 +107,16 @@ async def _chat(peer: Beside, seconds: float) -> dict[str, float]:
     return found
 
 
-def _cpu(peer: Beside) -> float:
+def _cpu(peer: ColocatedPeer) -> float:
     servers = peer.service.servers.pids
     return (
         cpu_seconds(peer.process.pid) + cpu_seconds(servers["postgres"], children=True) + cpu_seconds(servers["valkey"])
     )
 
 
-async def _sessions(peer: Beside, seconds: float) -> dict[str, float]:
+async def _sessions(peer: ColocatedPeer, seconds: float) -> dict[str, float]:
     """Run the load of session."""
-    connection = await asyncpg.connect(peer.service.database_url)
-    try:
-        pairs = await people.pairs(connection, peer.service, PARTIES)
-    finally:
-        await connection.close()
+    pairs = await _pairs_of(peer, PARTIES)
     asked = [(f"/sessions/{pair.session_id}", person.token) for pair in pairs for person in (pair.customer, pair.mitra)]
     return await http.ask([peer.port], asked, seconds)
 
@@ -126,7 +127,7 @@ PEERS = {
 }
 
 
-def start(name: str, service: Service) -> Beside:
+def start(name: str, service: Service) -> ColocatedPeer:
     """Start a peer on the service's servers and wait until it accepts connections. Raises BenchFailed."""
     shown, script, measure = PEERS[name]
     port = free_port()
@@ -140,7 +141,7 @@ def start(name: str, service: Service) -> Beside:
     command = [str(program("python")), str(pathlib.Path(__file__).with_name(script)), str(port)]
     process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     log.close()
-    made = Beside(name=shown, service=service, process=process, port=port, measure=measure)
+    made = ColocatedPeer(name=shown, service=service, process=process, port=port, measure=measure)
     deadline = time.monotonic() + READY_S
     while process.poll() is None and time.monotonic() < deadline:
         try:
