@@ -12,7 +12,7 @@ REPLACEMENTS: dict[str, str | None] = {
 }
 SINCE = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 SUNSET = dt.datetime(2027, 12, 1, tzinfo=dt.UTC)
-"""A release after this day may remove the routes. Until then they answer like their replacements."""
+"""From this day on a release may remove the routes. Until then they answer as before."""
 _PREFIXES = tuple(REPLACEMENTS)
 
 
@@ -24,8 +24,9 @@ def is_deprecated(path: str) -> bool:
 def replacement_of(path: str) -> str | None:
     """Return the path that replaces a deprecated one; None if it needs no other, or is not deprecated."""
     old = _deprecated(path)
-    new = None if old is None else REPLACEMENTS[old]
-    return None if old is None or new is None else new + path.removeprefix(old)
+    if old is None or (new := REPLACEMENTS[old]) is None:
+        return None
+    return new + path.removeprefix(old)
 
 
 def _deprecated(path: str) -> str | None:
