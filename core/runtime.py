@@ -63,9 +63,6 @@ NEWS = f"""SELECT {config_store.VERSION} AS config_version,
   ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)) AS revoked,
   ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
     WHERE joined_real_at > statement_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
-# Advisory lock. A migration holds it exclusively. The ledger audit, whose table locks would hold up a migration, takes
-# it shared and is refused while a migration runs.
-MIGRATION_LOCK = 5_351_001
 MIGRATIONS = pathlib.Path(__file__).parents[1] / "piccolo_migrations"
 
 log = logs.get("runtime")

@@ -8,7 +8,8 @@ import time
 
 import asyncpg
 
-from core.runtime import MIGRATION_LOCK, migration_ids
+from core.runtime import migration_ids
+from core.storage.locks import AdvisoryLock
 from core.storage.servers import writable_url
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
@@ -36,7 +37,7 @@ async def migrate(url: str) -> int:
     url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5)
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
+        await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
         missing = await pending(url)
         deadline = time.monotonic() + PATIENCE_S
         while missing and not await _forwards(url, last=time.monotonic() > deadline):

@@ -6,7 +6,9 @@ import attrs
 
 from core.base.customer_names import ACCOUNT, NAME
 from core.customers.rules import Identity
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import as_dict, one
 
@@ -74,7 +76,7 @@ async def create_anonymous(tx: Tx, customer_id: str) -> Customer:
 
 async def hold_identity(tx: Tx, identity: Identity) -> None:
     """Lock an identity until the commit, so that sign-ins with it run one at a time."""
-    await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", f"{identity.kind.value} {identity.value}")
+    await locks.hold(tx, AdvisoryLock.IDENTITY, f"{identity.kind.value} {identity.value}")
 
 
 async def by_identity(tx: Tx, identity: Identity) -> Customer | None:

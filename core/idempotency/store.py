@@ -6,7 +6,9 @@ import attrs
 
 from core.base import ids
 from core.idempotency.rules import KEEP, KeyedRequest
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.records import one
 
 AT_ONCE = 1_000  # rows per statement
@@ -28,8 +30,7 @@ class StoredAnswer:
 
 async def try_hold(tx: Tx, keyed: KeyedRequest) -> bool:
     """Lock the key for this transaction; return False while another transaction has it."""
-    sql = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4))"
-    return await tx.fetchval(sql, f"{keyed.user_id} {keyed.key}")
+    return await locks.try_hold_wide(tx, AdvisoryLock.IDEMPOTENCY_KEY, f"{keyed.user_id} {keyed.key}")
 
 
 async def find(tx: Tx, keyed: KeyedRequest, *, now: dt.datetime) -> StoredAnswer | None:

@@ -9,7 +9,9 @@ import datetime as dt
 import attrs
 
 from core.logins.otp import Asked
+from core.storage import locks
 from core.storage.database import Database, Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.records import many, one
 
 COLUMNS = """id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at,
@@ -57,8 +59,8 @@ class Pending:
 
 async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) -> None:
     """Lock a phone and an address until the commit, so that their limits are checked for one request at a time."""
-    await tx.execute("SELECT pg_advisory_xact_lock(1, hashtext($1))", f"{user_type} {phone}")
-    await tx.execute("SELECT pg_advisory_xact_lock(2, hashtext($1))", ip_address)
+    await locks.hold(tx, AdvisoryLock.CODES_OF_PHONE, f"{user_type} {phone}")
+    await locks.hold(tx, AdvisoryLock.CODES_OF_ADDRESS, ip_address)
 
 
 async def asked(
@@ -95,7 +97,7 @@ async def budget_full_since(tx: Tx, *, limit: int, known_phone: bool, since: dt.
     share = limit if known_phone else limit // 2
     if share == 0:
         return tx.now
-    await tx.execute("SELECT pg_advisory_xact_lock(11, 0)")
+    await locks.hold(tx, AdvisoryLock.CODE_BUDGET)
     return await tx.fetchval(
         f"""SELECT max(created_at) FROM (
              (SELECT created_at FROM otp_requests WHERE {SPENT} AND created_at > $1

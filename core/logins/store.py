@@ -9,7 +9,9 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.languages import Language, parse_locale
 from core.logins.identity import Use
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import as_dict, many, one
 
@@ -175,7 +177,7 @@ async def move_push_token(
     of the devices that were changed; None if the device's auth session has ended.
     """
     if push_token is not None:  # one registration of a token at a time
-        await tx.execute("SELECT pg_advisory_xact_lock(5, hashtext($1))", push_token)
+        await locks.hold(tx, AdvisoryLock.PUSH_TOKEN, push_token)
     rows = await tx.fetch(
         """SELECT id, user_type, user_id, revoked_at FROM auth_sessions WHERE id = $1 OR push_token = $2 ORDER BY id FOR UPDATE""",
         auth_session_id, push_token,

@@ -7,7 +7,9 @@ import attrs
 from core.base import ids
 from core.base.availability import AvailabilityPolicy
 from core.mitras.rules import Channel, Presence
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import one
 
@@ -53,7 +55,7 @@ async def create(tx: Tx, *, phone: str, display_name: str, is_active: bool) -> M
 
 async def hold_phone(tx: Tx, phone: str) -> None:
     """Lock a phone number until the commit, so that of two changes to it the second sees the first."""
-    await tx.execute("SELECT pg_advisory_xact_lock(3, hashtext($1))", phone)
+    await locks.hold(tx, AdvisoryLock.MITRA_PHONE, phone)
 
 
 async def hold_logins(tx: Tx, mitra_id: str) -> None:
@@ -61,7 +63,7 @@ async def hold_logins(tx: Tx, mitra_id: str) -> None:
 
     Take this lock before those of the mitra's auth sessions and row.
     """
-    await tx.execute("SELECT pg_advisory_xact_lock(6, hashtext($1))", mitra_id)
+    await locks.hold(tx, AdvisoryLock.MITRA_LOGINS, mitra_id)
 
 
 async def update(tx: Tx, mitra_id: str, *, phone: str, display_name: str, is_active: bool) -> Mitra | None:

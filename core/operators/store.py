@@ -6,7 +6,9 @@ from typing import Any
 import attrs
 
 from core.base import ids
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import one
 
@@ -100,7 +102,7 @@ class Role:
 
 async def hold_rights(tx: Tx) -> None:
     """Serialise changes of operators and roles, because two at once could together remove the last administrator."""
-    await tx.execute("SELECT pg_advisory_xact_lock(6, 0)")
+    await locks.hold(tx, AdvisoryLock.OPERATOR_RIGHTS)
 
 
 async def role(reader: Reader, role_id: str) -> Role | None:

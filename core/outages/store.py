@@ -8,7 +8,9 @@ import attrs
 from core.base import ids
 from core.outages import rules
 from core.outages.rules import OUTAGE_OF, Interval, Outage, OutageKind, ProcessKind
+from core.storage import locks
 from core.storage.database import Database, Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 
 # The present service time; $1 is the scale.
@@ -69,7 +71,7 @@ async def begin(
     `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
     process has just started or stood still. All processes take the same lock here, so an outage is recorded once.
     """
-    await tx.execute("SELECT pg_advisory_xact_lock(9, 0)")
+    await locks.hold(tx, AdvisoryLock.OUTAGES)
     now = await tx.fetchval(f"SELECT {NOW}", process.scale)
     rows = await tx.fetch(PROCESSES)
     found: list[Outage] = []

@@ -5,7 +5,9 @@ They have limits (docs/product.md#payment-requests).
 
 import datetime as dt
 
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 
 WINDOW = dt.timedelta(hours=1)
 PURGED_AT_ONCE = 5_000
@@ -24,7 +26,7 @@ async def hold_address(tx: Tx, address: str) -> None:
 
     Take this lock last: a transaction that holds it must not wait for another lock.
     """
-    await tx.execute("SELECT pg_advisory_xact_lock(8, hashtext($1))", address)
+    await locks.hold(tx, AdvisoryLock.INVOICES_OF_ADDRESS, address)
 
 
 async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> dt.datetime | None:

@@ -12,7 +12,8 @@ from core.reads.ledger_money import MONEY
 from core.reads.ledger_overdue import OVERDUE
 from core.reads.ledger_people import PEOPLE
 from core.reads.ledger_rule import Rule
-from core.runtime import MIGRATION_LOCK, Runtime, translate_db_errors
+from core.runtime import Runtime, translate_db_errors
+from core.storage.locks import AdvisoryLock
 
 RULES: tuple[Rule, ...] = (*MONEY, *CHATS, *PEOPLE, *OVERDUE)
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
@@ -51,7 +52,7 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
             runtime.db.pool.acquire(timeout=4) as connection,
             connection.transaction(isolation="read_committed", readonly=True),
         ):
-            free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", MIGRATION_LOCK)
+            free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", AdvisoryLock.MIGRATION)
             if not free:
                 raise Unavailable(
                     Text(

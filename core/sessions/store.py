@@ -12,7 +12,9 @@ import attrs
 from core.base import ids
 from core.base.search_order import NEWEST_FIRST
 from core.sessions.states import SessionStatus
+from core.storage import locks
 from core.storage.database import Tx
+from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import many, one
 
@@ -382,7 +384,7 @@ async def claim_unacknowledged(tx: Tx, *, real_seconds: float, scale: float, lim
     Only one process looks at a time; another one would find the same rows at the same cost. It gets an empty list.
     """
     found: list[UnacknowledgedChat] = []
-    if not await tx.fetchval("SELECT pg_try_advisory_xact_lock(7, 0)"):
+    if not await locks.try_hold(tx, AdvisoryLock.CHAT_PUSHES):
         return found
     before = tx.now - dt.timedelta(seconds=real_seconds * scale)
     for side, other in (("customer", "mitra"), ("mitra", "customer")):

@@ -6,14 +6,13 @@ import re
 import pytest
 
 from core.events import signals
-from core.runtime import MIGRATION_LOCK
+from core.storage.locks import AdvisoryLock
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "architecture.md").read_text()
 PAGES = sorted([DOCS / "architecture.md", *(DOCS / "decisions").glob("*.md")])
 PATH = re.compile(r"`((?:core|api|realtime|jobs|tools|tests|piccolo_migrations)/[\w./-]+)`")
-NUMBERED = re.compile(r"pg_(?:try_)?advisory_xact_lock\((\d+),|hashtextextended\(\$1, (\d+)\)")
 # A statement that waits for rows: the table after its last FROM. Sweeps skip locked rows, and are not in the order.
 WAITING = re.compile(r"FROM (?!unnest)(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF \w+ )?SKIP LOCKED)", re.S)
 MOST_ARROWS = 12  # of a diagram: more can't be taken in at a glance
@@ -36,12 +35,17 @@ def test_every_diagram_is_small() -> None:
 
 
 def test_lock_order_has_every_advisory_lock() -> None:
-    code = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
-    taken = {int(one or other) for one, other in NUMBERED.findall(code)} | {MIGRATION_LOCK}
-    rows = "\n".join(line for line in section("Lock order").splitlines() if line.startswith("| "))
-    cells = re.findall(r"\| (advisory \d[^|]*)\|", rows)
-    listed = {int(number) for cell in cells for number in re.findall(r"(?:advisory|,) (\d+)", cell)}
-    assert listed == taken
+    listed = re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", section("Lock order"))
+    assert sorted(listed) == sorted(lock.name for lock in AdvisoryLock)
+
+
+def test_advisory_locks_are_taken_by_their_enum() -> None:
+    """A statement with a literal number could share another lock's number."""
+    sources = [path for package in ("core", "api", "realtime", "jobs") for path in (ROOT / package).rglob("*.py")]
+    code = {path: path.read_text() for path in sources if path.name != "locks.py"}
+    assert [str(path) for path, text in code.items() if re.search(r"advisory_(?:xact_)?lock\w*\(\d", text)] == []
+    used = set(re.findall(r"AdvisoryLock\.([A-Z_]+)", "".join(code.values())))
+    assert used == set(AdvisoryLock.__members__)
 
 
 def test_lock_order_has_every_table_whose_row_locks_are_waited_for() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from core.runtime import MIGRATION_LOCK
+from core.storage.locks import AdvisoryLock
 from tests.stack import Stack, World, within
 from tools import migrate
 from tools.client import Client
@@ -62,13 +62,13 @@ async def test_audit_is_refused_while_a_migration_runs(own: Stack) -> None:
     world = World(own)
     try:
         operator = await world.operator()
-        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
+        await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
         headers = {"Authorization": f"Bearer {operator.access_token}"}
         url = f"{own.addresses.internal}/internal/ledger/audit"
         async with operator._http.get(url, headers=headers) as answer:
             assert answer.status == 503
             assert (await answer.json())["error"]["code"] == "UNAVAILABLE"
-        await connection.execute("SELECT pg_advisory_unlock($1)", MIGRATION_LOCK)
+        await connection.execute("SELECT pg_advisory_unlock($1)", AdvisoryLock.MIGRATION)
         assert (await world.audit())["violations"] == []
     finally:
         await connection.close()
