@@ -1,17 +1,65 @@
-"""State machines as tables: a set of (from, to) edges, checked by one function."""
+"""State machines as tables: each allowed transition with its causes, checked by one function."""
 
 import enum
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Self, TypeVar
 
-S = TypeVar("S", bound=enum.StrEnum)
+import attrs
+
+
+class State(enum.StrEnum):
+    """A state of a machine. `meaning` is its description in docs/product.md."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> Self:
+        """Create a member from its stored value and its meaning."""
+        state = str.__new__(cls, value)
+        state._value_ = value
+        state.meaning = meaning
+        return state
+
+
+S = TypeVar("S", bound=State)
+
+
+class Initiator(enum.StrEnum):
+    """The user, process or outside system whose action causes a transition."""
+
+    CUSTOMER = "customer"
+    MITRA = "mitra"
+    OPERATOR = "operator"
+    GATEWAY = "gateway"
+    API = "api"
+    JOBS = "jobs process"
+
+
+@attrs.define
+class Cause:
+    """An event that causes a transition, and the initiators that it can come from."""
+
+    event: str
+    initiators: tuple[Initiator, ...]
+
+    def __init__(self, event: str, *initiators: Initiator) -> None:
+        """Store an event with its initiators."""
+        self.event, self.initiators = event, initiators
+
+
+Edges = Mapping[tuple[S, S], tuple[Cause, ...]]
 
 
 class NoTransition(Exception):
     """The state machine does not allow this transition: a programming error."""
 
 
-def check_edge(edges: frozenset[tuple[S, S]], before: S, after: S) -> S:
+def check_edge(edges: Edges[S], before: S, after: S) -> S:
     """Return `after`. Raises NoTransition if the table lacks the edge from `before` to `after`."""
     if (before, after) not in edges:
         raise NoTransition(f"{before} -> {after}")
     return after
+
+
+def final(states: Iterable[S], edges: Edges[S]) -> frozenset[S]:
+    """Return the states that no edge leaves."""
+    return frozenset(states) - {before for before, _ in edges}

@@ -1,24 +1,52 @@
-"""States of an extension (docs/product.md#states-of-an-extension). A database trigger enforces the same edges."""
+"""The state machine of an extension (docs/product.md#states-of-an-extension).
 
-import enum
+A trigger in the database enforces the same edges. The diagram and the tables of the page are made from this module.
+"""
+
+from collections.abc import Mapping
+
+from core.base.machine import Cause, Edges, Initiator, State
+
+CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
+API, JOBS = Initiator.API, Initiator.JOBS
 
 
-class ExtensionStatus(enum.StrEnum):
+class ExtensionStatus(State):
     """The state of an extension."""
 
-    PENDING = "pending"  # the mitra has been asked
-    APPROVED = "approved"  # the mitra approved: earned. Final
-    AUTO_APPROVED = "auto_approved"  # no answer in time, and the default action approves: earned. Final
-    REJECTED = "rejected"  # the mitra rejected, or the default action did. Final
-    SAFEGUARD_TRIPPED = "safeguard_tripped"  # the session can no longer be extended. Final
+    PENDING = "pending", "The mitra is asked."
+    APPROVED = "approved", "The mitra has approved. The money is earned."
+    AUTO_APPROVED = (
+        "auto_approved",
+        "The mitra did not answer in time, and silence approves. The money is earned.",
+    )
+    REJECTED = "rejected", "The mitra has rejected, or did not answer in time and silence rejects."
+    SAFEGUARD_TRIPPED = (
+        "safeguard_tripped",
+        "The session can no longer be extended. No money is earned.",
+    )
 
 
 E = ExtensionStatus
-EDGES: frozenset[tuple[ExtensionStatus, ExtensionStatus]] = frozenset(
-    {
-        (E.PENDING, E.APPROVED),
-        (E.PENDING, E.AUTO_APPROVED),
-        (E.PENDING, E.REJECTED),
-        (E.PENDING, E.SAFEGUARD_TRIPPED),
-    }
-)
+INITIAL: Mapping[ExtensionStatus, tuple[Cause, ...]] = {
+    E.PENDING: (Cause("The payment request of an extension is confirmed.", API, JOBS),),
+    E.SAFEGUARD_TRIPPED: (
+        Cause(
+            "It is confirmed, but the session is over or the mitra is deactivated: the mitra is not asked.", API, JOBS
+        ),
+    ),
+}
+EDGES: Edges[ExtensionStatus] = {
+    (E.PENDING, E.APPROVED): (Cause("The mitra approves.", MITRA),),
+    (E.PENDING, E.AUTO_APPROVED): (
+        Cause("`answer_by` passes, and `extension_default_action_on_timeout` is `auto_approve`.", JOBS),
+    ),
+    (E.PENDING, E.REJECTED): (
+        Cause("The mitra rejects.", MITRA),
+        Cause("`answer_by` passes, and `extension_default_action_on_timeout` is `reject`.", JOBS),
+    ),
+    (E.PENDING, E.SAFEGUARD_TRIPPED): (
+        Cause("The session starts closing.", CUSTOMER, MITRA, OPERATOR),
+        Cause("The mitra is deactivated.", OPERATOR),
+    ),
+}

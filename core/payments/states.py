@@ -1,35 +1,79 @@
-"""States of a payment request (docs/product.md#states-of-a-payment-request).
+"""The state machine of a payment request (docs/product.md#states-of-a-payment-request).
 
-A trigger in the database enforces the same edges.
+A trigger in the database enforces the same edges. The diagram and the tables of the page are made from this module.
 """
 
-import enum
+from collections.abc import Mapping
+
+from core.base.machine import Cause, Edges, Initiator, State
+
+CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
+GATEWAY, API, JOBS = Initiator.GATEWAY, Initiator.API, Initiator.JOBS
 
 
-class PaymentStatus(enum.StrEnum):
+class PaymentStatus(State):
     """The state of a payment request."""
 
-    PENDING = "pending"  # waiting for the money
-    CONFIRMED = "confirmed"  # paid; a mitra is searched for, or asked to extend
-    CONSUMED = "consumed"  # final: the money is earned, it bought a chat or an extension
-    FAILED_PAIRING = "failed_pairing"  # paid, but no chat: an operator acts, or the customer tries again
-    ABANDONED = "abandoned"  # the customer gave it up before the money came
-    EXPIRED = "expired"  # the money did not come in time
+    PENDING = "pending", "The service waits for the money."
+    CONFIRMED = (
+        "confirmed",
+        "The money is there. A mitra is being searched for, or the mitra is asked to extend the session.",
+    )
+    CONSUMED = "consumed", "The money is earned: it bought a chat, or more minutes of one."
+    FAILED_PAIRING = (
+        "failed_pairing",
+        "The money is there, but no chat came of it. It has one live pairing failure.",
+    )
+    ABANDONED = "abandoned", "The customer gave the request up before the money came."
+    EXPIRED = "expired", "The payment did not arrive in time."
 
 
 P = PaymentStatus
-EDGES: frozenset[tuple[PaymentStatus, PaymentStatus]] = frozenset(
-    {
-        (P.PENDING, P.CONFIRMED),
-        (P.PENDING, P.ABANDONED),
-        (P.PENDING, P.EXPIRED),
-        (P.PENDING, P.FAILED_PAIRING),  # paid, but the customer may not start a session
-        (P.CONFIRMED, P.CONSUMED),
-        (P.CONFIRMED, P.FAILED_PAIRING),
-        (P.EXPIRED, P.CONFIRMED),  # paid in time, reported late
-        (P.EXPIRED, P.FAILED_PAIRING),  # paid too late
-        (P.ABANDONED, P.FAILED_PAIRING),
-        (P.FAILED_PAIRING, P.CONFIRMED),  # a targeted request falls back to a blast
-    }
-)
+INITIAL: Mapping[PaymentStatus, tuple[Cause, ...]] = {
+    P.PENDING: (Cause("A payment request is created.", CUSTOMER),),
+}
+EDGES: Edges[PaymentStatus] = {
+    (P.PENDING, P.CONFIRMED): (
+        Cause("The gateway reports the payment, by its webhook or when it is asked.", GATEWAY),
+        Cause("The price is 0: the request is confirmed in the transaction that creates it.", CUSTOMER),
+        Cause("An operator confirms the payment by hand.", OPERATOR),
+    ),
+    (P.PENDING, P.ABANDONED): (
+        Cause("The customer abandons or cancels it, asks for another one, or falls back to a blast.", CUSTOMER),
+        Cause("The gateway does not make the invoice.", GATEWAY),
+        Cause(
+            "An extension: its session starts closing or is completed, or its mitra is deactivated.",
+            CUSTOMER, MITRA, OPERATOR, JOBS,
+        ),
+    ),
+    (P.PENDING, P.EXPIRED): (
+        Cause("`expires_at` has passed; a sweep looks every 60 s.", JOBS),
+        Cause("The gateway reports that the invoice has expired.", GATEWAY),
+    ),
+    (P.PENDING, P.FAILED_PAIRING): (
+        Cause("The money comes, but the customer has a live session or another paid request.", GATEWAY, OPERATOR),
+        Cause("The money comes, but the first-session discount was used elsewhere.", GATEWAY, OPERATOR),
+    ),
+    (P.CONFIRMED, P.CONSUMED): (
+        Cause("A mitra accepts the chat request, or approves the extension.", MITRA),
+        Cause("The mitra does not answer the extension in time, and silence approves.", JOBS),
+    ),
+    (P.CONFIRMED, P.FAILED_PAIRING): (
+        Cause("The search fails.", JOBS, MITRA),
+        Cause("The search is cancelled.", CUSTOMER, OPERATOR),
+        Cause("The extension is rejected, or its safeguard trips.", MITRA, JOBS, OPERATOR),
+        Cause("When the search is to begin, the customer's account has a live session.", API, JOBS),
+    ),
+    (P.EXPIRED, P.CONFIRMED): (
+        Cause("The money was paid at most 60 s after `expires_at`, and is reported later.", GATEWAY),
+    ),
+    (P.EXPIRED, P.FAILED_PAIRING): (
+        Cause("The money was paid later than that.", GATEWAY),
+        Cause("It was paid in time, but no session may start.", GATEWAY),
+    ),
+    (P.ABANDONED, P.FAILED_PAIRING): (Cause("The money comes after all.", GATEWAY),),
+    (P.FAILED_PAIRING, P.CONFIRMED): (
+        Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),
+    ),
+}  # fmt: skip
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

@@ -1,35 +1,69 @@
-"""States of a chat session (docs/product.md#states-of-a-session). A trigger in the database enforces the same edges."""
+"""The state machine of a chat session (docs/product.md#states-of-a-session).
 
-import enum
+A trigger in the database enforces the same edges. The diagram and the tables of the page are made from this module.
+"""
+
+from collections.abc import Mapping
+
+from core.base.machine import Cause, Edges, Initiator, State, final
+
+CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
+API, JOBS = Initiator.API, Initiator.JOBS
 
 
-class SessionStatus(enum.StrEnum):
+class SessionStatus(State):
     """The state of a session."""
 
-    SEARCHING = "searching"  # mitras are being invited
-    ACTIVE = "active"  # paid time runs; messages flow
-    EXPIRED = "expired"  # the paid time is over: the chat is frozen; an extension or a goodbye is possible
-    CLOSING = "closing"  # both parties may say goodbye
-    COMPLETED = "completed"  # final: the session is over
-    CANCELLED = "cancelled"  # final: the search was cancelled
-    FAILED = "failed"  # final: the search found no mitra
+    SEARCHING = "searching", "Mitras are being asked."
+    ACTIVE = "active", "The paid time runs and messages flow."
+    EXPIRED = (
+        "expired",
+        "The paid time is over. The chat is frozen; an extension or a goodbye is possible.",
+    )
+    CLOSING = "closing", "A party or an operator has ended the chat. Both parties may say goodbye."
+    COMPLETED = "completed", "The session is over."
+    CANCELLED = "cancelled", "The search was cancelled before a mitra accepted."
+    FAILED = "failed", "The search found no mitra."
 
 
 S = SessionStatus
-EDGES: frozenset[tuple[SessionStatus, SessionStatus]] = frozenset(
-    {
-        (S.SEARCHING, S.ACTIVE),
-        (S.SEARCHING, S.CANCELLED),
-        (S.SEARCHING, S.FAILED),
-        (S.ACTIVE, S.EXPIRED),
-        (S.ACTIVE, S.CLOSING),
-        (S.EXPIRED, S.ACTIVE),
-        (S.EXPIRED, S.CLOSING),
-        (S.EXPIRED, S.COMPLETED),
-        (S.CLOSING, S.COMPLETED),
-    }
-)
-FINAL = frozenset({S.COMPLETED, S.CANCELLED, S.FAILED})
+INITIAL: Mapping[SessionStatus, tuple[Cause, ...]] = {
+    S.SEARCHING: (Cause("A payment request is confirmed, and it is not an extension.", API, JOBS),),
+}
+EDGES: Edges[SessionStatus] = {
+    (S.SEARCHING, S.ACTIVE): (Cause("A mitra accepts. The first one wins.", MITRA),),
+    (S.SEARCHING, S.CANCELLED): (
+        Cause("The customer cancels the search.", CUSTOMER),
+        Cause("An operator ends it.", OPERATOR),
+    ),
+    (S.SEARCHING, S.FAILED): (
+        Cause("The search's time is over, or the targeted mitra has not answered in time.", JOBS),
+        Cause("The targeted mitra rejects, or every mitra asked has rejected and no other is eligible.", MITRA),
+        Cause("The targeted mitra goes offline.", MITRA, OPERATOR, JOBS),
+        Cause("The targeted mitra is offline or full when the search begins.", API, JOBS),
+    ),
+    (S.ACTIVE, S.EXPIRED): (Cause("`expires_at` has passed.", JOBS),),
+    (S.ACTIVE, S.CLOSING): (
+        Cause("A party ends the session early, if the switch for their side is on.", CUSTOMER, MITRA),
+        Cause("An operator ends it.", OPERATOR),
+    ),
+    (S.EXPIRED, S.ACTIVE): (
+        Cause("An extension is approved.", MITRA),
+        Cause("The mitra does not answer it in time, and silence approves.", JOBS),
+    ),
+    (S.EXPIRED, S.CLOSING): (
+        Cause("A party ends the session or says goodbye.", CUSTOMER, MITRA),
+        Cause("An operator ends it.", OPERATOR),
+    ),
+    (S.EXPIRED, S.COMPLETED): (
+        Cause("5 minutes have passed since `expires_at`, and no extension is pending.", JOBS),
+    ),
+    (S.CLOSING, S.COMPLETED): (
+        Cause("The second goodbye is said.", CUSTOMER, MITRA),
+        Cause("5 minutes have passed since the session started closing.", JOBS),
+    ),
+}  # fmt: skip
+FINAL = final(SessionStatus, EDGES)
 LIVE = frozenset({S.SEARCHING, S.ACTIVE, S.EXPIRED})  # the customer can't start another session
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
 OPEN = frozenset({S.ACTIVE, S.EXPIRED, S.CLOSING})  # the apps of both parties still show it as running
