@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class AppConfig(Table, tablename="app_config"):
+class AppConfig(Table, tablename="app_config", db=columns.ENGINE):
     """One tunable value, usually {"value": scalar}."""
 
     key = Varchar(length=100, primary_key=True, default=None, null=False)
@@ -15,7 +15,7 @@ class AppConfig(Table, tablename="app_config"):
     updated_by = columns.reference("Operator", null=True)
 
 
-class ServiceClock(Table, tablename="service_clock"):
+class ServiceClock(Table, tablename="service_clock", db=columns.ENGINE):
     """The anchor of service time: one row, written by the first process that connects to the database."""
 
     id = Integer(primary_key=True, default=1)

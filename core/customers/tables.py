@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class Customer(Table, tablename="customers"):
+class Customer(Table, tablename="customers", db=columns.ENGINE):
     """A person who pays for sessions. The migrations add partial unique indexes on the two identity subjects."""
 
     id = columns.identifier()

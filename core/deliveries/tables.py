@@ -5,7 +5,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class Delivery(Table, tablename="deliveries"):
+class Delivery(Table, tablename="deliveries", db=columns.ENGINE):
     """One event for one user, stored with the change that it reports, deleted when it is acknowledged or given up.
 
     `created_at` is real time: it is compared with PUSH_ACK_SECONDS.

@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class SessionExtension(Table, tablename="session_extensions"):
+class SessionExtension(Table, tablename="session_extensions", db=columns.ENGINE):
     """More minutes for a session, paid before the mitra is asked."""
 
     id = columns.identifier()

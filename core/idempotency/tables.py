@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class IdempotencyKey(Table, tablename="idempotency_keys"):
+class IdempotencyKey(Table, tablename="idempotency_keys", db=columns.ENGINE):
     """One key of one user. `answer` is null while the first request is still running."""
 
     id = columns.identifier()

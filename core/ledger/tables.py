@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class CustomerTransaction(Table, tablename="customer_transactions"):
+class CustomerTransaction(Table, tablename="customer_transactions", db=columns.ENGINE):
     """Money earned: one row for each consumed payment request."""
 
     id = columns.identifier()

@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class AuthSession(Table, tablename="auth_sessions"):
+class AuthSession(Table, tablename="auth_sessions", db=columns.ENGINE):
     """One device of one user. Access tokens name it in `sid`."""
 
     id = columns.identifier()
@@ -37,7 +37,7 @@ class AuthSession(Table, tablename="auth_sessions"):
     known_user_type = Check("user_type in ('customer', 'mitra', 'operator')")
 
 
-class OtpRequest(Table, tablename="otp_requests"):
+class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
     """One request for a code. Only the code's keyed hash is stored."""
 
     id = columns.identifier()
@@ -64,7 +64,7 @@ class OtpRequest(Table, tablename="otp_requests"):
     known_user_type = Check("user_type in ('customer', 'mitra')")
 
 
-class UsedIdentityToken(Table, tablename="used_identity_tokens"):
+class UsedIdentityToken(Table, tablename="used_identity_tokens", db=columns.ENGINE):
     """An identity token that has signed a customer in. The row is deleted once the token itself has expired."""
 
     id = columns.identifier()

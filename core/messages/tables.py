@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class ChatMessage(Table, tablename="chat_messages"):
+class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
     """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the read markers in bulk."""
 
     id = columns.identifier()

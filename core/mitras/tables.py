@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class Mitra(Table, tablename="mitras"):
+class Mitra(Table, tablename="mitras", db=columns.ENGINE):
     """A supporter who chats. Every transaction that adds to a mitra's sessions locks the row."""
 
     id = columns.identifier()
@@ -18,7 +18,7 @@ class Mitra(Table, tablename="mitras"):
     created_at = columns.created()
 
 
-class MitraOnlineStatus(Table, tablename="mitra_online_status"):
+class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGINE):
     """Whether a mitra is online, and when their last heartbeat arrived."""
 
     id = columns.identifier()
@@ -36,7 +36,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status"):
     known_channel = Check("heartbeat_channel in ('any', 'socket', 'rest')")
 
 
-class MitraOnlineLog(Table, tablename="mitra_online_logs"):
+class MitraOnlineLog(Table, tablename="mitra_online_logs", db=columns.ENGINE):
     """One change of a mitra between online and offline."""
 
     id = columns.identifier()

@@ -7,7 +7,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class Role(Table, tablename="roles"):
+class Role(Table, tablename="roles", db=columns.ENGINE):
     """A set of permissions, as {"<area>": "read" | "write"}."""
 
     id = columns.identifier()
@@ -18,7 +18,7 @@ class Role(Table, tablename="roles"):
     created_at = columns.created()
 
 
-class Operator(Table, tablename="control_center_users"):
+class Operator(Table, tablename="control_center_users", db=columns.ENGINE):
     """A person who runs the service. The e-mail is stored in lower case.
 
     `failed_login_count` and `lockout_until` count failed sign-ins from all addresses. Times of the second factor are
@@ -52,7 +52,7 @@ class Operator(Table, tablename="control_center_users"):
     lower_case_email = Check("email = lower(email)")
 
 
-class UnknownLogin(Table, tablename="unknown_operator_logins"):
+class UnknownLogin(Table, tablename="unknown_operator_logins", db=columns.ENGINE):
     """Failed sign-ins with an unknown e-mail, from all addresses.
 
     They are counted and locked like those of known e-mails, so that an attacker can't tell the difference.
@@ -64,7 +64,7 @@ class UnknownLogin(Table, tablename="unknown_operator_logins"):
     updated_at = columns.created()
 
 
-class SignInAddress(Table, tablename="operator_sign_in_addresses"):
+class SignInAddress(Table, tablename="operator_sign_in_addresses", db=columns.ENGINE):
     """Failed sign-ins with one e-mail from one address.
 
     `id` is a hash of both. `signed_in_at` is the last successful sign-in.
@@ -78,7 +78,7 @@ class SignInAddress(Table, tablename="operator_sign_in_addresses"):
     updated_at = columns.created()
 
 
-class OperatorAudit(Table, tablename="operator_audit_log"):
+class OperatorAudit(Table, tablename="operator_audit_log", db=columns.ENGINE):
     """One row for each write by an operator and for each reading of personal data. A trigger refuses changes."""
 
     id = columns.identifier()

@@ -7,7 +7,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class ServiceProcess(Table, tablename="service_processes"):
+class ServiceProcess(Table, tablename="service_processes", db=columns.ENGINE):
     """The lease of the process at one place, renewed every second. All times are service time."""
 
     place = Varchar(length=255, primary_key=True, default=None, null=False)  # kind, host and port
@@ -20,7 +20,7 @@ class ServiceProcess(Table, tablename="service_processes"):
     known_kind = Check("kind in ('api', 'realtime', 'jobs')")
 
 
-class Outage(Table, tablename="outages"):
+class Outage(Table, tablename="outages", db=columns.ENGINE):
     """An interval without a writable database, a realtime process or an API process, in service time."""
 
     id = columns.identifier()

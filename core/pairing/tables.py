@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class ChatRequestNotification(Table, tablename="chat_request_notifications"):
+class ChatRequestNotification(Table, tablename="chat_request_notifications", db=columns.ENGINE):
     """One mitra, invited once to one session. `response` is null while the invitation is open."""
 
     id = columns.identifier()

@@ -7,7 +7,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class PairingFailure(Table, tablename="pairing_failures"):
+class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     """Why a paid request led to no chat, and what an operator did about it. A later try supersedes the row; none is
     deleted."""
 

@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class PaymentRequest(Table, tablename="payment_requests"):
+class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     """A customer's request to pay, with its price fixed. `states.py` and a trigger hold the edges of `status`."""
 
     id = columns.identifier()
@@ -39,7 +39,7 @@ class PaymentRequest(Table, tablename="payment_requests"):
     discount_is_for_sessions = Check("not (is_extension and is_first_session_discount)")
 
 
-class InvoiceAsked(Table, tablename="invoices_asked"):
+class InvoiceAsked(Table, tablename="invoices_asked", db=columns.ENGINE):
     """An invoice for an account that never paid, purged after an hour. Its id is that of the payment request."""
 
     id = columns.identifier()

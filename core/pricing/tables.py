@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class PricingTier(Table, tablename="pricing_tiers"):
+class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
     """A price for a number of minutes in one mode. `updated_at` is the version token of optimistic locking."""
 
     id = columns.identifier()
@@ -24,7 +24,7 @@ class PricingTier(Table, tablename="pricing_tiers"):
     sane = Check("minutes > 0 and price_idr >= 0")
 
 
-class PricingTierHistory(Table, tablename="pricing_tiers_history"):
+class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.ENGINE):
     """One row for each change of a tier. `changed_by` is null for the service's own seed."""
 
     id = columns.identifier()
@@ -38,7 +38,7 @@ class PricingTierHistory(Table, tablename="pricing_tiers_history"):
     known_kind = Check("change_kind in ('created', 'updated', 'deleted', 'reactivated', 'reordered')")
 
 
-class PricingPromotion(Table, tablename="pricing_promotions"):
+class PricingPromotion(Table, tablename="pricing_promotions", db=columns.ENGINE):
     """A promotion by its key; the first-session discount is the only one."""
 
     id = columns.identifier()
@@ -54,7 +54,7 @@ class PricingPromotion(Table, tablename="pricing_promotions"):
     sane = Check("price_idr >= 0 and gimmick_price_idr >= 0 and duration_minutes > 0")
 
 
-class PricingPromotionHistory(Table, tablename="pricing_promotions_history"):
+class PricingPromotionHistory(Table, tablename="pricing_promotions_history", db=columns.ENGINE):
     """One row for each change of a promotion. `changed_by` is null for the service's own seed."""
 
     id = columns.identifier()

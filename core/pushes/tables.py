@@ -5,7 +5,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class Push(Table, tablename="pushes"):
+class Push(Table, tablename="pushes", db=columns.ENGINE):
     """One push for one device, stored until the provider has taken or refused it.
 
     Times are real time. A process claims a push by moving `due_real_at` forward; if it dies, the push becomes due

@@ -7,7 +7,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class ChatSession(Table, tablename="chat_sessions"):
+class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     """A paid session, from the search for a mitra to the goodbyes.
 
     Each message updates `last_seq` and the markers. No index may use these columns, so that the updates stay heap-only.
@@ -72,7 +72,7 @@ class ChatSession(Table, tablename="chat_sessions"):
     )
 
 
-class SessionClosure(Table, tablename="session_closures"):
+class SessionClosure(Table, tablename="session_closures", db=columns.ENGINE):
     """The goodbye of one party."""
 
     id = columns.identifier()
@@ -86,7 +86,7 @@ class SessionClosure(Table, tablename="session_closures"):
     known_user_type = Check("user_type in ('customer', 'mitra')")
 
 
-class SessionSensitivityLog(Table, tablename="session_sensitivity_log"):
+class SessionSensitivityLog(Table, tablename="session_sensitivity_log", db=columns.ENGINE):
     """One row for each change of a session's topic sensitivity."""
 
     id = columns.identifier()

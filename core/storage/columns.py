@@ -1,5 +1,5 @@
 """Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says
-so."""
+so. `ENGINE` is the engine of every table."""
 
 from typing import Any
 
@@ -19,6 +19,7 @@ from piccolo.columns import (
 )
 from piccolo.columns.base import OnDelete
 from piccolo.columns.defaults.timestamptz import TimestamptzNow
+from piccolo.engine.postgres import PostgresEngine
 
 MODULES = {
     "Customer": "core.customers.tables",
@@ -30,6 +31,18 @@ MODULES = {
     "PricingTier": "core.pricing.tables",
     "PricingPromotion": "core.pricing.tables",
 }
+
+
+class _NoConnections(PostgresEngine):
+    """Tells Piccolo that the tables are in PostgreSQL. It never connects; statements run on connections of our pool."""
+
+    async def check_version(self) -> None: ...
+    async def prep_database(self) -> None: ...
+    async def get_new_connection(self) -> Any:
+        raise RuntimeError("compile the query with core.storage.statements and run it in a transaction")
+
+
+ENGINE = _NoConnections(config={})
 
 
 def identifier() -> UUID:

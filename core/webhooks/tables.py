@@ -6,7 +6,7 @@ from piccolo.table import Table
 from core.storage import columns
 
 
-class WebhookLog(Table, tablename="webhook_logs"):
+class WebhookLog(Table, tablename="webhook_logs", db=columns.ENGINE):
     """One call of the gateway, stored before it is handled; its result is stored once, before the answer.
 
     With the source `poll`: money that the gateway reported when it was asked, and that does not fit the request.
