@@ -67,10 +67,6 @@ class Clock:
         """Return how many real seconds remain until a moment of service time; negative when it has passed."""
         return (moment - self.now()).total_seconds() / self.scale
 
-    async def sleep(self, service_seconds: float) -> None:
-        """Sleep for a number of seconds of service time."""
-        await asyncio.sleep(max(0.0, service_seconds / self.scale))
-
 
 def monotonic() -> float:
     """Return the monotonic clock in real seconds, for measuring."""

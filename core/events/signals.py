@@ -63,13 +63,6 @@ class MitrasFreed(Signal, frozen=True, kw_only=True):
     mitra_ids: list[str]
 
 
-class SessionMoved(Signal, frozen=True, kw_only=True):
-    """A session's status or end time changed."""
-
-    session_id: str
-    status: str
-
-
 Any_ = (
     LoginsRevoked
     | AccountJoined
@@ -79,7 +72,6 @@ Any_ = (
     | PaymentConfirmed
     | InvoiceVoided
     | MitrasFreed
-    | SessionMoved
 )
 
 

@@ -5,7 +5,6 @@ This is the hot path. The realtime process passes batches, on a separate connect
 
 from typing import Any
 
-import attrs
 import msgspec
 
 from core.base import metrics
@@ -25,14 +24,6 @@ COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels th
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
 GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail instead of retrying
 encode = msgspec.json.encode
-
-
-@attrs.frozen(kw_only=True)
-class Parties:
-    """The two parties of a session."""
-
-    customer_id: str
-    mitra_id: str
 
 
 def message_frame(draft: Draft, result: StoreResult, *, sender_type: str, at: str) -> bytes:

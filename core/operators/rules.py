@@ -81,11 +81,6 @@ def check_permissions(permissions: object) -> dict[str, str]:
     return permissions
 
 
-def is_administrator(permissions: Mapping[str, str]) -> bool:
-    """Return whether a role may do everything."""
-    return permissions.get("*") == "write"
-
-
 def may_grant(own: Mapping[str, str], granted: Mapping[str, str]) -> None:
     """Check that an operator with the rights `own` may give the rights `granted`. Raises Forbidden.
 

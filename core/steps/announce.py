@@ -17,7 +17,7 @@ from core.base.clock import as_text
 from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
 from core.events.notices import EphemeralFrame, Notice
-from core.events.signals import DeadlineSet, SessionMoved
+from core.events.signals import DeadlineSet
 from core.extensions.store import Extension
 from core.extensions.views import view_of
 from core.logins import store as logins
@@ -65,7 +65,6 @@ async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any)
             if party is not None:
                 stored = attrs.evolve(view, closures=[])  # goodbyes are added when the event is sent
                 found.append(_notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
-        tx.emit(SessionMoved(session_id=two.customer.id, status=two.customer.status))
     await deliveries.add(tx, found, as_sent=await goodbyes.add_goodbyes(tx, found))
 
 

@@ -119,9 +119,9 @@ async def _write_until_refused(chat: Chat, sender: Actor) -> list[StoreResult]:
     while True:
         try:
             stored.append(await message_send.send_one(runtime, sender, chat.draft(sender)))
-            await runtime.clock.sleep(WRITE_EVERY_S)
+            await asyncio.sleep(WRITE_EVERY_S / runtime.clock.scale)
         except TooFast as refused:
-            await runtime.clock.sleep(refused.retry_after_seconds or 1)
+            await asyncio.sleep((refused.retry_after_seconds or 1) / runtime.clock.scale)
         except SessionNotActive:
             return stored
 
@@ -142,7 +142,7 @@ async def _expire_soon(chat: Chat) -> None:
         chat.id,
         ends_at,
     )
-    await runtime.clock.sleep(0.15)
+    await asyncio.sleep(0.15 / runtime.clock.scale)
     await session_timers.expire(runtime)
 
 
