@@ -11,7 +11,8 @@ from typing import Any
 from core.config.keys import KEYS, Shape
 from core.extensions.states import ExtensionStatus
 from core.operators.rules import AREAS
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.rules import Case
 from core.payments.states import PaymentStatus

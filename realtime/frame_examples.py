@@ -7,7 +7,7 @@ import attrs
 import msgspec
 
 from core.mitras.rules import StatusReason
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from core.base.actor import UserType
 from core.mitras.rules import StatusReason
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.payments.views import Failure, PaymentView

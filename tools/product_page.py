@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/product.md: the state machines and the fixed constants.
+"""Write the generated parts of docs/product.md: the state machines, the cause tags and the fixed constants.
 
 The state machines of payment requests, sessions and extensions come from `core/*/states.py`. The others have no table
 of edges in core and are written here; a test checks that they have the states of their enums.
@@ -22,6 +22,7 @@ from core.messages import rules as messages
 from core.operators import login_token, totp
 from core.pairing.rules import REPEAT_AFTER
 from core.pairing.rules import Response as R
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction as A
 from core.payments import rules as payment_rules
 from core.payments import states as payments
@@ -238,6 +239,12 @@ def constants_block() -> str:
     return "\n".join(["| what | value | time |", "|---|---|---|", *rows, ""])
 
 
+def cause_tags_block() -> str:
+    """Return the table of cause tags, without its markers."""
+    rows = [f"| `{tag}` | {tag.cause.when} |" for tag in CauseTag]
+    return "\n".join(["| cause tag | when |", "|---|---|", *rows, ""])
+
+
 def _marked(name: str) -> re.Pattern[str]:
     return re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.S)
 
@@ -245,7 +252,8 @@ def _marked(name: str) -> re.Pattern[str]:
 def page(text: str) -> str:
     """Return the page with its generated parts replaced. Raises ValueError for a part without markers."""
     parts = {f"states: {machine.name}": block(machine) for machine in MACHINES}
-    for name, part in {**parts, "constants": constants_block()}.items():
+    parts |= {"cause tags": cause_tags_block(), "constants": constants_block()}
+    for name, part in parts.items():
         marked = _marked(name)
         if len(marked.findall(text)) != 1:
             raise ValueError(f"{PAGE.name} must have one `<!-- {name} -->` … `<!-- end -->`")

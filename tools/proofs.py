@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Iterator
 
 from core.base.errors import DomainError
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.pushes.rules import WORDS
 
 ROOT = pathlib.Path(__file__).parents[1]

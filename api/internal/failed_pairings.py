@@ -11,7 +11,7 @@ from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.flows import operator_work
 from core.operators.totp import TotpRequired
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.reads import payments, people
 from core.reads.payments import FailureFilter

@@ -12,7 +12,8 @@ from core.base.availability import AvailabilityPolicy
 from core.base.errors import Unavailable
 from core.pairing import rules
 from core.pairing import store as pairing
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
+from core.pairing_failures.causes import CauseTag
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus

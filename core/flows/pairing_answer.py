@@ -12,7 +12,8 @@ from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
 from core.pairing import store as pairing
-from core.pairing.rules import CauseTag, RequestClosed, RequestTaken, Response
+from core.pairing.rules import RequestClosed, RequestTaken, Response
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.runtime import Runtime
 from core.sessions import rules as session_rules

@@ -88,7 +88,7 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
 async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:
     """Confirm a failed request again, supersede its failure and begin a new search, all in one transaction."""
     failure = await failures.lock_live(tx, payment.id)
-    if failure is None or not failure.cause_tag.startswith("targeted_"):
+    if failure is None or not failure.cause_tag.cause.may_fall_back:
         raise NotTargeted
     if failure.operator_action is not None:
         raise FailureActioned

@@ -3,7 +3,8 @@
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
-from core.pairing.rules import CauseTag, SessionNotSearching
+from core.pairing.rules import SessionNotSearching
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest

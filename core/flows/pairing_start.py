@@ -1,7 +1,7 @@
 """Begin the search of a confirmed payment (docs/product.md#pairing). Safe to run twice: a request has one session."""
 
 from core.customers import store as customers
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.runtime import Runtime

@@ -9,7 +9,7 @@ from core.events.signals import MitrasFreed
 from core.extensions import store as extensions
 from core.messages import store as messages
 from core.operators import store as operators
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.runtime import Runtime
 from core.sessions import rules, views
 from core.sessions import store as sessions

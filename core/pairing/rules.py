@@ -1,4 +1,4 @@
-"""Rules of pairing: cause tags, how an invitation ends, its deadlines and its refusals (docs/product.md#pairing).
+"""Rules of pairing: how an invitation ends, its deadlines and its refusals (docs/product.md#pairing).
 
 Which mitras are eligible is decided in SQL: `free_mitras`, a function in the database, and ELIGIBLE in `store.py`.
 """
@@ -10,20 +10,6 @@ import attrs
 
 from core.base.errors import DomainError
 from core.base.languages import Text
-
-
-class CauseTag(enum.StrEnum):
-    """Why a paid request led to no chat (docs/product.md#cause-tags)."""
-
-    NO_MITRA_AVAILABLE = "no_mitra_available"
-    ALL_MITRAS_REJECTED = "all_mitras_rejected"
-    TARGETED_MITRA_OFFLINE = "targeted_mitra_offline"
-    TARGETED_MITRA_REJECTED = "targeted_mitra_rejected"
-    TARGETED_MITRA_TIMEOUT = "targeted_mitra_timeout"
-    PAYMENT_SESSION_EXPIRED = "payment_session_expired"
-    CUSTOMER_CANCELLED = "customer_cancelled"
-    EXTENSION_REJECTED = "extension_rejected"
-    EXTENSION_SAFEGUARD_TRIPPED = "extension_safeguard_tripped"
 
 
 class Response(enum.StrEnum):

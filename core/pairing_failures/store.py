@@ -3,6 +3,7 @@
 import attrs
 
 from core.base import ids
+from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.storage.database import Tx
 from core.storage.records import one
@@ -45,7 +46,7 @@ class Live:
     """The one failure of a payment request that is not superseded."""
 
     id: str
-    cause_tag: str
+    cause_tag: CauseTag = attrs.field(converter=CauseTag)
     operator_action: str | None
 
 

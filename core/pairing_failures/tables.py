@@ -4,6 +4,7 @@ from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.pairing_failures.causes import CauseTag
 from core.storage import columns
 
 
@@ -23,11 +24,7 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     superseded_at = columns.moment()
     created_at = columns.created()
 
-    known_cause = Check(
-        "cause_tag in ('no_mitra_available', 'all_mitras_rejected', 'targeted_mitra_offline', "
-        "'targeted_mitra_rejected', 'targeted_mitra_timeout', 'payment_session_expired', 'customer_cancelled', "
-        "'extension_rejected', 'extension_safeguard_tripped')"
-    )
+    known_cause = Check("cause_tag in (" + ", ".join(f"'{tag}'" for tag in CauseTag) + ")")
     known_action = Check("operator_action in ('refunded', 'credited', 'no_action')")
     action_is_whole = Check(
         "(operator_action is null) = (actioned_by is null) and (operator_action is null) = (actioned_at is null)"

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from core.base.errors import NotFound
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.reads.support import SupportPayment, payment
 from core.runtime import Runtime, translate_db_errors
 
@@ -36,19 +36,6 @@ class Timeline:
     why_no_chat: str | None
 
 
-WHY = {
-    CauseTag.NO_MITRA_AVAILABLE: "The customer paid, but no mitra accepted before the search ended.",
-    CauseTag.ALL_MITRAS_REJECTED: "The customer paid, but every invited mitra rejected the request.",
-    CauseTag.TARGETED_MITRA_OFFLINE: "The customer paid for a chosen mitra who was by then offline, at capacity or inactive.",
-    CauseTag.TARGETED_MITRA_REJECTED: "The customer paid for a chosen mitra who rejected the request.",
-    CauseTag.TARGETED_MITRA_TIMEOUT: "The customer paid for a chosen mitra who did not answer in time.",
-    CauseTag.PAYMENT_SESSION_EXPIRED: "The payment arrived when the request could no longer become a chat: it came too late, another session "
-    "or payment was in progress, or its discount had been used elsewhere.",
-    CauseTag.CUSTOMER_CANCELLED: "The customer paid and cancelled before a mitra accepted.",
-    CauseTag.EXTENSION_REJECTED: "The customer paid for an extension, and the mitra rejected it or did not answer in time.",
-    CauseTag.EXTENSION_SAFEGUARD_TRIPPED: "The customer paid for an extension, but the session had ended, the payment came too late, "
-    "or another extension was in progress.",
-}
 ENDED_BY_OPERATOR = "The customer paid, and an operator ended the search before a mitra accepted."
 UNPAID = {
     "pending": "The customer has not paid yet.",
@@ -223,7 +210,7 @@ def _of_requests(rows: list[Any]) -> list[Entry]:
 
 
 def _why(cause: CauseTag, *, by_operator: bool) -> str:
-    return ENDED_BY_OPERATOR if by_operator and cause is CauseTag.CUSTOMER_CANCELLED else WHY[cause]
+    return ENDED_BY_OPERATOR if by_operator and cause is CauseTag.CUSTOMER_CANCELLED else cause.cause.explanation.en
 
 
 def _of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:

@@ -13,7 +13,7 @@ from core.extensions.rules import ExtensionResolved
 from core.extensions.states import EDGES, ExtensionStatus
 from core.extensions.store import Extension
 from core.mitras import store as mitras
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
 from core.sessions import rules as session_rules

@@ -7,8 +7,8 @@ confirms a failed request again. docs/product.md#states-of-a-payment-request has
 from core.base.machine import check_edge
 from core.events.signals import PaymentConfirmed
 from core.ledger import store as ledger
-from core.pairing.rules import CauseTag
 from core.pairing_failures import store as failures
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.rules import Case
 from core.payments.states import EDGES, PaymentStatus

@@ -4,7 +4,8 @@ from core.events.notices import Notice
 from core.mitras import store as mitras
 from core.mitras.rules import StatusReason
 from core.pairing import store as pairing
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
+from core.pairing_failures.causes import CauseTag
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session

@@ -9,7 +9,8 @@ from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
 from core.pairing import store as pairing
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
 from core.runtime import Runtime

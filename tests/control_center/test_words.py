@@ -6,10 +6,11 @@ import re
 from api.internal.control_center import FOLDER
 from core.config.keys import KEYS
 from core.reads.activity import KINDS
-from core.reads.timeline import ENDED_BY_OPERATOR, UNPAID, WHY
+from core.reads.timeline import ENDED_BY_OPERATOR, UNPAID
+from tools import cause_labels
 
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
-DICTIONARY = SCRIPTS.pop("words.id.js") + SCRIPTS.pop("words.rows.id.js")
+DICTIONARY = "".join(SCRIPTS.pop(f"words.{name}.js") for name in ("id", "rows.id"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # Texts of the service that the pages show: settings, overdue work, and why there was no chat.
 SERVICE = {
@@ -17,7 +18,6 @@ SERVICE = {
     *(key.unit for key in KEYS.values() if key.unit),
     *(choice for key in KEYS.values() for choice in key.choices),
     *KINDS,
-    *WHY.values(),
     ENDED_BY_OPERATOR,
     *UNPAID.values(),
 }
@@ -83,3 +83,7 @@ def test_placeholders_are_the_same_in_both_languages() -> None:
 
     assert [english for english, words in entries().items() if names(english) != names(words)] == []
     assert [english for english, words in entries().items() if not words.strip()] == []
+
+
+def test_texts_of_cause_tags_are_current() -> None:
+    assert cause_labels.FILE.read_text() == cause_labels.script(), "run `make pages`"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.pairing.rules import CauseTag
+from core.pairing_failures.causes import CauseTag
 from tests.desk.steps import an_operator, at_once, audits, every
 from tests.stack import World, new_id, refused
 

@@ -22,7 +22,7 @@ from core.events import notices, signals
 from core.extensions import states as extension_states
 from core.extensions.tables import SessionExtension
 from core.logins.tables import AuthSession
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
 from core.pairing.tables import ChatRequestNotification
 from core.pairing_failures.rules import OperatorAction
 from core.pairing_failures.tables import PairingFailure
@@ -82,7 +82,6 @@ def test_trigger_allows_exactly_the_declared_state_changes(function: str, table:
         (ChatSession, "topic_sensitivity", Sensitivity),
         (SessionExtension, "status", extension_states.ExtensionStatus),
         (ChatRequestNotification, "response", Response),
-        (PairingFailure, "cause_tag", CauseTag),
         (PairingFailure, "operator_action", OperatorAction),
         (AuthSession, "user_type", UserType),
     ],

@@ -1,4 +1,4 @@
-"""docs/product.md is complete: its state machines are current, and each table, cause tag and permission area has a row."""
+"""docs/product.md is complete: its generated parts are current, and each table and permission area has a row."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ import pytest
 from core.base.settings import variables
 from core.config.keys import KEYS
 from core.operators.rules import AREAS
-from core.pairing.rules import CauseTag, Response
+from core.pairing.rules import Response
 from core.pairing_failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
 from core.storage.piccolo_app import APP_CONFIG
@@ -18,7 +18,7 @@ from tools.product_page import MACHINES, START, Machine
 EVERY = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 
 
-def test_page_equals_the_state_tables() -> None:
+def test_generated_parts_are_current() -> None:
     text = product_page.PAGE.read_text()
     assert text == product_page.page(text), "run `make pages`"
 
@@ -69,10 +69,6 @@ def rows_of(heading: str) -> list[list[str]]:
 def test_every_table_of_the_database_is_a_resource() -> None:
     named = [name for row in rows_of("Resources") for name in re.findall(r"`(\w+)`", row[1])]
     assert sorted(named) == sorted(table._meta.tablename for table in APP_CONFIG.table_classes)
-
-
-def test_every_cause_tag_is_explained() -> None:
-    assert [row[0].strip("`") for row in rows_of("Cause tags")] == [tag.value for tag in CauseTag]
 
 
 def test_every_permission_area_is_explained() -> None:

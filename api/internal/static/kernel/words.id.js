@@ -527,15 +527,6 @@ export const INDONESIAN = {
   completed: "selesai",
   "cancelled by the customer": "ditinggalkan pelanggan",
   "no mitra found": "tidak ada mitra",
-  "no mitra available": "tidak ada mitra tersedia",
-  "all mitras rejected": "semua mitra menolak",
-  "chosen mitra offline": "mitra pilihan luring",
-  "chosen mitra rejected": "mitra pilihan menolak",
-  "chosen mitra did not answer": "mitra pilihan tidak menjawab",
-  "payment came too late": "uang datang terlambat",
-  "customer cancelled": "pelanggan pergi",
-  "extension rejected": "perpanjangan ditolak",
-  "extension too late": "perpanjangan terlambat",
   refunded: "dana dikembalikan",
   credited: "diberi kredit",
   "no action needed": "tidak perlu apa-apa",
@@ -581,25 +572,8 @@ export const INDONESIAN = {
   "Resolved by an operator": "Operator bertindak",
 
   // Texts that the service sends
-  "The customer paid, but no mitra accepted before the search ended.":
-    "Pelanggan membayar, tetapi tidak ada mitra yang menerima sebelum pencarian berakhir.",
-  "The customer paid, but every invited mitra rejected the request.":
-    "Pelanggan membayar, dan setiap mitra yang diminta menolak.",
-  "The customer paid for a chosen mitra who was by then offline, at capacity or inactive.":
-    "Pelanggan membayar untuk kembali ke mitra yang saat itu luring, penuh atau nonaktif.",
-  "The customer paid for a chosen mitra who rejected the request.":
-    "Pelanggan membayar untuk kembali ke mitra yang menolak.",
-  "The customer paid for a chosen mitra who did not answer in time.":
-    "Pelanggan membayar untuk kembali ke mitra yang tidak menjawab tepat waktu.",
-  "The payment arrived when the request could no longer become a chat: it came too late, another session or payment was in progress, or its discount had been used elsewhere.":
-    "Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan sesi atau pembayaran lain, atau diskonnya sudah terpakai.",
-  "The customer paid and cancelled before a mitra accepted.": "Pelanggan membayar lalu pergi sebelum mitra datang.",
   "The customer paid, and an operator ended the search before a mitra accepted.":
     "Pelanggan membayar, lalu operator mengakhiri pencarian sebelum mitra datang.",
-  "The customer paid for an extension, and the mitra rejected it or did not answer in time.":
-    "Pelanggan membayar tambahan menit, dan mitra menolak, atau diamnya dianggap menolak.",
-  "The customer paid for an extension, but the session had ended, the payment came too late, or another extension was in progress.":
-    "Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat dimulai; atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
   "The customer has not paid yet.": "Belum ada yang membayar.",
   "The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway created no invoice.":
     "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan pergi atau membuat yang baru, atau gateway tidak membuat tagihan.",

@@ -1,6 +1,7 @@
 /** Labels of states, causes and results, as text and as chips. */
 
 import { h } from "../kernel/dom.js";
+import { CAUSES } from "../kernel/words.causes.js";
 import { t } from "../kernel/words.js";
 
 // Each entry is [English label, style].
@@ -21,17 +22,9 @@ const SESSION = {
   cancelled: ["cancelled by the customer", ""],
   failed: ["no mitra found", "bad"],
 };
-const CAUSE = {
-  no_mitra_available: ["no mitra available", "bad"],
-  all_mitras_rejected: ["all mitras rejected", "bad"],
-  targeted_mitra_offline: ["chosen mitra offline", "bad"],
-  targeted_mitra_rejected: ["chosen mitra rejected", "bad"],
-  targeted_mitra_timeout: ["chosen mitra did not answer", "bad"],
-  payment_session_expired: ["payment came too late", "bad"],
-  customer_cancelled: ["customer cancelled", "warn"],
-  extension_rejected: ["extension rejected", "bad"],
-  extension_safeguard_tripped: ["extension too late", "bad"],
-};
+const CAUSE = Object.fromEntries(
+  Object.entries(CAUSES).map(([tag, label]) => [tag, [label, tag === "customer_cancelled" ? "warn" : "bad"]]),
+);
 const ACTION = {
   refunded: ["refunded", "good"],
   credited: ["credited", "good"],

@@ -1,0 +1,148 @@
+"""Cause tags: why a paid request led to no chat (docs/product.md#cause-tags).
+
+Each tag is declared here once, with its texts. `make pages` writes them into docs/product.md and into the labels of the
+control center.
+"""
+
+import enum
+from typing import Self
+
+import attrs
+
+from core.base.languages import Text
+
+
+@attrs.frozen(kw_only=True)
+class Cause:
+    """What a cause tag means.
+
+    `when` is its row in docs/product.md, `label` has two to four words for a list, and `explanation` is a sentence for an
+    operator. `may_fall_back` says whether the customer may ask all mitras instead
+    (docs/product.md#fallback-to-a-blast). Apps expect that of exactly the tags that begin with `targeted_`
+    (docs/protocol.md#pairing).
+    """
+
+    when: str
+    label: Text
+    explanation: Text
+    may_fall_back: bool = False
+
+
+class CauseTag(enum.StrEnum):
+    """Why a paid request led to no chat (docs/product.md#cause-tags)."""
+
+    cause: Cause
+
+    def __new__(cls, value: str, cause: Cause) -> Self:
+        """Return a tag with its meaning."""
+        tag = str.__new__(cls, value)
+        tag._value_ = value
+        tag.cause = cause
+        return tag
+
+    NO_MITRA_AVAILABLE = (
+        "no_mitra_available",
+        Cause(
+            when="the search's time is over",
+            label=Text(en="no mitra available", id="tidak ada mitra tersedia"),
+            explanation=Text(
+                en="The customer paid, but no mitra accepted before the search ended.",
+                id="Pelanggan membayar, tetapi tidak ada mitra yang menerima sebelum pencarian berakhir.",
+            ),
+        ),
+    )
+    ALL_MITRAS_REJECTED = (
+        "all_mitras_rejected",
+        Cause(
+            when="every mitra who was asked has rejected, and no other is eligible",
+            label=Text(en="all mitras rejected", id="semua mitra menolak"),
+            explanation=Text(
+                en="The customer paid, but every invited mitra rejected the request.",
+                id="Pelanggan membayar, dan setiap mitra yang diminta menolak.",
+            ),
+        ),
+    )
+    TARGETED_MITRA_OFFLINE = (
+        "targeted_mitra_offline",
+        Cause(
+            when="the targeted mitra was offline, full or deactivated when asked, or went offline",
+            label=Text(en="chosen mitra offline", id="mitra pilihan luring"),
+            explanation=Text(
+                en="The customer paid for a chosen mitra who was by then offline, at capacity or inactive.",
+                id="Pelanggan membayar untuk kembali ke mitra yang saat itu luring, penuh atau nonaktif.",
+            ),
+            may_fall_back=True,
+        ),
+    )
+    TARGETED_MITRA_REJECTED = (
+        "targeted_mitra_rejected",
+        Cause(
+            when="the targeted mitra has rejected",
+            label=Text(en="chosen mitra rejected", id="mitra pilihan menolak"),
+            explanation=Text(
+                en="The customer paid for a chosen mitra who rejected the request.",
+                id="Pelanggan membayar untuk kembali ke mitra yang menolak.",
+            ),
+            may_fall_back=True,
+        ),
+    )
+    TARGETED_MITRA_TIMEOUT = (
+        "targeted_mitra_timeout",
+        Cause(
+            when="the targeted mitra did not answer in time",
+            label=Text(en="chosen mitra did not answer", id="mitra pilihan tidak menjawab"),
+            explanation=Text(
+                en="The customer paid for a chosen mitra who did not answer in time.",
+                id="Pelanggan membayar untuk kembali ke mitra yang tidak menjawab tepat waktu.",
+            ),
+            may_fall_back=True,
+        ),
+    )
+    PAYMENT_SESSION_EXPIRED = (
+        "payment_session_expired",
+        Cause(
+            when="the money came too late, or when no session could start",
+            label=Text(en="payment came too late", id="uang datang terlambat"),
+            explanation=Text(
+                en="The payment arrived when the request could no longer become a chat: it came too late, another session "
+                "or payment was in progress, or its discount had been used elsewhere.",
+                id="Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan sesi "
+                "atau pembayaran lain, atau diskonnya sudah terpakai.",
+            ),
+        ),
+    )
+    CUSTOMER_CANCELLED = (
+        "customer_cancelled",
+        Cause(
+            when="the customer cancelled, or an operator ended the search",
+            label=Text(en="customer cancelled", id="pelanggan pergi"),
+            explanation=Text(
+                en="The customer paid and cancelled before a mitra accepted.",
+                id="Pelanggan membayar lalu pergi sebelum mitra datang.",
+            ),
+        ),
+    )
+    EXTENSION_REJECTED = (
+        "extension_rejected",
+        Cause(
+            when="the mitra has rejected the extension, or silence did",
+            label=Text(en="extension rejected", id="perpanjangan ditolak"),
+            explanation=Text(
+                en="The customer paid for an extension, and the mitra rejected it or did not answer in time.",
+                id="Pelanggan membayar tambahan menit, dan mitra menolak, atau diamnya dianggap menolak.",
+            ),
+        ),
+    )
+    EXTENSION_SAFEGUARD_TRIPPED = (
+        "extension_safeguard_tripped",
+        Cause(
+            when="the session could not be extended any longer when the money was there",
+            label=Text(en="extension too late", id="perpanjangan terlambat"),
+            explanation=Text(
+                en="The customer paid for an extension, but the session had ended, the payment came too late, or another "
+                "extension was in progress.",
+                id="Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat dimulai; "
+                "atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
+            ),
+        ),
+    )
