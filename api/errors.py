@@ -25,7 +25,7 @@ from api.request_bodies import MAX_DEPTH, MAX_ERRORS
 from core.base import field_messages, http_texts, languages, logs, metrics
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.base.languages import Language
-from core.runtime import TRANSIENT_ERRORS
+from core.transactions import TRANSIENT_ERRORS
 
 # HTTP status of the framework's own errors -> our refusal.
 FRAMEWORK = {

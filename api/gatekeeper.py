@@ -277,7 +277,7 @@ class Gatekeeper:
         if path == AVAILABILITY:
             return (Charge(self._availability, claims.user_id),)
         own = (Charge(self._general, claims.user_id),)
-        if path in POLLS or not claims.newcomer or claims.user_id in self._runtime.paid:
+        if path in POLLS or not claims.newcomer or claims.user_id in self._runtime.caches.paid:
             return own
         return own + charges_of_address(self._address, _host(scope))
 

@@ -43,7 +43,7 @@ async def readyz(runtime: Runtime) -> Response[Ready | NotReady]:
 
     The status is 503 unless the database answers and is migrated. Without Redis it is 200, with `degraded`.
     """
-    ready, degraded, why = await runtime.ready()
+    ready, degraded, why = await runtime.readiness.check()
     if not ready:
         return Response(NotReady(reason=why), status_code=503, headers={"Retry-After": "1"})
     return Response(Ready(degraded=degraded))

@@ -90,11 +90,10 @@ async def serve(settings: Settings) -> int:
         listen(settings.public_host, settings.public_port, "PUBLIC_PORT"),
         listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),
     ]
-    runtime = await open_runtime(settings, pool_size=20)
-    runtime.react = react
+    runtime = await open_runtime(settings, pool_size=20, react=react)
     runtime.start()
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
-    runtime.spawn(lease.run())
+    runtime.tasks.spawn(lease.run())
     connections = Connections(settings)
     servers = [
         _server(public_app(runtime), runtime, connections),

@@ -168,7 +168,7 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
         return web.json_response({"status": "ok"})
 
     async def readyz(_: web.Request) -> web.Response:
-        ready, degraded, why = await runtime.ready()
+        ready, degraded, why = await runtime.readiness.check()
         if not ready:
             return web.json_response({"ready": False, "reason": why}, status=503, headers={"Retry-After": "1"})
         return web.json_response({"ready": True, "degraded": degraded})

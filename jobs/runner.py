@@ -20,7 +20,8 @@ from core.base.errors import Unavailable
 from core.events.signals import DeadlineSet, Signal
 from core.flows import pairing_advance
 from core.reads import deadlines
-from core.runtime import TRANSIENT_ERRORS, Runtime
+from core.runtime import Runtime
+from core.transactions import TRANSIENT_ERRORS
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0

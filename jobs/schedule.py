@@ -1,7 +1,7 @@
 """The work of the jobs process: every deadline and sweep, one line each.
 
 Their durations are in docs/product.md#fixed-constants. Some timers are elsewhere: those of sockets and tokens in
-realtime/watch.py, those of pushes in realtime/push.py, and the polls of every process in core/runtime.py.
+realtime/watch.py, those of pushes in realtime/push.py, and the polls of every process in core/background.py.
 """
 
 from collections.abc import Awaitable, Callable

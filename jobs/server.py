@@ -9,6 +9,7 @@ from core.base.settings import Settings, SettingsError
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.probes import add_probes
+from core.publishing import Subscriber
 from core.reactions import react
 from core.runtime import open_runtime
 from jobs.runner import Runner
@@ -19,8 +20,7 @@ log = logs.get("jobs")
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT. Raises SettingsError if the port is in use."""
     stop = stop_event()
-    runtime = await open_runtime(settings, pool_size=6)
-    runtime.react = react
+    runtime = await open_runtime(settings, pool_size=6, react=react)
     app = web.Application()
     add_probes(app, runtime)
     runner = probes.Runner(app, runtime, shutdown_timeout=1.0)
@@ -33,11 +33,11 @@ async def serve(settings: Settings) -> int:
             f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is in use"
         ) from error
     timers = Runner(runtime)
-    runtime.subscribers.append(timers.on_signal)
+    runtime.publisher.subscribe(Subscriber(on_signal=timers.on_signal))
     runtime.start(look=False)
-    runtime.spawn(timers.run())
+    runtime.tasks.spawn(timers.run())
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
-    runtime.spawn(lease.run())
+    runtime.tasks.spawn(lease.run())
     tune_gc()
     log.info("jobs process is running", port=settings.jobs_port)
     await stop.wait()

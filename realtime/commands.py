@@ -13,7 +13,7 @@ from core.flows import pairing_answer
 from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
 from core.reads import chats
-from core.runtime import TRANSIENT_ERRORS
+from core.transactions import TRANSIENT_ERRORS
 from realtime import frames, message_rate
 from realtime.acks import Acks
 from realtime.connection import Connection, encode
@@ -167,7 +167,7 @@ class Commands:
             }
         )
         ephemeral = [EphemeralFrame(recipient_id=other, frame=frame, skip=connection.id)]
-        self._hub.runtime.publish_frames(Envelope(ephemeral=ephemeral))
+        self._hub.runtime.publisher.publish_frames(Envelope(ephemeral=ephemeral))
 
     async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:

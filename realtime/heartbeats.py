@@ -21,7 +21,8 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.flows import mitra_status
 from core.mitras.rules import Channel, MitraOffline
-from core.runtime import TRANSIENT_ERRORS, Runtime
+from core.runtime import Runtime
+from core.transactions import TRANSIENT_ERRORS
 
 EVERY_S = 10.0  # service seconds between two writes for a mitra
 AGAIN_S = 1.0  # real seconds, at most, until a failed write is retried

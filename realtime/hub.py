@@ -26,7 +26,8 @@ from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
 from core.reads import chats
 from core.reads.chats import ChatProgress
-from core.runtime import TRANSIENT_ERRORS, Runtime
+from core.runtime import Runtime
+from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes
 from realtime.budgets import Budgets
 from realtime.connection import Connection

@@ -204,7 +204,7 @@ class MessageBatch:
         stored = self._announce(batch.items, answers)
         ephemeral = self._publish_markers(batch.marked, at)
         if stored or ephemeral:
-            self._hub.runtime.publish_frames(Envelope(messages=stored, ephemeral=ephemeral))
+            self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, ephemeral=ephemeral))
         self._hub.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:

@@ -7,7 +7,8 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.flows import push_fallback
-from core.runtime import TRANSIENT_ERRORS, Runtime
+from core.runtime import Runtime
+from core.transactions import TRANSIENT_ERRORS
 
 TICK_S = 0.5
 CHATS_S = 1.0  # less often than TICK_S, because each look at all open chats costs more

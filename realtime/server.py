@@ -15,6 +15,7 @@ from core.bus.bus import frames_of_others
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.probes import add_probes
+from core.publishing import Subscriber
 from core.reactions import react
 from core.runtime import open_runtime
 from realtime import asyncapi, close_codes, push
@@ -48,15 +49,14 @@ async def serve(settings: Settings) -> int:
     """
     stop = stop_event()
     raise_file_limit()
-    runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1)
-    runtime.react = react
+    runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1, react=react)
     hub = Hub(runtime)
     batch = MessageBatch(hub)
     watch = Watch(hub)
-    runtime.deliver_locally = hub.deliver_locally
-    runtime.subscribers.append(hub.on_signal)
+    runtime.publisher.subscribe(
+        Subscriber(on_frames=hub.deliver_locally, on_signal=hub.on_signal, on_resubscribe=watch.on_resubscribe)
+    )
     runtime.db.on_new_epoch.append(hub.on_new_epoch)
-    runtime.on_resubscribe.append(watch.on_resubscribe)
     acks = Acks(runtime)
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
@@ -78,19 +78,19 @@ async def serve(settings: Settings) -> int:
             f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is in use"
         ) from error
     runtime.start()
-    runtime.spawn(
+    runtime.tasks.spawn(
         runtime.bus.listen(frames_of_others(runtime.node), hub.on_frames, watch.on_resubscribe, patterns=True)
     )
-    runtime.spawn(batch.run())
-    runtime.spawn(acks.run())
-    runtime.spawn(admission.watch())
-    runtime.spawn(watch.tick())
-    runtime.spawn(watch.find_events())
-    runtime.spawn(watch.find_messages())
-    runtime.spawn(push.run(runtime))
-    runtime.spawn(commands.heartbeats.store_failed())
+    runtime.tasks.spawn(batch.run())
+    runtime.tasks.spawn(acks.run())
+    runtime.tasks.spawn(admission.watch())
+    runtime.tasks.spawn(watch.tick())
+    runtime.tasks.spawn(watch.find_events())
+    runtime.tasks.spawn(watch.find_messages())
+    runtime.tasks.spawn(push.run(runtime))
+    runtime.tasks.spawn(commands.heartbeats.store_failed())
     lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
-    runtime.spawn(lease.run())
+    runtime.tasks.spawn(lease.run())
     tune_gc()
     log.info("realtime process is listening", port=settings.realtime_port)
     await stop.wait()

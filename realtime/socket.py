@@ -16,7 +16,7 @@ from core.base.languages import Language, Text
 from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
 from core.reads import chats, people
-from core.runtime import TRANSIENT_ERRORS
+from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals

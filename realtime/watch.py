@@ -11,7 +11,7 @@ from core.base.errors import Unavailable
 from core.events.notices import EphemeralFrame
 from core.flows import delivery, message_send
 from core.reads import chats
-from core.runtime import TRANSIENT_ERRORS
+from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, read_markers
 from realtime.connection import Connection
 from realtime.hub import Feed, Hub
@@ -69,7 +69,7 @@ class Watch:
         actor = connection.actor
         if actor is None or connection.closing:
             return
-        if actor.auth_session_id in self._hub.runtime.revoked:
+        if actor.auth_session_id in self._hub.runtime.caches.revoked:
             self._hub.close_revoked([connection])
         elif actor.expires_at <= service_now:
             connection.close(close_codes.NOT_AUTHENTICATED)

@@ -29,7 +29,7 @@ from core.operators import totp
 from core.pricing.rules import Promotion
 from core.reactions import react
 from core.reads import ledger, payments
-from core.runtime import Runtime, open_runtime
+from core.runtime import Reaction, Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
 from tools.arguments import between
 from tools.bench.commands import add_commands
@@ -46,16 +46,19 @@ class Failed(Exception):
     """The command failed. The message says why and what to do."""
 
 
-def _with_runtime(work: Callable[[Runtime], Awaitable[int]]) -> int:
-    """Run `work` against the service's database, without opening a port. Raises Failed if the database is not ready."""
+def _with_runtime(work: Callable[[Runtime], Awaitable[int]], *, react: Reaction | None = None) -> int:
+    """Run `work` against the service's database, without opening a port. `react` returns the flows that follow it.
+
+    Raises Failed if the database is not ready.
+    """
 
     async def run() -> int:
-        runtime = await open_runtime(environment.read(), pool_size=2)
+        runtime = await open_runtime(environment.read(), pool_size=2, react=react)
         try:
-            ready, _, why = await runtime.ready()
+            ready, _, why = await runtime.readiness.check()
             if not ready:
                 raise Failed(why or "the database is not ready")
-            runtime.spawn(runtime.bus.run_writer())
+            runtime.tasks.spawn(runtime.bus.run_writer())
             return await work(runtime)
         finally:
             await runtime.close()
@@ -239,10 +242,9 @@ def _webhooks_import(args: argparse.Namespace) -> int:
         raise Failed(f"{path}: file not found; the service writes fallback files to WEBHOOK_FALLBACK_DIR")
 
     async def work(runtime: Runtime) -> int:
-        runtime.react = react
         return await webhooks.import_call(runtime, path, console, trust_unsealed=args.trust_unsealed)
 
-    return _with_runtime(work)
+    return _with_runtime(work, react=react)
 
 
 def _audit(args: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ import time
 
 import asyncpg
 
-from core.runtime import migration_ids
 from core.storage.locks import AdvisoryLock
+from core.storage.migrations import migration_ids
 from core.storage.servers import writable_url
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table

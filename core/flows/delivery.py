@@ -5,8 +5,9 @@ import datetime as dt
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import goodbyes
+from core.transactions import translate_db_errors
 
 KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
 

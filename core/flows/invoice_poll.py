@@ -62,7 +62,7 @@ def after_reading(runtime: Runtime, view: PaymentView) -> None:
         or runtime.gateway_slots.locked()
     ):
         return
-    runtime.follow(_poll_read(runtime, gateway, view.payment_request_id))
+    runtime.tasks.follow(_poll_read(runtime, gateway, view.payment_request_id))
 
 
 async def _poll_read(runtime: Runtime, gateway: Gateway, payment_request_id: str) -> None:

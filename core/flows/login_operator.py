@@ -20,10 +20,11 @@ from core.operators.attempts import Attempt
 from core.operators.login_token import LoginTokenInvalid
 from core.operators.rules import LoginInvalid
 from core.operators.store import Operator
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import failed_sign_ins, lockout, second_factor, tokens
 from core.steps.tokens import Opening
 from core.storage.database import Tx
+from core.transactions import translate_db_errors
 
 # Failed sign-ins with unknown e-mails are counted too. A known account's count resets on success; an unknown one has
 # none, so its row is kept this long.

@@ -12,8 +12,9 @@ from core.logins import codes, otp
 from core.logins.codes import Pending
 from core.mitras import store as mitras
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.storage.database import Tx
+from core.transactions import translate_db_errors
 
 AT_ONCE = 16  # codes that the jobs process sends concurrently
 log = logs.get("otp")

@@ -15,10 +15,11 @@ from core.bus.rate_limit import Limit, RateLimited
 from core.events.notices import Envelope, EphemeralFrame, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from core.sessions.store import Session
+from core.transactions import translate_db_errors
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
@@ -79,7 +80,7 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
             seq=result.seq,
             frame=message_frame(draft, result, sender_type=actor.user_type.value, at=as_text(result.created_at)),
         )
-        runtime.publish_frames(Envelope(messages=[stored]))
+        runtime.publisher.publish_frames(Envelope(messages=[stored]))
     return result
 
 
@@ -112,7 +113,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     if bound and session.mitra_id is not None:
         frame = status_frame(session_id, "read", bound, as_text(at or runtime.now()))
         both = [EphemeralFrame(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
-        runtime.publish_frames(Envelope(ephemeral=both))
+        runtime.publisher.publish_frames(Envelope(ephemeral=both))
 
 
 async def _commit(

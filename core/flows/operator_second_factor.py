@@ -18,10 +18,11 @@ from core.operators import second_factor as store
 from core.operators import store as operators
 from core.operators.store import Operator
 from core.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, TotpRequired, TotpRequiredByRole
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import failed_sign_ins, lockout, second_factor
 from core.steps import logins as login_steps
 from core.storage.database import Tx
+from core.transactions import translate_db_errors
 
 WAY = "operator code"
 

@@ -79,7 +79,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
                 after={"value": value},
             )
             tx.emit(ConfigChanged(key=name))
-    await runtime.refresh_config()
+    await runtime.changes.refresh_config()
 
 
 def _seen(mitra: Mitra) -> dict[str, Any]:

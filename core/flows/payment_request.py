@@ -220,5 +220,7 @@ async def announce_again(runtime: Runtime) -> dt.datetime | None:
     """Sweep: publish `PaymentConfirmed` again for confirmed requests that have no session or extension."""
     settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
     for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
-        runtime.publish_signal(PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension))
+        runtime.publisher.publish_signal(
+            PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension)
+        )
     return None

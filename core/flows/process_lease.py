@@ -16,11 +16,13 @@ import asyncio
 import datetime as dt
 import socket
 
+from core.background import set_clock
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
 from core.outages import rules, store
 from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
-from core.runtime import TRANSIENT_ERRORS, Runtime
+from core.runtime import Runtime
+from core.transactions import TRANSIENT_ERRORS
 
 AGAIN_S = 0.25  # before the retry of a failed renewal
 LATE_S = 1.0  # delay of the event loop that counts as overload
@@ -99,7 +101,7 @@ class ProcessLease:
                 self._renewed_at, ended = await store.begin(tx, self._process, renewed_at=self._renewed_at)
             for outage in ended:
                 self._count(outage)
-            await self._runtime.set_clock(db)  # this may be another server, or this machine was suspended
+            await set_clock(self._runtime.clock, db)  # this may be another server, or this machine was suspended
             return  # the other processes are also starting again, so missing ones are only judged at the next renewal
         self._renewed_at = seen.now
         for kind, missing in OUTAGE_OF.items():

@@ -12,10 +12,11 @@ from core.logins import store as logins
 from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused
 from core.pushes import store as pushes
 from core.pushes.store import Push
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
+from core.transactions import translate_db_errors
 
 PLAN_AT_ONCE = 200
 log = logs.get("push")

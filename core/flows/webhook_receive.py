@@ -102,7 +102,7 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming) -> Answer:
             retry_after_seconds=error.retry_after_seconds,
         )
     call = _received(runtime, incoming, _parse(incoming.body), token_valid=False)
-    await asyncio.wait({runtime.follow(_keep_unproven(runtime, call))}, timeout=RECORD_S)
+    await asyncio.wait({runtime.tasks.follow(_keep_unproven(runtime, call))}, timeout=RECORD_S)
     log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
     return Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
 

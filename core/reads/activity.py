@@ -8,10 +8,11 @@ import attrs
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.pages import Items, Page, cut
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
+from core.transactions import translate_db_errors
 
 USUAL = dt.timedelta(days=30)  # the default range of the summary
 EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1

@@ -7,10 +7,11 @@ import attrs
 
 from core.base.pages import Items, Page, cut
 from core.operators.store import LIST
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

@@ -11,8 +11,9 @@ from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
 from core.pricing import rules, store
 from core.pricing.store import Tier
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps.availability import availability_policy
+from core.transactions import translate_db_errors
 
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
 

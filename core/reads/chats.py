@@ -12,13 +12,14 @@ from core.base.pages import Items, Page, cut
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
 from core.mitras.rules import MitraOffline
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.rules import Closure, closures_for
 from core.sessions.states import OPEN, SessionStatus
 from core.sessions.views import SessionView
 from core.steps.announce import REQUESTS
 from core.storage.records import as_dict, many
+from core.transactions import translate_db_errors
 
 OPEN_STATES = sorted(status.value for status in OPEN)
 # Messages with the status that the session's markers give them. The columns of single messages may be behind.

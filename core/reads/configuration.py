@@ -7,8 +7,9 @@ import attrs
 
 from core.base.errors import NotFound
 from core.config.keys import KEYS, Key, loaded
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions.views import Person
+from core.transactions import translate_db_errors
 
 ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM app_config k
   LEFT JOIN control_center_users o ON o.id = k.updated_by"""

@@ -25,7 +25,7 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     Also reloads changed configuration, so that an idle jobs process needs one query for everything.
     """
     row = await runtime.db.fetchrow(NEXT, runtime.now())
-    await runtime.follow_config(row["config_version"])
+    await runtime.changes.follow_config(row["config_version"])
     found = {
         kind: row[kind]
         for kind in ("warning", "expiry", "grace", "round", "repeat", "extension")

@@ -12,8 +12,9 @@ from core.reads.ledger_money import MONEY
 from core.reads.ledger_overdue import OVERDUE
 from core.reads.ledger_people import PEOPLE
 from core.reads.ledger_rule import Rule
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.storage.locks import AdvisoryLock
+from core.transactions import translate_db_errors
 
 RULES: tuple[Rule, ...] = (*MONEY, *CHATS, *PEOPLE, *OVERDUE)
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes

@@ -6,8 +6,9 @@ import attrs
 
 from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.storage.records import many
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

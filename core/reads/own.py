@@ -14,11 +14,12 @@ from core.base.actor import Actor, UserType
 from core.base.pages import Items, Page, cut
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions import views as session_views
 from core.sessions.views import SessionView
 from core.storage.conditions import Conditions, newest
 from core.storage.records import many
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

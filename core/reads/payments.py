@@ -11,10 +11,11 @@ from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
 from core.payments import views
 from core.payments.views import PaymentView
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
+from core.transactions import translate_db_errors
 
 
 async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:

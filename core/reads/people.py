@@ -19,9 +19,10 @@ from core.operators import store as operators
 from core.operators.rules import allows
 from core.operators.store import Operator
 from core.operators.totp import TotpRequired
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import disclosure
 from core.storage.records import as_dict, many
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)
@@ -275,7 +276,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
     Raises Unauthenticated if the token is invalid, expired or revoked. Permissions are checked elsewhere.
     """
     claims = runtime.tokens.check(token, audience=audience, now=runtime.now())
-    if claims.auth_session_id in runtime.revoked:
+    if claims.auth_session_id in runtime.caches.revoked:
         raise Unauthenticated
     operator: Operator | None = None
     if claims.user_type is UserType.OPERATOR:
@@ -284,7 +285,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         if operator is None or operator.disabled:
             raise Unauthenticated
     caller_ids = await _ids_of(runtime, claims)
-    if claims.auth_session_id in runtime.revoked:  # revoked during the reads above
+    if claims.auth_session_id in runtime.caches.revoked:  # revoked during the reads above
         raise Unauthenticated
     return Actor(
         user_type=claims.user_type,
@@ -316,11 +317,11 @@ async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
     """Return the caller's ids, cached per auth session."""
     if claims.user_type is not UserType.CUSTOMER:
         return (claims.user_id,)
-    known = runtime.accounts.get(claims.user_id, claims.auth_session_id)
+    known = runtime.caches.accounts.get(claims.user_id, claims.auth_session_id)
     if known is None:
         with translate_db_errors():
             known = await runtime.callers_ids.of(claims.user_id) or (claims.user_id,)
-        runtime.accounts.put(claims.user_id, claims.auth_session_id, known)
+        runtime.caches.accounts.put(claims.user_id, claims.auth_session_id, known)
     return known
 
 

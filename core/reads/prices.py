@@ -9,9 +9,10 @@ from core.base.errors import NotFound
 from core.base.pages import Items, Page, cut
 from core.pricing import admin_store
 from core.pricing.admin_store import PromotionRow, TierRow
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.records import as_dict
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

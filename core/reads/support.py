@@ -24,11 +24,12 @@ from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
 from core.reads.people import CustomerView, shown_to
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.views import Person, SessionView
 from core.storage.conditions import Conditions, newest
 from core.storage.records import as_dict
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,8 @@ import attrs
 from core.base.errors import NotFound
 from core.pairing_failures.causes import CauseTag
 from core.reads.support import SupportPayment, payment
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

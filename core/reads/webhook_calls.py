@@ -11,10 +11,11 @@ from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.personal import without_personal_fields
 from core.operators.rules import allows
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import disclosure
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
+from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)

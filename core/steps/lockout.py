@@ -14,9 +14,10 @@ from core.operators import store as operators
 from core.operators.attempts import Attempt, Count
 from core.operators.rules import AccountLocked, LoginInvalid
 from core.operators.store import Operator
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
 from core.steps import failed_sign_ins
 from core.storage.database import Tx
+from core.transactions import translate_db_errors
 
 # An address from which the operator has signed in within this time is exempt from the lockout of all addresses.
 TRUSTED_FOR = dt.timedelta(days=30)

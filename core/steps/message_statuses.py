@@ -6,7 +6,8 @@ would exceed the statement timeout on every attempt, and hold up the sessions co
 
 from core.base.clock import monotonic
 from core.messages import store as messages
-from core.runtime import Runtime, translate_db_errors
+from core.runtime import Runtime
+from core.transactions import translate_db_errors
 
 VERY_LONG_CHAT = 20_000  # messages; a longer chat is synced in batches before its session is completed
 

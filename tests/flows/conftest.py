@@ -151,5 +151,5 @@ async def _open(found: Servers) -> Runtime:
     )
     await setup.seed_defaults(runtime)
     await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
-    await runtime.refresh_config()
+    await runtime.changes.refresh_config()
     return runtime

@@ -129,15 +129,15 @@ def test_config_change_committed_with_an_older_timestamp_is_noticed(harness: Har
                 WHERE key = 'pairing_blast_timeout_seconds'"""
     before = runtime.config.number("pairing_blast_timeout_seconds")
     try:
-        harness.run(runtime.look())
+        harness.run(runtime.changes.look())
         version: Any = runtime.config.version
         harness.run(runtime.db.fetch(set_to, before + 7))
-        harness.run(runtime.look())
+        harness.run(runtime.changes.look())
         assert runtime.config.number("pairing_blast_timeout_seconds") == before + 7
         assert runtime.config.version != version
     finally:
         harness.run(runtime.db.fetch(set_to, before))
-        harness.run(runtime.look())
+        harness.run(runtime.changes.look())
     assert (runtime.config.number("pairing_blast_timeout_seconds"), runtime.config.version) == (before, version)
 
 

@@ -10,6 +10,7 @@ from core.flows import message_send, payment_request, session_end, session_timer
 from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
 from core.reads import ledger
+from core.runtime import open_runtime
 from core.steps.message_statuses import VERY_LONG_CHAT
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Harness
@@ -122,10 +123,9 @@ def test_concurrent_audits_leave_connections_for_other_calls(quiet: Harness) -> 
 
 def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
+        runtime = await open_runtime(quiet.runtime.settings, react=react)
         paid = [await quiet.paid(await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]
         await runtime.db.fetch("UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute'")
-        runtime.react = react
         try:
             async with runtime.transaction() as tx:
                 await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
@@ -135,6 +135,6 @@ def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Ha
                     assert await runtime.db.fetchval("SELECT 1") == 1
             await quiet.until("SELECT count(*)::int FROM chat_sessions", len(paid))
         finally:
-            runtime.react = None
+            await runtime.close()
 
     quiet.run(play())

@@ -1,6 +1,5 @@
 """How often reads make the service ask the gateway, and that polls and invoices have separate circuit breakers."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -52,7 +51,7 @@ def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Harn
         began = runtime.now()
         for view in views:
             invoice_poll.after_reading(runtime, view)
-        await asyncio.wait(runtime._followers)
+        await runtime.tasks.finish_followers()
         took = (runtime.now() - began).total_seconds()
         asked = len(played.calls(READ))
         assert 20 <= asked <= 20 + 20 * took
@@ -74,7 +73,7 @@ def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(
         asked = len(played.calls(READ))
         for other in others:
             invoice_poll.after_reading(runtime, other)
-        assert not runtime._followers
+        assert not runtime.tasks._followers
         assert len(played.calls(READ)) == asked
 
     with_gateway.run(play())

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from core.base.actor import Actor
 from core.events.notices import Envelope
 from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, pairing_start
+from core.publishing import Subscriber
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from realtime.connection import Connection
@@ -175,30 +176,33 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
     async def play() -> None:
         runtime, hub = quiet.runtime, Hub(quiet.runtime)
         customer = await quiet.customer()
-        runtime.deliver_locally = hub.deliver_locally
-        try:
-            async with connected(hub, customer) as phone:
-                search = await a_search(quiet, customer)
-                assert await statuses(phone) == [("searching0", True)]
-                for number in (1, 2):
-                    await mitra_status.go_online(runtime, await quiet.mitra())
-                    await pairing_advance.invite_available(runtime)
-                    assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
-                    await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
-                    late = list[Envelope]()
-                    runtime.deliver_locally = late.append
-                    assert await pairing_advance.repeat_asked(runtime) == 1
-                    assert await pairing_advance.repeat_asked(runtime) == 0
-                    runtime.deliver_locally = hub.deliver_locally
-                    if number == 2:
-                        assert search.payment_request_id is not None
-                        await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
-                        assert await statuses(phone) == [("cancelled", True)]
-                    for envelope in late:
-                        hub.send(envelope)
-                    assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
-        finally:
-            runtime.deliver_locally = None
+        receive = hub.deliver_locally
+
+        def deliver(envelope: Envelope) -> None:
+            receive(envelope)
+
+        runtime.publisher.subscribe(Subscriber(on_frames=deliver))
+        async with connected(hub, customer) as phone:
+            search = await a_search(quiet, customer)
+            assert await statuses(phone) == [("searching0", True)]
+            for number in (1, 2):
+                await mitra_status.go_online(runtime, await quiet.mitra())
+                await pairing_advance.invite_available(runtime)
+                assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
+                await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
+                late = list[Envelope]()
+                receive = late.append
+                assert await pairing_advance.repeat_asked(runtime) == 1
+                assert await pairing_advance.repeat_asked(runtime) == 0
+                receive = hub.deliver_locally
+                if number == 2:
+                    assert search.payment_request_id is not None
+                    await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
+                    assert await statuses(phone) == [("cancelled", True)]
+                for envelope in late:
+                    hub.send(envelope)
+                assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
+        receive = list[Envelope]().append  # the hub ends with this test
 
     quiet.run(play())
 

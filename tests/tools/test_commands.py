@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from core.base import settings
-from core.runtime import migration_ids
+from core.storage.migrations import migration_ids
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.throwaway import Throwaway
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from core import background
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.pages import Page
@@ -48,7 +49,7 @@ EXTRA = (
     payment_request._check_target,
     announce.chat_requests,
     logins.refresh_push_token,
-    Runtime.look,
+    background.read_changes,
 )
 # Functions that are not called, with the reason.
 LEFT_OUT = {

@@ -1,0 +1,93 @@
+"""Publish committed frames and signals, and receive the signals of other processes (docs/architecture.md#signals)."""
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from core.base.clock import monotonic
+from core.bus.bus import SIGNALS, Bus, frames_of
+from core.customers.accounts import Accounts
+from core.events import notices, signals
+from core.events.notices import Envelope
+from core.events.signals import Signal
+from core.logins.revoked import RevokedLogins
+
+PAID_KEPT = 50_000
+
+
+@attrs.frozen(kw_only=True)
+class Caches:
+    """What this process keeps in memory because of signals."""
+
+    revoked: RevokedLogins
+    accounts: Accounts = attrs.field(factory=Accounts)
+    # Customers who paid lately, whose access tokens may still say that they are newcomers. Cleared at PAID_KEPT.
+    paid: set[str] = attrs.field(factory=set)
+
+    def apply(self, signal: Signal) -> None:
+        """Apply a signal of this process or another."""
+        if isinstance(signal, signals.LoginsRevoked):
+            self.revoked.add(signal.auth_session_ids, now=monotonic())
+        if isinstance(signal, signals.AccountJoined):
+            self.accounts.forget(signal.customer_id)
+        if isinstance(signal, signals.PaymentConfirmed) and signal.customer_id is not None:
+            if len(self.paid) >= PAID_KEPT:
+                self.paid.clear()
+            self.paid.add(signal.customer_id)
+
+
+@attrs.frozen(kw_only=True)
+class Subscriber:
+    """What a part of this process does with what it receives."""
+
+    # Called with the frames that this process publishes, for its own sockets.
+    on_frames: Callable[[Envelope], None] | None = None
+    # Called with each signal of another process, and with those that the poll for changes finds.
+    on_signal: Callable[[Signal], Awaitable[None] | None] | None = None
+    # Called after a new subscription to the signals, because some may have been lost before.
+    on_resubscribe: Callable[[], None] | None = None
+
+
+class Publisher:
+    """Publishes frames and signals to all processes, and passes those that it receives to subscribers."""
+
+    def __init__(self, *, bus: Bus, node: str, caches: Caches, react: Callable[[Signal], None]) -> None:
+        """`node` is this process's id; `react` starts the flow that follows a signal of this process."""
+        self._bus = bus
+        self._node = node
+        self._caches = caches
+        self._react = react
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Add a subscriber."""
+        self._subscribers.append(subscriber)
+
+    def publish_frames(self, envelope: Envelope) -> None:
+        """Send committed events and frames to users' sockets, in this process and in all others."""
+        if not (envelope.notices or envelope.messages or envelope.ephemeral):
+            return
+        for subscriber in self._subscribers:
+            if subscriber.on_frames is not None:
+                subscriber.on_frames(envelope)
+        self._bus.publish(frames_of(self._node), notices.encode(envelope))
+
+    def publish_signal(self, signal: Signal) -> None:
+        """Publish a signal to all processes and start the flow that follows it here."""
+        self._caches.apply(signal)
+        self._bus.publish(SIGNALS, signals.encode(signal))
+        self._react(signal)
+
+    async def receive(self, signal: Signal) -> None:
+        """Pass on a signal that this process did not publish. Its subscribers get it after the caches."""
+        self._caches.apply(signal)
+        for subscriber in self._subscribers:
+            result = subscriber.on_signal(signal) if subscriber.on_signal is not None else None
+            if result is not None:
+                await result
+
+    def on_resubscribe(self) -> None:
+        """Inform the subscribers that signals may have been lost."""
+        for subscriber in self._subscribers:
+            if subscriber.on_resubscribe is not None:
+                subscriber.on_resubscribe()

@@ -1,0 +1,39 @@
+"""Open a write transaction, and turn errors of an unreachable database into Unavailable
+(docs/architecture.md#transactions)."""
+
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from core.base import logs
+from core.base.errors import Unavailable
+from core.events.notices import Envelope
+from core.publishing import Publisher
+from core.storage.database import TRANSIENT_ERRORS, Database, Tx
+
+log = logs.get("runtime")
+
+
+@contextlib.contextmanager
+def translate_db_errors() -> Iterator[None]:
+    """Turn all errors of an unreachable or overloaded database into Unavailable (503)."""
+    try:
+        yield
+    except TRANSIENT_ERRORS as error:
+        log.warning("the database did not answer", error=type(error).__name__)
+        raise Unavailable from error
+
+
+@contextlib.asynccontextmanager
+async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publisher: Publisher) -> AsyncIterator[Tx]:
+    """Open a write transaction. After its commit, publish its frames and signals.
+
+    `clock` returns service time. Raises Unavailable if the database does not answer, is overloaded, or keeps the
+    transaction waiting for a lock too long.
+    """
+    with translate_db_errors():
+        async with db.transaction(clock) as tx:
+            yield tx
+    publisher.publish_frames(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
+    for emitted in tx.signals:
+        publisher.publish_signal(emitted)
