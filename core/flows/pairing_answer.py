@@ -18,7 +18,7 @@ from core.payments import store as payments
 from core.runtime import Runtime
 from core.sessions import rules as session_rules
 from core.sessions import store as sessions
-from core.sessions import views
+from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
@@ -95,7 +95,7 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
     check_edge(EDGES, session.status, SessionStatus.ACTIVE)
     expires_at = tx.now + dt.timedelta(minutes=session.duration_minutes)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
-    await sessions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)
+    await transitions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)
     await pairing.respond(tx, session.id, mitra.id, Response.ACCEPTED)
     losers = await pairing.close_open(tx, session.id, Response.MISSED)
     if session.payment_request_id is not None:

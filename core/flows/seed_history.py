@@ -10,7 +10,7 @@ from core.customers import store as customers
 from core.mitras import store as mitras
 from core.operators import store as operators
 from core.runtime import Runtime
-from core.sessions import store as sessions
+from core.sessions import transitions
 
 LASTED = dt.timedelta(minutes=12)
 EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -36,7 +36,7 @@ async def seed_history_session(
                 Text(en="must be between the year 2000 and now", id="harus antara tahun 2000 dan sekarang"),
             )
         session_id = ids.new_id()
-        await sessions.create_completed(
+        await transitions.create_completed(
             tx,
             session_id,
             customer_id=customer_id,

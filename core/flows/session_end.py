@@ -11,7 +11,7 @@ from core.messages import store as messages
 from core.operators import store as operators
 from core.pairing_failures.causes import CauseTag
 from core.runtime import Runtime
-from core.sessions import rules, views
+from core.sessions import rules, transitions, views
 from core.sessions import store as sessions
 from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
@@ -39,7 +39,7 @@ async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
 async def _close(tx: Tx, session: Session, actor: Actor) -> None:
     """Move an active or expired session to `closing`. The mitra has room for another session now."""
     check_edge(EDGES, session.status, SessionStatus.CLOSING)
-    await sessions.begin_closing(
+    await transitions.begin_closing(
         tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
     )
     await extend.trip(tx, session)
@@ -138,7 +138,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
             await _close(tx, session, actor)
             event = "session_closing"
         if closures == 2:
-            await sessions.complete(tx, session_id)
+            await transitions.complete(tx, session_id)
             await messages.sync_all_statuses(tx, [session_id])
             event = "session_completed"
         if event is not None:

@@ -7,7 +7,7 @@ from core.base.clock import monotonic
 from core.events.signals import MitrasFreed
 from core.messages import store as messages
 from core.runtime import Runtime
-from core.sessions import rules
+from core.sessions import rules, transitions
 from core.sessions import store as sessions
 from core.steps import announce, invoices, message_statuses
 
@@ -32,7 +32,7 @@ async def warn(runtime: Runtime) -> int:
 async def expire(runtime: Runtime) -> int:
     """Expire active sessions whose paid time is over; return how many."""
     async with runtime.transaction() as tx:
-        due = await sessions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
+        due = await transitions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
         await announce.session_event(tx, [s.id for s in due], "session_expired")
         for session in due:
             announce.deadline(tx, session.grace_ends_at)
@@ -58,7 +58,7 @@ async def complete(runtime: Runtime) -> int:
 
 async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
     async with runtime.transaction() as tx:
-        due = await sessions.complete_due(
+        due = await transitions.complete_due(
             tx, limit=BATCH, messages=message_statuses.VERY_LONG_CHAT, very_long=very_long
         )
         ids = [s.id for s in due]

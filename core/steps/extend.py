@@ -9,6 +9,7 @@ import datetime as dt
 from core.base.machine import check_edge
 from core.extensions import rules
 from core.extensions import store as extensions
+from core.extensions import transitions as extension_transitions
 from core.extensions.rules import ExtensionResolved
 from core.extensions.states import EDGES, ExtensionStatus
 from core.extensions.store import Extension
@@ -17,7 +18,7 @@ from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
 from core.sessions import rules as session_rules
-from core.sessions import store as sessions
+from core.sessions import transitions as session_transitions
 from core.sessions.states import HELD
 from core.sessions.store import Session
 from core.steps import announce, invoices, money
@@ -52,7 +53,7 @@ async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: d
     The caller must hold the payment's lock and have checked that it has no extension yet.
     """
     possible = extendable(session, now=tx.now) and await mitra_can_answer(tx, session)
-    extension = await extensions.create(
+    extension = await extension_transitions.create(
         tx,
         session_id=session.id,
         payment_request_id=payment.id,
@@ -80,7 +81,7 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
     if (status in EARNING and session.status not in HELD) or not await mitra_can_answer(tx, session):
         status = ExtensionStatus.SAFEGUARD_TRIPPED
     payment = await payments.lock(tx, extension.payment_request_id)
-    resolved = await extensions.resolve(tx, extension.id, status)
+    resolved = await extension_transitions.resolve(tx, extension.id, status)
     if resolved is None:
         raise ExtensionResolved
     assert payment is not None
@@ -104,7 +105,7 @@ async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
     minutes = extension.requested_duration_minutes
     expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
-    await sessions.prolong(
+    await session_transitions.prolong(
         tx, session.id, before=session.status, expires_at=expires_at, warn_at=warn_at, minutes=minutes
     )
     announce.deadline(tx, warn_at or expires_at)

@@ -15,6 +15,7 @@ from core.payments import store as payments
 from core.payments.store import PaymentRequest
 from core.runtime import Runtime
 from core.sessions import store as sessions
+from core.sessions import transitions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
@@ -56,7 +57,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     lock and have checked that it has no session, except failed or cancelled ones.
     """
     session = _session(runtime, tx, payment)
-    await sessions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
+    await transitions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
     limits = availability_policy(runtime.config)
     if not await _target_is_free(tx, session, limits):
         await _announce_search(tx, session, asked=0)
@@ -151,7 +152,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     must hold the session's lock, and the session must be searching.
     """
     left = cause is CauseTag.CUSTOMER_CANCELLED
-    await sessions.end_search(tx, session.id, SessionStatus.CANCELLED if left else SessionStatus.FAILED)
+    await transitions.end_search(tx, session.id, SessionStatus.CANCELLED if left else SessionStatus.FAILED)
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
     await announce.requests_closed(
         tx,

@@ -38,6 +38,7 @@ from core.payments.rules import SessionInProgress
 from core.payments.states import PaymentStatus
 from core.reads import ledger
 from core.sessions import store as sessions
+from core.sessions import transitions
 from core.steps import tokens
 from core.steps.availability import availability_policy
 from core.webhooks.store import ORPHANED, Received
@@ -109,7 +110,7 @@ async def _target_went_offline(harness: Harness) -> tuple[Actor, str]:
     """Create a customer whose paid request is for one mitra, who went offline before the search began."""
     customer, mitra = await harness.customer(), await harness.mitra()
     async with harness.runtime.transaction() as tx:
-        await sessions.create_completed(
+        await transitions.create_completed(
             tx, ids.new_id(), customer_id=customer.user_id, mitra_id=mitra.user_id,
             began_at=tx.now - dt.timedelta(minutes=30), ended_at=tx.now - dt.timedelta(minutes=18), topics=None,
         )  # fmt: skip

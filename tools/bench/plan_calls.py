@@ -44,7 +44,7 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
-ASKING = ("store", "admin_store", "views", "codes")
+ASKING = ("store", "transitions", "admin_store", "views", "codes")
 EXTRA = (
     payment_request._check_target,
     announce.chat_requests,
@@ -290,7 +290,7 @@ class Caller:
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.events.notices import Notice
-        from core.extensions import store as extensions
+        from core.extensions import transitions as extension_transitions
         from core.logins import codes
         from core.logins import store as logins_store
         from core.messages import store as messages
@@ -298,6 +298,7 @@ class Caller:
         from core.pushes import store as pushes
         from core.reads import configuration
         from core.sessions import store as sessions
+        from core.sessions import transitions as session_transitions
 
         text, searching = self.text, self.text["searching_id"]
         draft = Draft(
@@ -324,10 +325,10 @@ class Caller:
             (deliveries.add, {"notices": [notice]}),
             (pushes.add, {"planned": [planned]}),
             (configuration.row, {"name": "max_customers_per_mitra"}),
-            (sessions.create, {"session": Session(**new)}),
-            (sessions.pair, {"session_id": searching}),
-            (sessions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
-            (extensions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
+            (session_transitions.create, {"session": Session(**new)}),
+            (session_transitions.pair, {"session_id": searching}),
+            (session_transitions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
+            (extension_transitions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
             (pairing.invite, {"session_id": searching, "policy": of_silent}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
@@ -336,11 +337,11 @@ class Caller:
             (customers.create_known, {"customer_id": ids.new_id(), "identity": stranger}),
             (customers.upgrade, {"customer_id": text["anonymous_id"], "identity": stranger}),
             (
-                sessions.create_completed,
+                session_transitions.create_completed,
                 {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
             ),
             (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
-            (extensions.resolve, {"status": ExtensionStatus.REJECTED}),
+            (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
             (codes.create, {"otp_request_id": ids.new_id()}),
             (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
