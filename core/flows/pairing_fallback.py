@@ -26,7 +26,7 @@ from core.sessions import views
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, invoices, search
+from core.steps import announce, money, search
 from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
@@ -99,11 +99,8 @@ async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentR
         past = await pricing.past_of(tx, account, but_pending=True, but=payment.id)
         if past.ever_paired or past.other_discounted_request:
             raise DiscountNotEligible
-    await invoices.abandon_pending(tx, account, by=actor)
-    await failures.supersede(tx, failure.id)
-    await payments.begin_again(tx, payment.id)
-    again = await payments.lock(tx, payment.id)
-    assert again is not None
+    await money.abandon_pending(tx, account, by=actor)
+    again = await money.confirm_again(tx, payment, failure_id=failure.id)
     await search.begin(runtime, tx, again)
 
 

@@ -11,7 +11,7 @@ from core.payments.store import PaymentRequest
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
-from core.steps import announce, invoices, money, search
+from core.steps import announce, money, search
 from core.storage.database import Tx
 
 
@@ -58,7 +58,7 @@ async def _without_session(tx: Tx, actor: Actor, payment: PaymentRequest, *, bef
     """
     await search.still_newest(tx, payment.id, before)
     if payment.status is PaymentStatus.PENDING:
-        await invoices.abandon(tx, payment, by=actor)
+        await money.abandon(tx, payment, by=actor)
     elif payment.status is PaymentStatus.CONFIRMED:
         await money.fail(tx, payment, CauseTag.CUSTOMER_CANCELLED)
         await announce.pairing_status(

@@ -28,7 +28,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.providers.gateway import Gateway
 from core.runtime import Runtime
-from core.steps import gateway_events, idempotency, invoices
+from core.steps import gateway_events, idempotency, invoices, money
 from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
@@ -78,7 +78,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     amount, minutes = await _price(runtime, tx, account, wish)
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
         raise FreeRequestOpen(details={"payment_request_id": open_id})
-    await invoices.abandon_pending(tx, account, by=actor)
+    await money.abandon_pending(tx, account, by=actor)
     return await invoices.create(
         runtime,
         tx,
@@ -132,7 +132,7 @@ async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
             raise NotFound
         if payment.status is PaymentStatus.ABANDONED:
             return
-        if not await invoices.abandon(tx, payment, by=actor):
+        if not await money.abandon(tx, payment, by=actor):
             raise PaymentNotPending
 
 
@@ -146,7 +146,7 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
         return None
     while True:
         async with runtime.transaction() as tx:
-            expired = await invoices.expire_due(tx)
+            expired = await money.expire_due(tx)
         if expired < payments.AT_ONCE:
             return None
 
@@ -193,7 +193,7 @@ async def _settle_due(runtime: Runtime, gateway: Gateway, payment: PaymentReques
             # look at.
             await gateway_events.apply_polled(tx, locked, account, invoice, app_tag=runtime.settings.gateway_app_tag)
             return
-        await invoices.expire(tx, locked)
+        await money.expire(tx, locked)
         if invoice is not None and invoice.status == "PENDING":
             tx.emit(InvoiceVoided(gateway_invoice_id=invoice.id))
 

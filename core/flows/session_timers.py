@@ -9,7 +9,7 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules, transitions
 from core.sessions import store as sessions
-from core.steps import announce, invoices, message_statuses
+from core.steps import announce, message_statuses, money
 
 BATCH = 500
 VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
@@ -63,7 +63,7 @@ async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
         )
         ids = [s.id for s in due]
         await messages.sync_all_statuses(tx, ids)
-        await invoices.abandon_extensions(tx, ids)
+        await money.abandon_extensions(tx, ids)
         await announce.session_event(tx, ids, "session_completed")
         if due:
             tx.emit(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))

@@ -21,7 +21,7 @@ from core.sessions import rules as session_rules
 from core.sessions import transitions as session_transitions
 from core.sessions.states import HELD
 from core.sessions.store import Session
-from core.steps import announce, invoices, money
+from core.steps import announce, money
 from core.storage.database import Tx
 
 EARNING = frozenset({ExtensionStatus.APPROVED, ExtensionStatus.AUTO_APPROVED})
@@ -119,4 +119,4 @@ async def trip(tx: Tx, session: Session) -> None:
     pending = await extensions.pending_of(tx, session.id)
     if pending is not None:
         await resolve(tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)
-    await invoices.abandon_extensions(tx, [session.id])
+    await money.abandon_extensions(tx, [session.id])

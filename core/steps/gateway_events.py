@@ -12,7 +12,7 @@ from core.payments import rules, store
 from core.payments.rules import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.providers.gateway import Invoice
-from core.steps import invoices, money
+from core.steps import money
 from core.storage.database import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -45,7 +45,7 @@ async def apply(
     asked = issued(payment)
     case = rules.judge(call, asked, received_at=received_at)
     if case is Case.EXPIRED:
-        await invoices.expire(tx, payment)
+        await money.expire(tx, payment)
     paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
     if paid and await store.invoice_belongs_to_another(tx, call.invoice_id, but=payment.id):
         return Case.CONFLICT, "this invoice has paid another request"

@@ -1,4 +1,4 @@
-"""Payment requests and their invoices: create, issue, abandon, expire (docs/product.md#payment-requests).
+"""Payment requests and their invoices: create and issue (docs/product.md#payment-requests).
 
 With the gateway enabled, creating a request takes two transactions with the call to the gateway between them. The first
 stores the request and the idempotency key's claim on it; the second stores the invoice and the answer. If the process
@@ -8,7 +8,6 @@ dies in between, a retry with the same key continues with the same request.
 import math
 
 from core.base import ids, metrics
-from core.base.actor import Actor
 from core.base.addresses import host_and_port, who_has
 from core.base.errors import GatewayUnavailable
 from core.bus.rate_limit import RateLimited
@@ -20,7 +19,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
 from core.providers.gateway import Wanted, duration_s
 from core.runtime import Runtime
-from core.steps import announce, money
+from core.steps import money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer
 from core.storage.database import Tx
 
@@ -84,13 +83,7 @@ async def create(
         gateway_invoice_id=None,
         gateway_invoice_url=development_page(runtime, payment_id) if amount > 0 else None,
     )
-    await payments.create(tx, request)
-    if amount > 0:
-        return request
-    await money.record_payment(tx, request, tuple(account), late=False, invoice_id=None)
-    confirmed = await payments.get(tx, request.id)
-    assert confirmed is not None
-    return confirmed
+    return await money.create(tx, request, tuple(account))
 
 
 async def _count(
@@ -172,7 +165,7 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
             locked = await payments.lock(tx, request.id)
             assert locked is not None
             if await forget(tx, idempotent):
-                await abandon(tx, locked, by=None)
+                await money.abandon(tx, locked, by=None)
                 await invoice_counts.remove(tx, request.id)
         raise
     async with runtime.transaction() as tx:
@@ -186,50 +179,3 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
         view = await view_in(tx, request)
         await store_answer(tx, idempotent.keyed, view, http_status=CREATED)
     return view
-
-
-def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
-    """Void the invoices of these requests after the commit."""
-    for payment in given_up:
-        if payment.gateway_invoice_id is not None:
-            tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
-
-
-async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
-    """Abandon a pending request and void its invoice after the commit. Return False if it was not pending.
-
-    The customer's other devices are notified. `by` is the caller; None if no device has received the request yet.
-    """
-    if not await payments.abandon(tx, payment.id):
-        return False
-    _void(tx, [payment])
-    if by is not None:
-        await announce.payment_abandoned(tx, by, [payment])
-    return True
-
-
-async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
-    """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
-    given_up = await payments.abandon_pending(tx, customer_ids)
-    _void(tx, given_up)
-    await announce.payment_abandoned(tx, by, given_up)
-
-
-async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
-    """Abandon the unpaid extension requests of sessions that start closing or are completed."""
-    given_up = await payments.abandon_extensions(tx, session_ids)
-    _void(tx, given_up)
-    await announce.payment_updated(tx, given_up)
-
-
-async def expire(tx: Tx, payment: PaymentRequest) -> None:
-    """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
-    if await payments.expire(tx, payment.id):
-        await announce.payment_updated(tx, [payment])
-
-
-async def expire_due(tx: Tx) -> int:
-    """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
-    expired = await payments.expire_due(tx)
-    await announce.payment_updated(tx, expired)
-    return len(expired)

@@ -1,15 +1,17 @@
-"""Confirm, consume and fail payment requests, in the caller's transaction.
+"""Change the state of payment requests, in the caller's transaction, with the rows and signals that each change implies.
 
-The database checks at commit that money is conserved. One transition is elsewhere: core/flows/pairing_fallback.py
-confirms a failed request again. docs/product.md#states-of-a-payment-request has all transitions.
+No other module does. docs/product.md#states-of-a-payment-request has all transitions and their causes. The database
+checks at commit that money is conserved.
 """
 
+from core.base.actor import Actor
 from core.base.machine import check_edge
-from core.events.signals import PaymentConfirmed
+from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.ledger import store as ledger
 from core.pairing_failures import store as failures
 from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
+from core.payments import transitions
 from core.payments.rules import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
@@ -22,10 +24,24 @@ class MoneyMoved(Exception):
     """Another transaction changed this payment after it was read: the caller's transaction must not commit."""
 
 
+async def create(tx: Tx, request: PaymentRequest, account: tuple[str, ...]) -> PaymentRequest:
+    """Insert a pending request and return it. At a price of 0 it is confirmed at once, or fails.
+
+    `account` are the ids of the customer's account, which the caller must hold.
+    """
+    await transitions.create(tx, request)
+    if request.amount > 0:
+        return request
+    await record_payment(tx, request, account, late=False, invoice_id=None)
+    recorded = await payments.get(tx, request.id)
+    assert recorded is not None
+    return recorded
+
+
 async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
     """Consume a confirmed payment and insert its row in the ledger: the money is earned now. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.CONSUMED)
-    if not await payments.consume(tx, payment.id):
+    if not await transitions.consume(tx, payment.id):
         raise MoneyMoved(payment.id)
     await ledger.earn(
         tx,
@@ -40,7 +56,7 @@ async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
 async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: str | None = None) -> None:
     """Move a payment to `failed_pairing` and insert its pairing failure. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.FAILED_PAIRING)
-    if not await payments.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
+    if not await transitions.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
     await failures.create(
         tx,
@@ -78,7 +94,7 @@ async def record_payment(
         await announce.payment_updated(tx, [payment])
         return Case.NOT_PAIRABLE
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
-    if not await payments.confirm(tx, payment.id, invoice_id=invoice_id):
+    if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
@@ -91,3 +107,63 @@ async def record_payment(
         )
     )
     return Case.CONFIRMED
+
+
+async def confirm_again(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> PaymentRequest:
+    """Move a failed request back to `confirmed`, without its targeted mitra, and supersede its failure.
+
+    The caller must hold the locks of both. Return the request as it is now. Raises MoneyMoved.
+    """
+    await failures.supersede(tx, failure_id)
+    if not await transitions.confirm_again(tx, payment.id):
+        raise MoneyMoved(payment.id)
+    confirmed = await payments.lock(tx, payment.id)
+    assert confirmed is not None
+    return confirmed
+
+
+def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
+    """Void the invoices of these requests after the commit."""
+    for payment in given_up:
+        if payment.gateway_invoice_id is not None:
+            tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+
+
+async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
+    """Abandon a pending request and void its invoice after the commit. Return False if it was not pending.
+
+    The customer's other devices are notified. `by` is the caller; None if no device has received the request yet.
+    """
+    if not await transitions.abandon(tx, payment.id):
+        return False
+    _void(tx, [payment])
+    if by is not None:
+        await announce.payment_abandoned(tx, by, [payment])
+    return True
+
+
+async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
+    """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
+    given_up = await transitions.abandon_pending(tx, customer_ids)
+    _void(tx, given_up)
+    await announce.payment_abandoned(tx, by, given_up)
+
+
+async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
+    """Abandon the unpaid extension requests of sessions that start closing or are completed."""
+    given_up = await transitions.abandon_extensions(tx, session_ids)
+    _void(tx, given_up)
+    await announce.payment_updated(tx, given_up)
+
+
+async def expire(tx: Tx, payment: PaymentRequest) -> None:
+    """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
+    if await transitions.expire(tx, payment.id):
+        await announce.payment_updated(tx, [payment])
+
+
+async def expire_due(tx: Tx) -> int:
+    """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
+    expired = await transitions.expire_due(tx)
+    await announce.payment_updated(tx, expired)
+    return len(expired)
