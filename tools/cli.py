@@ -28,7 +28,9 @@ from core.flows.setup import TierSeed
 from core.operators import totp
 from core.pricing.rules import Promotion
 from core.reactions import react
-from core.reads import ledger, payments
+from core.reads import payments
+from core.reads.ledger.audit import audit
+from core.reads.ledger.rules import RULES
 from core.runtime import Reaction, Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
 from tools.arguments import between
@@ -250,13 +252,13 @@ def _webhooks_import(args: argparse.Namespace) -> int:
 def _audit(args: argparse.Namespace) -> int:
     if args.rules:
         table = Table("rule", "proves")
-        for rule in ledger.RULES:
+        for rule in RULES:
             table.add_row(rule.name, rule.proves)
         console.print(table)
         return 0
 
     async def work(runtime: Runtime) -> int:
-        books = await ledger.audit(runtime)
+        books = await audit(runtime)
         for violation in books.violations:
             console.print(violation.rule, style="red", end="")
             console.print(f": {violation.id}: {violation.detail}", markup=False)

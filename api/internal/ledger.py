@@ -3,17 +3,17 @@
 from litestar import get
 
 from api.auth import operators
-from core.reads import ledger
+from core.reads.ledger.audit import Audit, audit_for_operator
 from core.runtime import Runtime
 
 
 @get("/internal/ledger/audit", **operators("payments"))
-async def audit(runtime: Runtime) -> ledger.Audit:
+async def audit(runtime: Runtime) -> Audit:
     """Run the ledger audit.
 
     It checks the whole database and can take minutes.
     """
-    return await ledger.audit_for_operator(runtime)
+    return await audit_for_operator(runtime)
 
 
 ROUTES = [audit]

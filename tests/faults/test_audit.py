@@ -39,7 +39,8 @@ from core.idempotency.rules import keyed_request
 from core.messages.rules import Draft, ReadMarkers
 from core.pairing_failures.rules import OperatorAction
 from core.pricing import admin_store
-from core.reads import ledger
+from core.reads.ledger.audit import Violation, audit, check
+from core.reads.ledger.rules import RULES
 from core.runtime import Runtime, open_runtime
 from core.sessions.sensitivity import Sensitivity
 from core.steps import accounts
@@ -238,7 +239,7 @@ def life() -> Iterator[FilledDatabase]:
 
 
 def test_audit_of_valid_data_finds_no_violation(life: FilledDatabase) -> None:
-    books = life.stage.run(ledger.audit(life.runtime))
+    books = life.stage.run(audit(life.runtime))
     assert books.violations == []
     states = life.stage.run(life.runtime.db.fetch("SELECT status FROM chat_sessions"))
     assert {row["status"] for row in states} == {
@@ -505,20 +506,20 @@ BROKEN: tuple[tuple[str, str], ...] = (
 
 
 def test_every_audit_rule_has_a_case_that_breaks_it() -> None:
-    assert {rule for rule, _ in BROKEN} == {rule.name for rule in ledger.RULES}
-    assert len({rule.name for rule in ledger.RULES}) == len(ledger.RULES)
+    assert {rule for rule, _ in BROKEN} == {rule.name for rule in RULES}
+    assert len({rule.name for rule in RULES}) == len(RULES)
 
 
 @pytest.mark.parametrize(("rule", "breaks"), BROKEN, ids=lambda value: value[:40].replace(" ", "_"))
 def test_audit_reports_only_the_broken_rule(life: FilledDatabase, rule: str, breaks: str) -> None:
-    async def broken() -> list[ledger.Violation]:
+    async def broken() -> list[Violation]:
         async with life.runtime.db.pool.acquire() as connection:
             transaction: Any = connection.transaction()
             await transaction.start()
             try:
                 await connection.execute("SET LOCAL session_replication_role = replica")
                 await connection.execute(breaks)
-                return (await ledger.check(life.runtime, connection, overdue=True)).violations
+                return (await check(life.runtime, connection, overdue=True)).violations
             finally:
                 await transaction.rollback()
 

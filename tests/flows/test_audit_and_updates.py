@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 
-from core.reads import ledger
+from core.reads.ledger.audit import audit
 from core.runtime import open_runtime
 from tests.faults.proxy import Proxy, When
 from tests.flows.chats import a_chat
@@ -28,7 +28,7 @@ def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Harness) -> None:
         try:
             before = await runtime.db.fetchval(SIZE)
             held = proxy.park("FROM payment_requests", when=When.AFTER)
-            audit = asyncio.create_task(ledger.audit(auditor))
+            audited = asyncio.create_task(audit(auditor))
             for _ in range(RULES):  # the server has answered a rule, but the audit has not read the result yet
                 await held.reached()
                 async with runtime.db.pool.acquire() as connection:
@@ -39,7 +39,7 @@ def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Harness) -> None:
                 held = following
             proxy.remove_parks()
             held.release()
-            assert (await audit).violations == []
+            assert (await audited).violations == []
             assert await runtime.db.fetchval(SIZE) - before < ROOM
         finally:
             await auditor.close()

@@ -9,7 +9,7 @@ from core.base.errors import NotFound
 from core.flows import message_send, payment_request, session_end, session_timers
 from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
-from core.reads import ledger
+from core.reads.ledger.audit import audit_for_operator
 from core.runtime import open_runtime
 from core.steps.message_statuses import VERY_LONG_CHAT
 from tests.flows.chats import a_chat
@@ -104,11 +104,10 @@ def test_concurrent_audits_leave_connections_for_other_calls(quiet: Harness) -> 
         runtime = quiet.runtime
         async with runtime.transaction() as tx:
             await tx.fetch("LOCK TABLE chat_sessions IN ACCESS EXCLUSIVE MODE")  # no audit rule can finish
-            first = [asyncio.create_task(ledger.audit_for_operator(runtime)) for _ in range(5)]
+            first = [asyncio.create_task(audit_for_operator(runtime)) for _ in range(5)]
             await quiet.until(WAITING, 1)
             later = [
-                asyncio.create_task(ledger.audit_for_operator(runtime))
-                for _ in range(runtime.db.pool.get_max_size() + 4)
+                asyncio.create_task(audit_for_operator(runtime)) for _ in range(runtime.db.pool.get_max_size() + 4)
             ]
             await asyncio.sleep(0)
             assert await runtime.db.fetchval(WAITING) == 1

@@ -39,7 +39,7 @@ from core.flows.operator_work import MitraChange
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.pairing_failures.rules import OperatorAction
-from core.reads import ledger
+from core.reads.ledger.audit import audit
 from core.sessions.sensitivity import Sensitivity
 from tests.clock import HandClock
 from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness
@@ -254,9 +254,9 @@ class MoneyMachine(RuleBasedStateMachine):
         assert list(made.values()) == ["confirmed" if free else "pending"] * new
         assert {payment_id: row["status"] for payment_id, row in after.payments.items()} == expected | made
         self._check_sessions(before, after)
-        audit = self.run(ledger.audit(self.harness.runtime, overdue=False))  # timers fire only as steps of the walk
-        assert audit.violations == []
-        assert (audit.payments, audit.sessions) == (len(after.payments), len(after.sessions))
+        found = self.run(audit(self.harness.runtime, overdue=False))  # timers fire only as steps of the walk
+        assert found.violations == []
+        assert (found.payments, found.sessions) == (len(after.payments), len(after.sessions))
         return result
 
     def _check_sessions(self, before: Seen, after: Seen) -> None:

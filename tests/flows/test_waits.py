@@ -36,7 +36,7 @@ from core.payments import store as payments
 from core.payments import views as payment_views
 from core.payments.rules import SessionInProgress
 from core.payments.states import PaymentStatus
-from core.reads import ledger
+from core.reads.ledger.audit import audit
 from core.sessions import store as sessions
 from core.sessions import transitions
 from core.steps import tokens
@@ -138,7 +138,7 @@ def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Harness) -
             "SELECT status FROM chat_sessions WHERE payment_request_id = $1 ORDER BY status", request_id
         )
         assert [row["status"] for row in rows] == ["cancelled", "failed"]
-        assert (await ledger.audit(quiet.runtime, overdue=False)).violations == []
+        assert (await audit(quiet.runtime, overdue=False)).violations == []
 
     quiet.run(play())
 
@@ -160,7 +160,7 @@ def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Harness, tap
             found = await payments.get(runtime.db, request_id)
             assert found is not None
             assert found.status == "failed_pairing"
-        assert (await ledger.audit(runtime, overdue=False)).violations == []
+        assert (await audit(runtime, overdue=False)).violations == []
 
     quiet.run(play())
 
@@ -242,7 +242,7 @@ async def _one_is_live_and_the_other_failed(harness: Harness, people: list[str],
         "SELECT payload::text AS frame FROM deliveries WHERE recipient_id = $1", people[1]
     )
     assert any("payment_session_expired" in row["frame"] for row in frames)
-    assert (await ledger.audit(harness.runtime)).violations == []
+    assert (await audit(harness.runtime)).violations == []
 
 
 def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Harness) -> None:

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from core.reads.ledger import RULES
+from core.reads.ledger.rules import ARGUMENTS, FILES, RULES
 from tools import invariants_page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -26,6 +26,17 @@ def test_every_rule_of_the_audit_has_a_description() -> None:
         assert rule.proves, rule.name
         for section in invariants_page.sections_of(rule):
             assert re.fullmatch(r"docs/[a-z]+\.md(#[a-z0-9-]+)?", section), rule.name
+
+
+def test_every_file_of_rules_is_read_completely() -> None:
+    folder = ROOT / "core" / "reads" / "ledger"
+    assert {path.stem for path in folder.glob("*.sql")} == set(FILES)
+    declared = [
+        name for file in FILES for name in re.findall(r"^-- rule: (.+)$", (folder / f"{file}.sql").read_text(), re.M)
+    ]
+    assert [rule.name for rule in RULES] == declared
+    assert [rule.name for rule in RULES if not re.match(r"(SELECT|WITH)\b", rule.sql)] == []
+    assert {rule.name for rule in RULES if rule.arguments is not None} == set(ARGUMENTS)
 
 
 def test_every_object_of_the_database_that_the_page_names_exists() -> None:

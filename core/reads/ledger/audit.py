@@ -7,16 +7,11 @@ import attrs
 from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
-from core.reads.ledger_chats import CHATS
-from core.reads.ledger_money import MONEY
-from core.reads.ledger_overdue import OVERDUE
-from core.reads.ledger_people import PEOPLE
-from core.reads.ledger_rule import Rule
+from core.reads.ledger.rules import RULES
 from core.runtime import Runtime
 from core.storage.locks import AdvisoryLock
 from core.transactions import translate_db_errors
 
-RULES: tuple[Rule, ...] = (*MONEY, *CHATS, *PEOPLE, *OVERDUE)
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
 
 
@@ -86,7 +81,7 @@ async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> Audit:
     payments = await connection.fetchval("SELECT count(*)::int FROM payment_requests", timeout=STATEMENT_S)
     violations = []
     for rule in RULES:
-        args = () if rule.due is None else rule.due(runtime, now) if overdue else None
+        args = () if rule.arguments is None else rule.arguments(runtime, now) if overdue else None
         if args is None:
             continue
         for found, detail in await connection.fetch(rule.sql, *args, timeout=STATEMENT_S):

@@ -1,0 +1,333 @@
+-- rule: a paid request is in exactly one place
+-- proves: I3 I4
+-- returns: payment requests whose money is in no place or in several, or whose amount there differs.
+SELECT
+  p.id::text,
+  format(
+    '%s with %s transactions, %s failures, %s chats',
+    p.status,
+    coalesce(t.n, 0),
+    coalesce(f.n, 0),
+    coalesce(s.n, 0) + coalesce(e.n, 0)
+  )
+FROM payment_requests AS p
+LEFT JOIN (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n,
+    sum(amount) AS amount
+  FROM customer_transactions
+  GROUP BY 1
+) AS t ON t.id = p.id
+LEFT JOIN (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n,
+    sum(amount) AS amount
+  FROM pairing_failures
+  WHERE superseded_at IS NULL
+  GROUP BY 1
+) AS f ON f.id = p.id
+LEFT JOIN (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n
+  FROM chat_sessions
+  WHERE paired_at IS NOT NULL
+  GROUP BY 1
+) AS s ON s.id = p.id
+LEFT JOIN (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n
+  FROM session_extensions
+  WHERE status IN ('approved', 'auto_approved')
+  GROUP BY 1
+) AS e ON e.id = p.id
+WHERE NOT CASE p.status
+  WHEN 'consumed'
+    THEN coalesce(t.n, 0) = 1 AND t.amount = p.amount AND f.n IS NULL AND coalesce(s.n, 0) + coalesce(e.n, 0) = 1
+  WHEN 'failed_pairing'
+    THEN t.n IS NULL AND coalesce(f.n, 0) = 1 AND f.amount = p.amount AND s.n IS NULL AND e.n IS NULL
+  ELSE t.n IS NULL AND f.n IS NULL AND s.n IS NULL AND e.n IS NULL
+END;
+
+
+-- rule: confirmed money is earned, failed or in flight
+-- proves: I4
+-- returns: one row with the four sums, in Rupiah, if the first is not the sum of the others.
+SELECT
+  'all',
+  format('confirmed %s, earned %s, failed %s, in flight %s', a, b, c, d)
+FROM (
+  SELECT
+    (
+      SELECT coalesce(sum(amount), 0) FROM payment_requests
+      WHERE confirmed_at IS NOT NULL
+    ) a,
+    (
+      SELECT coalesce(sum(amount), 0)
+      FROM customer_transactions
+      WHERE payment_request_id IS NOT NULL
+    ) b,
+    (
+      SELECT coalesce(sum(amount), 0) FROM pairing_failures
+      WHERE superseded_at IS NULL
+    ) c,
+    (
+      SELECT coalesce(sum(amount), 0) FROM payment_requests
+      WHERE status = 'confirmed'
+    ) d
+) AS x
+WHERE a <> b + c + d;
+
+
+-- rule: a transaction matches its payment request and its session
+-- proves: I4
+-- returns: transactions whose customer, type or session differs from that of the payment request.
+SELECT
+  t.id::text,
+  format('%s of payment request %s', t.type, p.id)
+FROM customer_transactions AS t
+JOIN payment_requests AS p ON p.id = t.payment_request_id
+JOIN chat_sessions AS s ON s.id = t.session_id
+WHERE
+  t.customer_id <> p.customer_id
+  OR t.type <> CASE WHEN p.is_extension THEN 'extension' ELSE 'session' END
+  OR (CASE WHEN p.is_extension THEN p.extends_session_id ELSE s.id END) IS DISTINCT FROM t.session_id
+  OR NOT p.is_extension AND s.payment_request_id IS DISTINCT FROM p.id;
+
+
+-- rule: a session matches its payment request
+-- proves: I3
+-- returns: sessions whose customer, mode, price, minutes or discount differs from what was paid.
+SELECT
+  s.id::text,
+  format(
+    '%s min %s for %s; paid: %s min %s for %s',
+    s.duration_minutes,
+    s.mode,
+    s.price,
+    p.duration_minutes,
+    p.mode,
+    p.amount
+  )
+FROM chat_sessions AS s
+JOIN payment_requests AS p ON p.id = s.payment_request_id
+WHERE
+  p.is_extension
+  OR s.customer_id <> p.customer_id
+  OR s.mode <> p.mode
+  OR s.price <> p.amount
+  OR s.duration_minutes IS DISTINCT FROM p.duration_minutes
+  OR s.is_first_session_discount <> p.is_first_session_discount AND s.status NOT IN ('failed', 'cancelled');
+
+
+-- rule: a searching session has a confirmed payment request
+-- proves: I3
+-- returns: searching sessions with an unpaid or used payment request, or without one.
+SELECT
+  s.id::text,
+  coalesce(p.status, 'no payment request')
+FROM chat_sessions AS s
+LEFT JOIN payment_requests AS p ON p.id = s.payment_request_id
+WHERE s.status = 'searching' AND p.status IS DISTINCT FROM 'confirmed';
+
+
+-- rule: a failed or cancelled search has a pairing failure
+-- proves: I3
+-- returns: payment requests with more failed and cancelled searches than failures.
+SELECT
+  s.id::text,
+  format('%s searches ended, %s failures', s.n, coalesce(f.n, 0))
+FROM (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n
+  FROM chat_sessions
+  WHERE status IN ('failed', 'cancelled')
+  GROUP BY 1
+) AS s
+LEFT JOIN (
+  SELECT
+    payment_request_id AS id,
+    count(*) AS n
+  FROM pairing_failures
+  GROUP BY 1
+) AS f ON f.id = s.id
+WHERE s.id IS NOT NULL AND s.n > coalesce(f.n, 0);
+
+
+-- rule: a pairing failure matches its payment request
+-- proves: I3 docs/product.md#cause-tags
+-- returns: failures whose customer, kind of request or targeted mitra does not fit their cause tag.
+SELECT
+  f.id::text,
+  format('%s of %s request %s', f.cause_tag, CASE WHEN p.is_extension THEN 'extension' ELSE 'ordinary' END, p.id)
+FROM pairing_failures AS f
+JOIN payment_requests AS p ON p.id = f.payment_request_id
+WHERE
+  f.customer_id <> p.customer_id
+  OR starts_with(f.cause_tag, 'extension_') <> p.is_extension
+  OR starts_with(f.cause_tag, 'targeted_') AND f.targeted_mitra_id IS NULL
+  OR NOT starts_with(f.cause_tag, 'targeted_') AND f.superseded_at IS NOT NULL;
+
+
+-- rule: an extension matches its payment request
+-- proves: I3 docs/product.md#extensions
+-- returns: extensions whose session, customer, mode, minutes or price differs from what was paid.
+SELECT
+  e.id::text,
+  format(
+    '%s min for %s; paid: %s min for %s', e.requested_duration_minutes, e.requested_price, p.duration_minutes, p.amount
+  )
+FROM session_extensions AS e
+JOIN payment_requests AS p ON p.id = e.payment_request_id
+JOIN chat_sessions AS s ON s.id = e.session_id
+WHERE
+  p.extends_session_id IS DISTINCT FROM e.session_id
+  OR p.customer_id <> s.customer_id
+  OR p.mode <> s.mode
+  OR e.requested_duration_minutes <> p.duration_minutes
+  OR e.requested_price <> p.amount;
+
+
+-- rule: an extension and its payment request agree
+-- proves: I3 I4
+-- returns: extensions whose payment request is in another state, or failed with another cause, than their own state
+-- implies.
+SELECT
+  e.id::text,
+  format('%s, its payment request is %s %s', e.status, p.status, f.cause_tag)
+FROM session_extensions AS e
+JOIN payment_requests AS p ON p.id = e.payment_request_id
+LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
+WHERE p.status <> CASE e.status
+  WHEN 'pending' THEN 'confirmed'
+  WHEN 'approved' THEN 'consumed'
+  WHEN 'auto_approved' THEN 'consumed'
+  ELSE 'failed_pairing'
+END
+OR e.status IN ('rejected', 'safeguard_tripped') AND f.cause_tag <> 'extension_' || e.status;
+
+
+-- rule: a pending extension has an active or expired session
+-- proves: I3 docs/product.md#extensions
+-- returns: pending extensions, and pending requests to pay for one, of sessions in any other state.
+SELECT
+  e.id::text,
+  'its session is ' || s.status
+FROM session_extensions AS e
+JOIN chat_sessions AS s ON s.id = e.session_id
+WHERE e.status = 'pending' AND s.status NOT IN ('active', 'expired')
+UNION ALL
+SELECT
+  p.id::text,
+  'its session is ' || s.status
+FROM payment_requests AS p
+JOIN chat_sessions AS s ON s.id = p.extends_session_id
+WHERE p.status = 'pending' AND s.status NOT IN ('active', 'expired');
+
+
+-- rule: a session's extended minutes are those approved
+-- proves: I3
+-- returns: sessions whose extended minutes are not the sum of their approved extensions.
+SELECT
+  s.id::text,
+  format('%s extended, %s approved', s.extended_minutes, coalesce(e.minutes, 0))
+FROM chat_sessions AS s
+LEFT JOIN (
+  SELECT
+    session_id,
+    sum(requested_duration_minutes) AS minutes
+  FROM session_extensions
+  WHERE status IN ('approved', 'auto_approved')
+  GROUP BY 1
+) AS e ON e.session_id = s.id
+WHERE s.extended_minutes <> coalesce(e.minutes, 0);
+
+
+-- rule: a session ends exactly after its paid time
+-- proves: I3 I7
+-- returns: sessions that end before or after the minutes that were paid. An extension of an expired session starts
+-- when it is approved, so the end may be later than the sum of the minutes.
+SELECT
+  s.id::text,
+  format(
+    'paired %s, %s min and %s more, ends %s', s.paired_at, s.duration_minutes, coalesce(e.minutes, 0), s.expires_at
+  )
+FROM chat_sessions AS s
+LEFT JOIN (
+  SELECT
+    session_id,
+    sum(requested_duration_minutes)::int AS minutes,
+    max(responded_at) AS newest
+  FROM session_extensions
+  WHERE status IN ('approved', 'auto_approved')
+  GROUP BY 1
+) AS e ON e.session_id = s.id
+WHERE
+  s.expires_at < s.paired_at + make_interval(mins => s.duration_minutes + coalesce(e.minutes, 0))
+  OR s.expires_at > greatest(
+    s.paired_at + make_interval(mins => s.duration_minutes + coalesce(e.minutes, 0)),
+    e.newest + make_interval(mins => e.minutes)
+  );
+
+
+-- rule: a consumed payment request had a listed price
+-- proves: docs/product.md#tiers
+-- returns: consumed payment requests for which no price in the histories fits. The histories have every price since
+-- they began; older payment requests are not checked.
+WITH listed AS MATERIALIZED (
+  SELECT
+    false AS discount,
+    after ->> 'mode' AS mode,
+    (after ->> 'minutes')::int AS minutes,
+    (after ->> 'price_idr')::int AS price
+  FROM pricing_tiers_history
+  WHERE after IS NOT NULL
+  UNION
+  SELECT
+    true,
+    m.mode,
+    (after ->> 'duration_minutes')::int,
+    (after ->> 'price_idr')::int
+  FROM pricing_promotions_history, jsonb_array_elements_text(after -> 'modes') AS m (mode)
+  WHERE after IS NOT NULL
+)
+
+SELECT
+  p.id::text,
+  format('%s min %s for %s', p.duration_minutes, p.mode, p.amount)
+FROM payment_requests AS p
+WHERE
+  p.status = 'consumed'
+  AND p.created_at >= (SELECT min(changed_at) FROM pricing_tiers_history)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM listed AS l
+    WHERE
+      l.discount = p.is_first_session_discount
+      AND l.mode = p.mode
+      AND l.minutes = p.duration_minutes
+      AND l.price = p.amount
+  );
+
+
+-- rule: a discounted session is the customer's first
+-- proves: I15
+-- returns: sessions with the first-session discount that the customer paired after another one. Sessions without a
+-- payment request were made before payments existed, or as development data.
+SELECT
+  s.id::text,
+  format('paired %s, the first one %s', s.paired_at, f.first)
+FROM chat_sessions AS s
+JOIN (
+  SELECT
+    customer_id,
+    min(paired_at) AS first
+  FROM chat_sessions
+  WHERE payment_request_id IS NOT NULL
+  GROUP BY 1
+) AS f ON f.customer_id = s.customer_id
+WHERE s.is_first_session_discount AND s.paired_at > f.first;

@@ -1,0 +1,116 @@
+-- rule: a search ends with its round or its time limit
+-- proves: I3 I7
+-- returns: searches whose round or time limit ended before $1.
+SELECT
+  id::text,
+  format('round until %s, search until %s', round_ends_at, search_ends_at)
+FROM chat_sessions
+WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1;
+
+
+-- rule: a confirmed payment request has a session or an extension
+-- proves: I3
+-- returns: payment requests that were confirmed before $1 and have neither. A fallback to a blast keeps the old time
+-- of payment, but its new search is stored in the same transaction.
+SELECT
+  p.id::text,
+  format('confirmed %s', p.confirmed_at)
+FROM payment_requests AS p
+WHERE
+  p.status = 'confirmed'
+  AND p.confirmed_at < $1
+  AND NOT EXISTS (
+    SELECT 1
+    FROM chat_sessions AS s
+    WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled')
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM session_extensions AS e
+    WHERE e.payment_request_id = p.id
+  );
+
+
+-- rule: an unpaid request expires
+-- proves: I7
+-- returns: pending payment requests whose time to pay ended before $1.
+SELECT
+  id::text,
+  format('until %s', expires_at)
+FROM payment_requests
+WHERE status = 'pending' AND expires_at < $1;
+
+
+-- rule: a session ends with its paid time
+-- proves: I7
+-- returns: active sessions whose paid time ended before $1.
+SELECT
+  id::text,
+  format('ends %s', expires_at)
+FROM chat_sessions
+WHERE status = 'active' AND expires_at < $1;
+
+
+-- rule: an extension is answered by its deadline
+-- proves: I7
+-- returns: pending extensions whose deadline was before $1.
+SELECT
+  id::text,
+  format('answer by %s', answer_by)
+FROM session_extensions
+WHERE status = 'pending' AND answer_by < $1;
+
+
+-- rule: a session is completed after its grace period
+-- proves: I7
+-- returns: expired and closing sessions whose grace period ended before $1. A pending extension holds the grace
+-- period, and so does one that was answered after $1.
+SELECT
+  s.id::text,
+  format('%s until %s', s.status, s.grace_ends_at)
+FROM chat_sessions AS s
+WHERE
+  s.status IN ('expired', 'closing')
+  AND s.grace_ends_at < $1
+  AND NOT EXISTS (
+    SELECT 1
+    FROM session_extensions AS e
+    WHERE e.session_id = s.id AND (e.status = 'pending' OR e.responded_at >= $1)
+  );
+
+
+-- rule: a silent mitra is taken offline
+-- proves: I7
+-- returns: online mitras who have been silent for $2 seconds since before $1; $3 is now. Not checked just after a
+-- change of the two settings, because a stricter one makes many mitras overdue at once.
+SELECT
+  mitra_id::text,
+  format('silent since %s', silent_since)
+FROM mitra_silences($3)
+WHERE
+  silent_since + make_interval(secs => $2::float8) < $1
+  AND coalesce(
+    (SELECT max(updated_at) FROM app_config WHERE key IN ('require_mitra_ping', 'mitra_stale_after_seconds')) < $1, true
+  );
+
+
+-- rule: every webhook call has a result
+-- proves: I10
+-- returns: webhook calls that were received before $1 and have no result.
+SELECT
+  id::text,
+  format('received %s', received_at)
+FROM webhook_logs
+WHERE http_status IS NULL AND received_at < $1;
+
+
+-- rule: an unacknowledged event becomes a push
+-- proves: docs/events.md
+-- returns: deliveries that are older than $1 seconds of real time and have neither an acknowledgement nor a push.
+SELECT
+  id::text,
+  format('%s of %s', event, created_at)
+FROM deliveries
+WHERE
+  pushed_real_at IS NULL
+  AND created_at < transaction_timestamp() - make_interval(secs => $1::float8);

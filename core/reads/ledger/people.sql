@@ -1,0 +1,353 @@
+-- rule: a joined customer is anonymous and signed out, and their account is neither anonymous nor joined
+-- proves: I9 docs/product.md#merging-accounts
+-- returns: joined customers who are not anonymous, whose account is anonymous or joined itself, or who are still
+-- signed in.
+SELECT
+  c.id::text,
+  'belongs to ' || c.account_belongs_to
+FROM customers AS c
+JOIN customers AS a ON a.id = c.account_belongs_to
+WHERE
+  NOT c.is_anonymous
+  OR a.is_anonymous
+  OR a.account_belongs_to IS NOT NULL
+UNION ALL
+SELECT
+  c.id::text,
+  'has a living device'
+FROM customers AS c
+JOIN auth_sessions AS d ON d.user_id = c.id AND d.revoked_at IS NULL
+WHERE c.account_belongs_to IS NOT NULL;
+
+
+-- rule: an auth session has a user, and a revoked one has no push token
+-- proves: I9 docs/product.md#devices
+-- returns: auth sessions without a user, revoked ones with a push token, and those rotated without a previous token.
+SELECT
+  d.id::text,
+  format('%s %s', d.user_type, d.user_id)
+FROM auth_sessions AS d
+LEFT JOIN customers AS c ON c.id = d.user_id AND d.user_type = 'customer'
+LEFT JOIN mitras AS m ON m.id = d.user_id AND d.user_type = 'mitra'
+LEFT JOIN control_center_users AS o ON o.id = d.user_id AND d.user_type = 'operator'
+WHERE
+  c.id IS NULL AND m.id IS NULL AND o.id IS NULL
+  OR d.revoked_at IS NOT NULL AND d.push_token IS NOT NULL
+  OR (d.previous_token_hash IS NULL) <> (d.rotated_at IS NULL);
+
+
+-- rule: the attempts at a code are at most the highest limit so far
+-- proves: I15
+-- returns: codes with more attempts than any limit that was ever configured, or the default of 5.
+SELECT
+  id::text,
+  format('%s tries', attempts)
+FROM otp_requests
+WHERE attempts > (
+  SELECT max(allowed)
+  FROM (
+    SELECT 5 AS allowed
+    UNION ALL
+    SELECT (value ->> 'value')::int
+    FROM app_config
+    WHERE key = 'otp_verify_max_attempts'
+    UNION ALL
+    SELECT (before ->> 'value')::int
+    FROM operator_audit_log
+    WHERE object_id = 'otp_verify_max_attempts'
+    UNION ALL
+    SELECT (after ->> 'value')::int
+    FROM operator_audit_log
+    WHERE object_id = 'otp_verify_max_attempts'
+  ) AS x
+);
+
+
+-- rule: a mitra has a presence row, and an inactive mitra is offline
+-- proves: I6 docs/product.md#deactivation
+-- returns: mitras without a row of presence, and inactive mitras who are online.
+SELECT
+  m.id::text,
+  CASE WHEN o.mitra_id IS NULL THEN 'no presence' ELSE 'inactive and online' END
+FROM mitras AS m
+LEFT JOIN mitra_online_status AS o ON o.mitra_id = m.id
+WHERE
+  o.mitra_id IS NULL
+  OR o.is_online AND NOT m.is_active;
+
+
+-- rule: each change of presence has a log row
+-- proves: docs/product.md#presence
+-- returns: mitras whose presence is not the result of their log.
+SELECT
+  o.mitra_id::text,
+  format(
+    '%s; %s times online, %s times offline',
+    CASE WHEN o.is_online THEN 'online' ELSE 'offline' END,
+    coalesce(l.up, 0),
+    coalesce(l.down, 0)
+  )
+FROM mitra_online_status AS o
+LEFT JOIN (
+  SELECT
+    mitra_id,
+    count(*) FILTER (WHERE status = 'online') AS up,
+    count(*) FILTER (WHERE status = 'offline') AS down
+  FROM mitra_online_logs
+  GROUP BY 1
+) AS l ON l.mitra_id = o.mitra_id
+WHERE coalesce(l.up - l.down, 0) <> o.is_online::int;
+
+
+-- rule: outages of one kind do not overlap
+-- proves: docs/product.md#heartbeat
+-- returns: outages that began before an earlier one of the same kind ended.
+SELECT
+  id::text,
+  format('%s from %s to %s', kind, began_at, ended_at)
+FROM (
+  SELECT
+    *,
+    max(ended_at) OVER (PARTITION BY kind ORDER BY began_at ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS before
+  FROM outages
+) AS o
+WHERE before > began_at;
+
+
+-- rule: an event has a recipient
+-- proves: docs/events.md
+-- returns: deliveries to a customer or mitra who does not exist.
+SELECT
+  d.id::text,
+  format('%s for %s %s', d.event, d.recipient_type, d.recipient_id)
+FROM deliveries AS d
+LEFT JOIN customers AS c ON c.id = d.recipient_id AND d.recipient_type = 'customer'
+LEFT JOIN mitras AS m ON m.id = d.recipient_id AND d.recipient_type = 'mitra'
+WHERE c.id IS NULL AND m.id IS NULL;
+
+
+-- rule: an idempotency key has an answer or a request in progress
+-- proves: docs/invariants.md#rule-4
+-- returns: keys with half an answer, and keys in progress without a payment request or a time of claim.
+SELECT
+  k.id::text,
+  format('key of %s', k.user_id)
+FROM idempotency_keys AS k
+LEFT JOIN payment_requests AS p ON p.id = k.resource_id
+WHERE
+  (k.answer IS NULL) <> (k.http_status IS NULL)
+  OR k.answer IS NULL AND (p.id IS NULL OR k.claimed_real_at IS NULL);
+
+
+-- rule: a webhook call has status and result together, and without a token no effect
+-- proves: I10
+-- returns: webhook calls with only one of both, and calls without a valid token that were accepted or replayed.
+SELECT
+  id::text,
+  format('%s %s', http_status, processing_result)
+FROM webhook_logs
+WHERE
+  (http_status IS NULL) <> (processing_result IS NULL)
+  OR NOT token_valid AND (http_status NOT IN (401, 500) OR replay_of IS NOT NULL);
+
+
+-- rule: only calls above the limit are counted instead of stored
+-- proves: I10
+-- returns: rows that count no call; rows of counted calls that lack the body's hash and size, had a valid token or
+-- have another result.
+SELECT
+  id::text,
+  format('%s calls, %s', calls, processing_result)
+FROM webhook_logs
+WHERE
+  calls < 1
+  OR (processing_result IS NOT DISTINCT FROM 'flood') <> (body_sha256 IS NOT NULL AND bytes IS NOT NULL)
+  OR processing_result = 'flood' AND token_valid
+  OR calls > 1 AND processing_result IS DISTINCT FROM 'flood';
+
+
+-- rule: one webhook call confirms a payment
+-- proves: I10 I4
+-- returns: payment requests that several calls confirmed, or that are not confirmed in spite of one.
+SELECT
+  p.id::text,
+  format('%s calls, request %s', w.n, p.status)
+FROM payment_requests AS p
+JOIN (
+  SELECT
+    lower(external_id) AS id,
+    count(*) AS n
+  FROM webhook_logs
+  WHERE processing_result IN ('confirmed', 'paid_not_pairable', 'late_payment_recorded')
+  GROUP BY 1
+) AS w ON w.id = p.id::text
+WHERE w.n > 1 OR p.confirmed_at IS NULL;
+
+
+-- rule: an operator's action on a failure has one audit row
+-- proves: I16
+-- returns: failures with an operator's action and no audit row of it, or several.
+SELECT
+  f.id::text,
+  format('%s audit rows', coalesce(a.n, 0))
+FROM pairing_failures AS f
+LEFT JOIN (
+  SELECT
+    object_id,
+    operator_id,
+    count(*) AS n
+  FROM operator_audit_log
+  WHERE action = 'failed_pairing.actioned'
+  GROUP BY 1, 2
+) AS a ON a.object_id = f.id::text AND a.operator_id = f.actioned_by
+WHERE f.actioned_by IS NOT NULL AND coalesce(a.n, 0) <> 1;
+
+
+-- rule: an operator's change of a setting has one audit row
+-- proves: I16
+-- returns: settings whose last change by an operator has no audit row, or several.
+SELECT
+  c.key,
+  format('set %s by %s', c.updated_at, c.updated_by)
+FROM app_config AS c
+WHERE
+  c.updated_by IS NOT NULL
+  AND (
+    SELECT count(*)
+    FROM operator_audit_log AS a
+    WHERE
+      a.object_id = c.key
+      AND a.action = 'config.set'
+      AND a.operator_id = c.updated_by
+      AND a.created_at = c.updated_at
+  ) <> 1;
+
+
+-- rule: an operator's change of a price has one audit row
+-- proves: I16
+-- returns: changes of prices by an operator with no audit row, or several. A reorder of tiers is one write, however
+-- many tiers it moves.
+SELECT
+  h.id::text,
+  format('%s %s by %s', h.row_id, h.change_kind, h.changed_by)
+FROM (
+  SELECT
+    id,
+    pricing_tier_id AS row_id,
+    change_kind,
+    changed_by,
+    changed_at,
+    after
+  FROM pricing_tiers_history
+  UNION ALL
+  SELECT
+    id,
+    pricing_promotion_id,
+    change_kind,
+    changed_by,
+    changed_at,
+    after
+  FROM pricing_promotions_history
+) AS h
+WHERE
+  h.changed_by IS NOT NULL
+  AND (
+    SELECT count(*)
+    FROM operator_audit_log AS a
+    WHERE
+      a.object_id = CASE h.change_kind WHEN 'reordered' THEN h.after ->> 'mode' ELSE h.row_id::text END
+      AND a.operator_id = h.changed_by
+      AND a.created_at = h.changed_at
+  ) <> 1;
+
+
+-- rule: a price's history is complete and ends with its current row
+-- proves: I16
+-- returns: prices without a history, whose newest history row differs from the price, or whose history has a gap. Only
+-- columns that the history row has are compared: older rows lack the columns that were added later.
+WITH history AS (
+  SELECT
+    pricing_tier_id AS id,
+    change_kind,
+    before,
+    after
+  FROM pricing_tiers_history
+  UNION ALL
+  SELECT
+    pricing_promotion_id,
+    change_kind,
+    before,
+    after
+  FROM pricing_promotions_history
+),
+
+linked AS (
+  SELECT
+    *,
+    lag(after) OVER w AS known,
+    lead(after) OVER w IS NULL AS newest
+  FROM history
+  WINDOW w AS (PARTITION BY id ORDER BY (after ->> 'updated_at')::timestamptz)
+),
+
+present AS (
+  SELECT
+    id,
+    to_jsonb(t) AS row
+  FROM pricing_tiers AS t
+  UNION ALL
+  SELECT
+    id,
+    to_jsonb(t)
+  FROM pricing_promotions AS t
+)
+
+SELECT
+  p.id::text,
+  coalesce(l.change_kind, 'no history')
+FROM present AS p
+LEFT JOIN linked AS l ON l.id = p.id
+WHERE
+  l.id IS NULL
+  OR l.newest AND NOT p.row @> l.after
+  OR l.known IS NOT NULL AND NOT coalesce(l.before @> l.known, false)
+  OR l.known IS NULL AND l.before IS NOT NULL;
+
+
+-- rule: a session that an operator ended has one audit row
+-- proves: I16
+-- returns: sessions that an operator ended with no audit row, or several.
+SELECT
+  s.id::text,
+  format('%s audit rows', coalesce(a.n, 0))
+FROM chat_sessions AS s
+LEFT JOIN (
+  SELECT
+    object_id,
+    count(*) AS n
+  FROM operator_audit_log
+  WHERE action = 'session.ended'
+  GROUP BY 1
+) AS a ON a.object_id = s.id::text
+WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1;
+
+
+-- rule: a replayed call had a valid token, and its replay has one audit row
+-- proves: I16
+-- returns: replays of calls without a valid token or of other replays, and replays with no audit row, or several.
+SELECT
+  w.id::text,
+  'replay of ' || w.replay_of
+FROM webhook_logs AS w
+LEFT JOIN webhook_logs AS f ON f.id = w.replay_of
+LEFT JOIN (
+  SELECT
+    after ->> 'webhook_log_id' AS id,
+    count(*) AS n
+  FROM operator_audit_log
+  WHERE action = 'webhook.replayed'
+  GROUP BY 1
+) AS a ON a.id = w.id::text
+WHERE
+  w.replay_of IS NOT NULL
+  AND (f.id IS NULL OR NOT f.token_valid OR f.replay_of IS NOT NULL OR coalesce(a.n, 0) <> 1);
