@@ -95,11 +95,11 @@ schema-history: install ## record the schema of each commit of main, for the tes
 	$(VENV)/bin/python -m tests.migrations.record --history
 
 pictures: install ## take new pictures for docs/control-center.md; needs Chromium
-	$(VENV)/bin/python -m tests.control_center.pictures
+	$(VENV)/bin/python -m tests.pages.pictures
 
 MINUTES ?= 3
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10)
-	$(VENV)/bin/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lock:             ## update the four lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv

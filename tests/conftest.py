@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.forked import Forked
-from tests.realtime.declared import UNDECLARED, check_frame
+from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
 from tools.client import Socket
 from tools.phone import Reconnection
@@ -18,16 +18,18 @@ Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff o
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
 # Folders with the slowest files come first, so that at the end no worker is left alone with a slow file.
 LONG = (
-    "control_center",
+    "pages",
     "push",
     "tools",
     "faults",
     "outages",
-    "ha",
+    "failover",
     "extensions",
-    "api",
+    "conventions",
+    "payments",
     "chaos",
-    "desk",
+    "operators",
+    "sign_in",
     "flows",
     "gateway",
 )

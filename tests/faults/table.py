@@ -3,14 +3,14 @@
 import ast
 import pathlib
 
-from tests.chaos.schedule import KINDS
+from tests.faults.chaos.schedule import KINDS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "faults.md"
 HEAD = """# Faults
 
 Each fault that the service must survive, and the tests that prove it. `chaos` is a fault of the seeded run
-(`make chaos`), `load` a scenario of the same runner (`python -m tests.chaos.run --scenario …`), everything else a test
+(`make chaos`), `load` a scenario of the same runner (`python -m tests.faults.chaos.run --scenario …`), everything else a test
 of `make test`. This page is made from `tests/faults/table.py` by `make pages`, and a test keeps it current.
 
 | fault | proved by |
@@ -27,17 +27,17 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/test_kill_points.py::test_jobs_process_killed_at_each_timer_loses_nothing",
     ),
     "Each process is killed (SIGKILL) at each step of a paid session": (
-        "outages/test_outages.py::test_paid_session_survives_the_kill_of_every_process_at_every_step",
-        "outages/test_outages.py::test_payment_confirmed_by_a_process_that_died_gets_its_session",
-        "phones/test_many_devices.py::test_phones_show_what_is_stored_after_kills_during_the_chat",
-        "realtime/test_two_realtime.py::test_clients_of_a_killed_process_continue_at_the_other_without_loss",
-        "push/test_pushes.py::test_kill_between_event_and_push_loses_no_push",
-        "gateway/test_invoices.py::test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request",
+        "faults/outages/test_outages.py::test_paid_session_survives_the_kill_of_every_process_at_every_step",
+        "faults/outages/test_outages.py::test_payment_confirmed_by_a_process_that_died_gets_its_session",
+        "sockets/phones/test_many_devices.py::test_phones_show_what_is_stored_after_kills_during_the_chat",
+        "sockets/test_two_realtime.py::test_clients_of_a_killed_process_continue_at_the_other_without_loss",
+        "sockets/push/test_pushes.py::test_kill_between_event_and_push_loses_no_push",
+        "http/gateway/test_invoices.py::test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request",
         *(f"chaos: {kind}" for kind in KILLS),
         "load: talk",
     ),
     "PostgreSQL restarts": (
-        "outages/test_outages.py::test_calls_without_the_database_get_unavailable_then_recover",
+        "faults/outages/test_outages.py::test_calls_without_the_database_get_unavailable_then_recover",
         "chaos: postgres killed",
         "chaos: postgres stopped",
     ),
@@ -57,7 +57,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "flows/test_outage_records.py::test_restarting_process_keeps_a_silent_mitra_online_for_a_bounded_time",
         "flows/test_outage_records.py::test_silence_does_not_count_while_a_process_refuses_clients",
         "flows/test_outage_records.py::test_lease_is_renewed_while_every_other_connection_is_busy",
-        "realtime/test_admission.py::test_probes_answer_and_upgrades_are_refused_when_files_run_out",
+        "sockets/test_admission.py::test_probes_answer_and_upgrades_are_refused_when_files_run_out",
     ),
     "The database, the realtime processes or all processes are down for a minute; mitras with a live phone stay online": (
         "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_down_for_a_minute",
@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: postgres answers lost",
     ),
     "Redis is flushed or restarts": (
-        "outages/test_outages.py::test_events_and_messages_without_redis_arrive_on_every_process",
+        "faults/outages/test_outages.py::test_events_and_messages_without_redis_arrive_on_every_process",
         "chaos: redis flushed",
         "chaos: redis killed",
     ),
@@ -93,23 +93,23 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/test_bus_links.py::test_subscription_to_a_server_frozen_behind_a_proxy_is_renewed",
     ),
     "A client never reads from its socket": (
-        "realtime/test_messages.py::test_client_that_never_reads_is_disconnected_without_harming_others",
+        "sockets/test_messages.py::test_client_that_never_reads_is_disconnected_without_harming_others",
     ),
     "Phones lose the network": (
-        "phones/test_many_devices.py::test_phones_show_what_is_stored_after_kills_during_the_chat",
+        "sockets/phones/test_many_devices.py::test_phones_show_what_is_stored_after_kills_during_the_chat",
         "chaos: phones lose the network",
     ),
     "The clock of a machine jumps": (
         "faults/test_frozen.py::test_service_clock_follows_only_the_database_clock",
-        "rules/test_service_clock.py::test_adopting_the_database_clock_returns_the_difference",
+        "unit/test_service_clock.py::test_adopting_the_database_clock_returns_the_difference",
     ),
     "Webhooks arrive twice at the same time, out of order, or late": (
-        "api/test_webhook.py::test_fifty_concurrent_identical_calls_confirm_once",
-        "races/test_races.py::test_concurrent_duplicate_webhooks_confirm_once",
+        "http/payments/test_webhook.py::test_fifty_concurrent_identical_calls_confirm_once",
+        "faults/races/test_races.py::test_concurrent_duplicate_webhooks_confirm_once",
         "chaos: kill api",
     ),
     "Some of two or five jobs processes are suspended": (
-        "jobs/test_deadlines.py::test_two_jobs_processes_act_once_and_one_continues_without_the_other",
+        "journeys/test_deadlines.py::test_two_jobs_processes_act_once_and_one_continues_without_the_other",
         "faults/test_frozen.py::test_deadline_with_three_of_five_jobs_processes_suspended_takes_effect_once",
         "faults/test_frozen.py::test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seconds",
         "chaos: freeze jobs",
@@ -121,37 +121,37 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: freeze realtime",
     ),
     "1,000 mitras accept one request at the same time": (
-        "races/test_races.py::test_thirty_concurrent_accepts_have_one_winner",
+        "faults/races/test_races.py::test_thirty_concurrent_accepts_have_one_winner",
         "load: mitras",
     ),
     "The same payment request is created 50 times at the same time": (
-        "api/test_payments_api.py::test_fifty_concurrent_requests_leave_one_pending",
-        "races/test_races.py::test_concurrent_requests_leave_one_pending",
+        "http/payments/test_payments_api.py::test_fifty_concurrent_requests_leave_one_pending",
+        "faults/races/test_races.py::test_concurrent_requests_leave_one_pending",
     ),
     "An accept races with a cancel, a timeout, going offline, or a fallback to a blast": (
-        "races/test_races.py::test_accept_racing_a_cancel_has_one_outcome",
-        "races/test_races.py::test_accept_racing_the_end_of_the_search_has_one_outcome",
-        "races/test_races.py::test_accept_racing_going_offline_leaves_no_open_invitation",
-        "pairing/test_fallback.py::test_fallback_racing_an_accept_has_one_outcome",
+        "faults/races/test_races.py::test_accept_racing_a_cancel_has_one_outcome",
+        "faults/races/test_races.py::test_accept_racing_the_end_of_the_search_has_one_outcome",
+        "faults/races/test_races.py::test_accept_racing_going_offline_leaves_no_open_invitation",
+        "http/pairing/test_fallback.py::test_fallback_racing_an_accept_has_one_outcome",
     ),
     "The answer to an extension races with its timeout and with the session's end": (
-        "extensions/test_extension_races.py",
+        "http/extensions/test_extension_races.py",
     ),
     "One token is refreshed 50 times at the same time": (
-        "api/test_accounts.py::test_fifty_concurrent_refreshes_return_the_same_successor",
+        "http/sign_in/test_accounts.py::test_fifty_concurrent_refreshes_return_the_same_successor",
     ),
     "10,000 sockets drop at the same time and reconnect": ("load: sockets",),
     "A process gets SIGTERM under load": (
-        "outages/test_outages.py::test_sigterm_stops_each_process_gracefully",
+        "faults/outages/test_outages.py::test_sigterm_stops_each_process_gracefully",
         "chaos: term api",
         "chaos: term realtime",
         "chaos: term jobs",
     ),
     "`webhook_logs` is not writable, and the disk of the fallback file is full": (
         "faults/test_networks.py::test_webhook_takes_effect_when_neither_log_nor_file_can_store_it",
-        "gateway/test_fallback_file.py::test_fallback_file_that_is_off_or_full_is_reported",
-        "gateway/test_fallback_file.py::test_hanging_disk_does_not_delay_the_webhook_reply",
-        "gateway/test_fallback_file.py::test_import_of_unprocessed_calls_takes_effect_once",
+        "http/gateway/test_fallback_file.py::test_fallback_file_that_is_off_or_full_is_reported",
+        "http/gateway/test_fallback_file.py::test_hanging_disk_does_not_delay_the_webhook_reply",
+        "http/gateway/test_fallback_file.py::test_import_of_unprocessed_calls_takes_effect_once",
     ),
 }
 

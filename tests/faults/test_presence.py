@@ -19,7 +19,7 @@ from core.outages.rules import LEASE_S
 from realtime.hub import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
-from tests.realtime.bare import bare_and_known
+from tests.sockets.bare import bare_and_known
 from tests.stack import World
 from tools.client import Client, Refused
 from tools.embedded import running

@@ -12,7 +12,7 @@ from core.providers.circuit import FAILURES
 from core.providers.gateway import Gateway, Wanted
 from core.reads import payments as reads
 from tests.flows.conftest import ADDRESS, WISH, Harness
-from tests.gateway.played import READ, SECRET_KEY, PlayedGateway, error_reply
+from tests.http.gateway.played import READ, SECRET_KEY, PlayedGateway, error_reply
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.people import anonymous, by_phone, device, new_number, store_tokens
-from tests.desk.steps import every
-from tests.extensions.steps import ask_for_extension
-from tests.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
+from tests.http.extensions.steps import ask_for_extension
+from tests.http.operators.steps import every
+from tests.http.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
+from tests.http.sign_in.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.stack import World, open_failure, refused
 from tools.client import Client
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.config.keys import KEYS
-from tests.pairing.steps import cancelling, failed, open_request, read_payment
+from tests.http.pairing.steps import cancelling, failed, open_request, read_payment
 from tests.stack import World, open_failure, within
 from tools.client import Client, Refused
 

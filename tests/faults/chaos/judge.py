@@ -1,0 +1,150 @@
+"""Check what must be true when a run has settled (docs/invariants.md)."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import pathlib
+from typing import Any
+
+from tests.faults import people as app
+from tests.faults.chaos.lives import OVER, Ack, Crowd, Mitra
+from tools.phone import PAUSES_S
+
+SETTLE_S = 90.0  # for a payment that a sweep finds after 60 s, the session's deadlines, and a busy machine
+BY_CHOICE_S = 10.0  # a mitra who goes offline by choice returns after half a second and two calls
+RECONNECT_S = PAUSES_S[-1] + 5.0  # the longest backoff of a phone, the connection, and the requests for missed events
+STAMP_S = 75.0  # real seconds in which the sweep marks webhook calls whose process died
+
+
+async def settled(crowd: Crowd) -> None:
+    """Wait until no session is open and no payment is pending.
+
+    A session or payment that still is counts as a violation.
+    """
+    rest: list[Any] = []
+    deadline = asyncio.get_running_loop().time() + SETTLE_S
+    while asyncio.get_running_loop().time() < deadline:
+        rest = await crowd.stack.sql(
+            """SELECT 'session ' || id || ' is ' || status FROM chat_sessions WHERE NOT status = ANY($1::text[])
+               UNION ALL SELECT 'payment ' || id || ' is ' || status FROM payment_requests WHERE status = 'confirmed'""",
+            list(OVER),
+        )
+        if not rest:
+            return
+        await asyncio.sleep(0.25)
+    for row in rest:
+        crowd.notes.violation(f"still open at the end: {row[0]}")
+
+
+async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
+    """Check that every mitra with a working phone is online, and that only the mitra took themselves offline.
+
+    First wait for those who are offline by choice at the moment.
+    """
+    crowd.notes.all_stay = True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BY_CHOICE_S):
+            while any(mitra.is_away for mitra in mitras):
+                await asyncio.sleep(0.05)
+    rows = await crowd.stack.sql(
+        """SELECT o.mitra_id::text, o.is_online, (SELECT count(*)::int FROM mitra_online_logs l WHERE l.mitra_id = o.mitra_id
+             AND l.status = 'offline') AS times FROM mitra_online_status o"""
+    )
+    seen = {row["mitra_id"]: row for row in rows}
+    for mitra in mitras:
+        if mitra.id not in seen:
+            continue  # this mitra's task failed at the start, which is a violation already
+        crowd.notes.counts["mitras online"] += seen[mitra.id]["is_online"]
+        if not seen[mitra.id]["is_online"]:
+            crowd.notes.violation(
+                f"{mitra.name} is offline at the end, although the phone is connected: offline {seen[mitra.id]['times']} times, "
+                f"{mitra.went_offline} of them by choice"
+            )
+        elif seen[mitra.id]["times"] > mitra.went_offline:
+            crowd.notes.violation(f"{mitra.name} was taken offline, although the phone is connected")
+
+
+async def judge(crowd: Crowd) -> None:
+    """Record every violation."""
+    audit = await asyncio.to_thread(crowd.stack.command, "audit", check=False)
+    crowd.notes.counts["audited"] = 1
+    if audit.returncode != 0:
+        crowd.notes.violation(f"sesi audit: {audit.stdout}{audit.stderr}")
+    await _messages(crowd)
+    await _transcripts(crowd)
+    await _calls(crowd)
+
+
+async def _messages(crowd: Crowd) -> None:
+    rows = await crowd.stack.sql(
+        "SELECT session_id::text, sender_id::text, client_message_id::text, id::text, seq, content FROM chat_messages"
+    )
+    crowd.notes.counts["messages"] = len(rows)
+    names = ("session_id", "sender_id", "client_message_id", "id", "seq", "content")
+    stored = {row["client_message_id"]: Ack(**{name: row[name] for name in names}) for row in rows}
+    contents = [row["content"] for row in rows if "/" in row["content"]]
+    if len(contents) != len(set(contents)):
+        crowd.notes.violation("a message is stored twice")
+    for ack in crowd.notes.acks:
+        if stored.get(ack.client_message_id) != ack:
+            crowd.notes.violation(f"acknowledged {ack}, stored {stored.get(ack.client_message_id)}")
+
+
+async def _transcripts(crowd: Crowd) -> None:
+    mine = "SELECT id::text FROM chat_sessions WHERE paired_at IS NOT NULL AND $1::uuid IN (customer_id, mitra_id)"
+    for phone in crowd.notes.phones:
+        if phone.path != "chat":
+            continue
+        for row in await crowd.stack.sql(mine, phone.client.user["id"]):
+            crowd.notes.counts["transcripts"] += 1
+            try:
+                await app.wait_for_transcript(crowd, phone, row["id"], timeout=RECONNECT_S)
+            except AssertionError:
+                shown, stored = phone.transcript(row["id"]), await app.stored(crowd, row["id"])
+                crowd.notes.violation(
+                    f"a phone of {phone.client.user['display_name']} shows {len(shown)} of {len(stored)} messages of {row['id']}"
+                )
+        told = [frame["session"]["id"] for frame in phone.events if frame["type"] == "session_completed"]
+        if len(told) != len(set(told)):  # duplicates of one event were removed: these are two events
+            crowd.notes.violation(f"{phone.client.user['display_name']} got session_completed twice")
+
+
+def _lines(folder: pathlib.Path) -> list[str]:
+    return [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+
+async def _calls(crowd: Crowd) -> None:
+    """Check that every answered webhook call is stored once, in the log or the fallback file, or counted.
+
+    Also check that every stored call was sent.
+    """
+    kept: dict[str, str] = {}
+    (floods,) = await crowd.stack.sql(
+        "SELECT coalesce(sum(calls), 0) AS calls FROM webhook_logs WHERE processing_result = 'flood'"
+    )
+    crowd.notes.counts["calls counted"] = floods["calls"]
+    for row in await crowd.stack.sql(
+        "SELECT id::text, convert_from(raw_body, 'UTF8') AS body FROM webhook_logs WHERE processing_result IS DISTINCT FROM 'flood'"
+    ):
+        kept[row["id"]] = json.loads(row["body"]).get("mark", "")
+    for line in _lines(pathlib.Path(crowd.stack.env["WEBHOOK_FALLBACK_DIR"])):
+        call = json.loads(line)
+        kept[call["id"]] = json.loads(base64.b64decode(call["raw_body"])).get("mark", "")
+        crowd.notes.counts["calls in the file"] += 1
+    marks = list(kept.values())
+    crowd.notes.counts["calls"] = len(crowd.notes.calls_sent)
+    if len(marks) != len(set(marks)):
+        crowd.notes.violation("a webhook call is stored under two ids")
+    for mark in sorted(crowd.notes.calls_answered - set(marks))[floods["calls"] :]:
+        crowd.notes.violation(f"a webhook call was answered but neither stored nor counted: {mark}")
+    for mark in set(marks) - crowd.notes.calls_sent:
+        crowd.notes.violation(f"a webhook call was stored but never sent: {mark}")
+    late = await crowd.stack.sql(
+        f"""SELECT id::text FROM webhook_logs WHERE processing_result IS NULL
+              AND received_at < {app.NOW} - make_interval(secs => $2)""",
+        crowd.stack.scale,
+        STAMP_S * crowd.stack.scale,
+    )
+    for row in late:
+        crowd.notes.violation(f"a webhook call has no result: {row['id']}")

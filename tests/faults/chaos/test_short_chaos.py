@@ -1,0 +1,28 @@
+"""A short run of `make chaos`: the same users, faults and checks, for some seconds."""
+
+import pytest
+
+from tests.faults.chaos.run import Plan, chaos
+from tests.faults.chaos.schedule import KINDS, schedule
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.timeout(400)
+async def test_short_run_with_many_faults_has_no_violations(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(seed=2921, seconds=20, customers=6, mitras=3, pace=0.55, api=2, realtime=2, jobs=1)
+    notes = await chaos(plan)
+    assert notes.violations == [], capsys.readouterr().out
+    assert notes.counts["sessions"] >= 4
+    assert len(notes.acks) >= 50
+
+
+def test_schedule_is_determined_by_its_seed() -> None:
+    assert schedule(5, seconds=60, pace=1) == schedule(5, seconds=60, pace=1)
+    assert schedule(5, seconds=60, pace=1) != schedule(6, seconds=60, pace=1)
+
+
+def test_schedules_contain_every_kind_of_fault_within_the_run() -> None:
+    found = [fault for seed in range(40) for fault in schedule(seed, seconds=100, pace=1)]
+    assert {fault.kind for fault in found} == set(KINDS)
+    assert all(fault.at + fault.seconds <= 100.1 for fault in found)

@@ -1,0 +1,537 @@
+"""Invoices: exactly one exists before the answer, whatever the gateway does (docs/product.md#payment-requests)."""
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.base.errors import GatewayUnavailable
+from core.providers.gateway import Gateway, Wanted
+from tests.http.gateway.played import (
+    AUTHORIZATION,
+    CREATE,
+    FIND,
+    SECRET_KEY,
+    VOID,
+    NoReply,
+    PlayedGateway,
+    Reply,
+    error_reply,
+)
+from tests.sockets.bare import end_early
+from tests.stack import Stack, World, new_id, open_failure, refused
+from tools.client import Client, Refused
+
+pytestmark = pytest.mark.anyio
+PATH = "/api/client/payment/requests"
+BODY = {"duration_minutes": 12}
+METHODS = ["QRIS", "BCA", "BNI", "BRI", "MANDIRI", "PERMATA", "DANA", "OVO", "SHOPEEPAY", "LINKAJA"]
+
+
+async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+    """Return the customer's view of the request."""
+    return await customer.get(f"{PATH}/{payment['payment_request_id']}")
+
+
+async def with_key(customer: Client, key: str) -> tuple[int, Any]:
+    """Create a payment request under an idempotency key."""
+    return await customer._once("POST", PATH, BODY, headers={"Idempotency-Key": key})
+
+
+async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]:
+    """Return state and invoice id of the customer's requests, oldest first."""
+    rows = await world.stack.sql(
+        "SELECT status, gateway_invoice_id FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id",
+        customer.user["id"],
+    )
+    return [(row["status"], row["gateway_invoice_id"]) for row in rows]
+
+
+async def voided(world: World, played: PlayedGateway, invoice_id: str) -> None:
+    """Wait until an invoice is voided."""
+    await world.until(lambda: asyncio.sleep(0, played.made[invoice_id]["status"]), lambda status: status == "EXPIRED")
+    assert played.calls(VOID, invoice_id)
+
+
+async def wait_for_call(event: threading.Event) -> None:
+    """Wait until the gateway holds a call."""
+    assert await asyncio.to_thread(event.wait, 15)
+
+
+async def test_payment_request_has_its_invoice_before_the_answer(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["status"] == "pending"
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    assert (await read_payment(customer, payment))["gateway_invoice_url"] == invoice["invoice_url"]
+    (call,) = played.calls(CREATE, payment["payment_request_id"])
+    assert call.headers["Authorization"] == AUTHORIZATION
+    duration = call.body.pop("invoice_duration")
+    assert 1_430 <= duration <= 1_440  # 1,440 minutes of service time in real seconds
+    assert call.body == {
+        "external_id": payment["payment_request_id"],
+        "amount": 12_000,
+        "currency": "IDR",
+        "description": "12 min chat",
+        "metadata": {"app": "sesi"},
+        "payment_methods": METHODS,
+    }
+    assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
+
+
+async def test_development_payment_page_is_absent_with_a_gateway(people: World) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    url = f"{people.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
+    for method in ("GET", "POST"):
+        async with customer._http.request(method, url) as answer:
+            assert answer.status == 404
+    assert (await read_payment(customer, payment))["status"] == "pending"
+
+
+async def test_invoice_orders_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
+    async def listed() -> list[str]:
+        payment = await people.request(await people.customer())
+        (call,) = played.calls(CREATE, payment["payment_request_id"])
+        return call.body["payment_methods"]
+
+    assert await listed() == METHODS
+    async with people.setting(payment_method_qris_first=False):
+        assert await listed() == [*METHODS[1:], "QRIS"]
+    assert await listed() == METHODS
+
+
+async def test_invoice_with_refused_payment_methods_is_created_without_them(
+    people: World, played: PlayedGateway
+) -> None:
+    played.before_create = lambda nth: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
+    payment = await people.request(await people.customer())
+    assert payment["gateway_invoice_url"] is not None
+    calls = played.calls(CREATE, payment["payment_request_id"])
+    assert ["payment_methods" in call.body for call in calls] == [True, False]
+    played.before_create = lambda _: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
+    await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        error_reply(400, "API_VALIDATION_ERROR"),
+        error_reply(401, "INVALID_API_KEY"),
+        error_reply(403, "REQUEST_FORBIDDEN_ERROR"),
+        Reply(status=404, body=b"<html>"),
+        Reply(status=302, headers={"Location": "https://elsewhere.example.test/"}),
+    ],
+    ids=lambda said: str(said.status),
+)
+async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_request(
+    people: World, played: PlayedGateway, said: Reply
+) -> None:
+    customer = await people.customer()
+    played.before_create = lambda _: said
+    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    assert await stored(people, customer) == [("abandoned", None)]
+    played.answer_normally()
+    assert (await people.request(customer))["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        error_reply(500, "SERVER_ERROR"),
+        error_reply(503, "UNAVAILABLE"),
+        error_reply(429, "RATE_LIMIT_EXCEEDED"),
+        Reply(status=200, body=b"\x00garbage"),
+        Reply(status=200, body={"id": 7}),
+        Reply(status=200, body=[]),
+        Reply(status=200, body=b"[" * 100_000 + b"]" * 100_000),
+        Reply(status=200, body=b'{"id": "inv", "invoice_url": "https://x/", "more": "' + b"x" * 2**20 + b'"}'),
+        Reply(status=200, body={"id": "in\0v", "invoice_url": "https://pay.example.test/"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "javascript:alert(1)"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "status": "EXPIRED"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "external_id": "another"}),
+        Reply(status=200, body={"id": "inv", "invoice_url": "https://pay.example.test/", "amount": 1}),
+        Reply(status=200, body=b"{}", headers={"Content-Type": "application/json; charset=base64"}),
+        None,
+    ],
+    ids=[
+        *("500", "503", "429", "no json", "no invoice", "a list", "nested", "long", "nul", "no address", "expired"),
+        *("another request", "another amount", "odd charset", "cut"),
+    ],
+)
+@pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
+async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
+    people: World, played: PlayedGateway, first: Reply | None, made: bool
+) -> None:
+    def once(nth: int, *_: Any) -> Reply | None:
+        if nth == 1 and first is None:
+            raise NoReply
+        return first if nth == 1 else None
+
+    if made:
+        played.after_create = once
+    else:
+        played.before_create = once
+    customer = await people.customer()
+    payment = await people.request(customer)
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    external_id = payment["payment_request_id"]
+    assert len(played.calls(CREATE, external_id)) == (1 if made else 2)
+    assert len(played.calls(FIND, external_id)) == 1
+
+
+async def test_invoice_created_after_a_timeout_is_used(people: World, played: PlayedGateway) -> None:
+    go_on = threading.Event()
+
+    def late(nth: int, _: Any) -> None:
+        if nth == 1:
+            go_on.wait(10)  # the service gives up after 5 s
+
+    played.after_create = late
+    payment = await people.request(await people.customer())
+    go_on.set()
+    (invoice,) = played.of(payment["payment_request_id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert len(played.calls(CREATE, payment["payment_request_id"])) == 1
+
+
+@pytest.mark.parametrize("look", [error_reply(500, "SERVER_ERROR"), Reply(status=200, body={"not": "a list"}), None])
+async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
+    people: World, played: PlayedGateway, look: Reply | None
+) -> None:
+    def lost(_: int, __: Any) -> None:
+        raise NoReply
+
+    def look_up(_: Any) -> Reply | None:
+        if look is None:
+            raise NoReply
+        return look
+
+    played.after_create, played.on_look = lost, look_up
+    customer = await people.customer()
+    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    ((status, invoice_id),) = await stored(people, customer)
+    assert (status, invoice_id) == ("abandoned", None)
+    (row,) = await people.stack.sql(
+        "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
+    )
+    assert len(played.of(row["id"])) == len(played.calls(CREATE, row["id"])) == 1
+    # If it is paid all the same, the money is recorded.
+    played.answer_normally()
+    body = {"id": f"inv-{row['id']}", "external_id": row["id"], "status": "PAID", "amount": 12_000}
+    assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
+
+
+async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(played: PlayedGateway) -> None:
+    gateway = Gateway(base_url=played.url + "/", secret_key=SECRET_KEY)
+    external_id = new_id()
+    oldest, second = (played.make(external_id, 12_000) for _ in range(2))
+    found = await gateway.find(external_id)
+    assert found is not None
+    assert found.id == oldest["id"]
+    second["status"] = "SETTLED"
+    found = await gateway.find(external_id)
+    assert found is not None
+    assert (found.id, found.status) == (second["id"], "SETTLED")
+    wanted = Wanted(external_id=external_id, amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    assert (await gateway.create(wanted, again=True)).id == second["id"]
+    assert len(played.of(external_id)) == 2
+    assert await gateway.find(new_id()) is None
+    assert await gateway.get("inv-unknown") is None
+
+
+async def test_adapter_without_a_reachable_gateway_raises_unavailable(played: PlayedGateway) -> None:
+    nobody = Gateway(base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
+    foreign = Gateway(base_url=played.url, secret_key="another key")
+    wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    for gateway in (nobody, foreign):
+        for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):
+            with pytest.raises(GatewayUnavailable):
+                await call
+    assert not await foreign.void("inv-x")
+    with pytest.raises(GatewayUnavailable):
+        await nobody.void("inv-x")
+    assert played.of(wanted.external_id) == []
+
+
+async def test_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_confirms(
+    people: World, played: PlayedGateway
+) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    other = played.make(payment["payment_request_id"], 12_000)
+    status, answer = await people.webhook(payment, id=other["id"])
+    assert (status, answer["processing_result"]) == (409, "conflict")
+    assert (await read_payment(customer, payment))["status"] == "pending"
+    invoice = played.pay(played.of(payment["payment_request_id"])[0]["external_id"])
+    assert invoice is other  # the newest one
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    assert (status, answer["processing_result"]) == (200, "duplicate")
+
+
+async def test_expiry_of_an_extra_invoice_does_not_change_the_request(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    other = played.make(payment["payment_request_id"], 12_000)
+    status, answer = await people.webhook(payment, id=other["id"], status="EXPIRED")
+    assert (status, answer["processing_result"]) == (200, "ignored_status")
+    assert (await read_payment(customer, payment))["status"] == "pending"
+    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}", status="EXPIRED")
+    assert (status, answer["processing_result"]) == (200, "expired")
+
+
+async def test_unreported_payment_is_found_when_its_invoice_is_voided(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    played.pay(payment["payment_request_id"])
+    await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
+    view = await people.until(lambda: read_payment(customer, payment), lambda one: one["status"] == "failed_pairing")
+    assert view["failure"] == open_failure("payment_session_expired")
+    assert view["confirmed_at"] is not None
+
+
+async def test_invoice_is_voided_after_a_short_gateway_outage(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    payment = await people.request(customer)
+    answers: list[Reply | None] = [error_reply(503, "UNAVAILABLE"), error_reply(429, "RATE_LIMIT_EXCEEDED")]
+    played.on_look = lambda _: answers.pop() if answers else None
+    await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
+    await voided(people, played, f"inv-{payment['payment_request_id']}")
+
+
+async def test_invoice_of_a_request_confirmed_by_hand_is_voided(people: World, played: PlayedGateway) -> None:
+    operator, customer = await people.operator(), await people.customer()
+    for paid_before in (False, True):
+        payment = await people.request(customer if paid_before else await people.customer())
+        one = payment["payment_request_id"]
+        if paid_before:
+            played.pay(one)
+        await operator.post(f"/internal/payment-requests/{one}/confirm")
+        if not paid_before:
+            await voided(people, played, f"inv-{one}")
+    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{one}")), bool)
+    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+    assert (await read_payment(customer, payment))["failure"] is None
+
+
+async def test_payment_reported_before_the_gateways_answer_counts(people: World, played: PlayedGateway) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4)
+
+    played.after_create = hold
+    customer = await people.customer()
+    asking = asyncio.create_task(people.request(customer))
+    await wait_for_call(made)
+    (row,) = await people.stack.sql(
+        "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
+    )
+    told = {"payment_request_id": row["id"], "amount": 12_000}
+    status, answer = await people.webhook(told)
+    assert (status, answer["processing_result"]) == (200, "confirmed")
+    go_on.set()
+    payment = await asking
+    assert payment["payment_request_id"] == row["id"]
+    assert payment["gateway_invoice_url"] == f"https://pay.example.test/inv-{row['id']}"
+    assert payment["status"] in ("confirmed", "failed_pairing")
+    assert len(played.of(row["id"])) == 1
+    assert (await people.webhook(told))[1]["processing_result"] == "duplicate"
+    assert played.calls(VOID, f"inv-{row['id']}") == []
+
+
+async def test_newer_request_and_abandonment_void_the_earlier_invoice(people: World, played: PlayedGateway) -> None:
+    customer = await people.customer()
+    first = await people.request(customer)
+    second = await people.request(customer, duration_minutes=30)
+    await voided(people, played, f"inv-{first['payment_request_id']}")
+    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "pending"]
+    await customer.post(f"{PATH}/{second['payment_request_id']}/abandon")
+    await voided(people, played, f"inv-{second['payment_request_id']}")
+    # An invoice that can't be voided stays on the abandoned request; its money would be recorded.
+    third = await people.request(customer)
+    played.on_look = lambda heard: error_reply(503, "UNAVAILABLE") if heard.kind == VOID else None
+    await customer.post(f"{PATH}/{third['payment_request_id']}/abandon")
+    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{third['payment_request_id']}")), bool)
+    assert (await people.webhook(third))[1]["processing_result"] == "late_payment_recorded"
+
+
+async def test_request_replaced_while_its_invoice_is_created_leaves_no_open_invoice(
+    people: World, played: PlayedGateway
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold_first(nth: int, _: Any) -> None:
+        if nth == 1:
+            made.set()
+            go_on.wait(4)
+
+    played.after_create = hold_first
+    customer = await people.customer()
+    asking = asyncio.create_task(people.request(customer))
+    await wait_for_call(made)
+    newer = await people.request(customer)
+    go_on.set()
+    older = await asking
+    assert (older["status"], newer["status"]) == ("abandoned", "pending")
+    await voided(people, played, f"inv-{older['payment_request_id']}")
+    assert played.of(newer["payment_request_id"])[0]["status"] == "PENDING"
+
+
+async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
+    people: World, played: PlayedGateway
+) -> None:
+    customer, mitra = await people.customer(), await people.mitra()
+    session_id = await people.session(customer, mitra, duration_minutes=60)
+    assert await people.request(customer, is_extension=True, session_id=session_id)
+    (payment,) = await people.stack.sql(
+        "SELECT id::text, gateway_invoice_id FROM payment_requests WHERE extends_session_id = $1::uuid", session_id
+    )
+    assert payment["gateway_invoice_id"] == f"inv-{payment['id']}"
+    await end_early(people, mitra, session_id)
+    await voided(people, played, payment["gateway_invoice_id"])
+    assert (await read_payment(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
+
+
+async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
+    people: World, played: PlayedGateway
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def hold(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4)
+
+    played.after_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await wait_for_call(made)
+    repeats = [asyncio.create_task(with_key(customer, key)) for _ in range(3)]
+    done, _ = await asyncio.wait(repeats, timeout=0.3)
+    assert done == set()
+    go_on.set()
+    first = await asking
+    assert first[0] == 201
+    for repeat in repeats:
+        assert await repeat == first
+    assert await with_key(customer, key) == first
+    assert len(await stored(people, customer)) == len(played.of(first[1]["payment_request_id"])) == 1
+
+
+async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: PlayedGateway) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def lost(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(4.5)
+        raise NoReply
+
+    played.after_create = lost
+    played.on_look = lambda heard: go_on.wait(4.5) and None
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await wait_for_call(made)
+    status, answer = await with_key(customer, key)
+    assert (status, answer["error"]["code"]) == (409, "IDEMPOTENCY_IN_FLIGHT")
+    assert not asking.done()
+    go_on.set()
+    first = await asking
+    assert first[0] == 201
+    assert await with_key(customer, key) == first
+    assert len(played.of(first[1]["payment_request_id"])) == 1
+
+
+async def test_gateway_failure_releases_the_idempotency_key(people: World, played: PlayedGateway) -> None:
+    customer, key = await people.customer(), new_id()
+    played.before_create = lambda _: error_reply(400, "API_VALIDATION_ERROR")
+    for _ in range(2):
+        status, answer = await with_key(customer, key)
+        assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
+    played.answer_normally()
+    status, answer = await with_key(customer, key)
+    assert (status, answer["status"]) == (201, "pending")
+    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "abandoned", "pending"]
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
+async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request(
+    people: World, played: PlayedGateway, gateway_stack: Stack, made: bool
+) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(nth: int, *_: Any) -> None:
+        if nth == 1:
+            held.set()
+            go_on.wait(10)
+            raise NoReply
+
+    if made:
+        played.after_create = hold
+    else:
+        played.before_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await wait_for_call(held)
+    await asyncio.to_thread(gateway_stack.kill, "api")
+    with contextlib.suppress(aiohttp.ClientError, Refused):
+        await asking
+    await asyncio.to_thread(gateway_stack.start, "api")
+    go_on.set()
+    (before,) = await gateway_stack.sql(
+        """UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds'
+           WHERE key = $1 RETURNING resource_id::text AS id, answer""",
+        key,
+    )
+    assert before["answer"] is None
+    async with asyncio.TaskGroup() as group:  # many repeats at the same time
+        tasks = [group.create_task(with_key(customer, key)) for _ in range(4)]
+    answers = [task.result() for task in tasks]
+    assert all(answer == answers[0] for answer in answers)
+    status, payment = answers[0]
+    assert (status, payment["payment_request_id"]) == (201, before["id"])
+    (invoice,) = played.of(before["id"])
+    assert payment["gateway_invoice_url"] == invoice["invoice_url"]
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+
+
+async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_took_over(
+    people: World, played: PlayedGateway, gateway_stack: Stack
+) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(nth: int) -> Reply | None:
+        if nth > 1:
+            return None
+        held.set()
+        go_on.wait(10)
+        return error_reply(400, "API_VALIDATION_ERROR")
+
+    played.before_create = hold
+    customer, key = await people.customer(), new_id()
+    asking = asyncio.create_task(with_key(customer, key))
+    await wait_for_call(held)
+    await gateway_stack.sql(
+        "UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds' WHERE key = $1", key
+    )
+    taken_up = await with_key(customer, key)
+    go_on.set()
+    status, answer = await asking
+    assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
+    assert taken_up[0] == 201
+    assert await with_key(customer, key) == taken_up
+    (invoice,) = played.of(taken_up[1]["payment_request_id"])
+    assert await stored(people, customer) == [("pending", invoice["id"])]
+    paid = await people.webhook(
+        {"payment_request_id": invoice["external_id"], "amount": invoice["amount"]}, id=invoice["id"]
+    )
+    assert (paid[0], paid[1]["processing_result"]) == (200, "confirmed")

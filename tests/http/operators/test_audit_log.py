@@ -1,0 +1,151 @@
+"""The audit log: searchable by its filters, and unchangeable (docs/product.md#audit-log).
+
+Only the personal fields of one customer's rows can be blanked.
+"""
+
+import json
+import pathlib
+
+import asyncpg
+import pytest
+
+from tests.http.operators.steps import an_operator, audit_count, audits, every, found
+from tests.stack import World, new_id, refused
+
+pytestmark = pytest.mark.anyio
+
+LOG = "/internal/audit-log"
+MIGRATIONS = pathlib.Path(__file__).parents[3] / "piccolo_migrations" / "sql"
+FIELDS = {"id", "operator", "action", "object_type", "object_id", "before", "after", "created_at"}
+
+
+# -- the list
+
+
+async def test_audit_log_filters_find_their_rows_across_pages(world: World) -> None:
+    root, clerk = await world.operator(), await an_operator(world, {"mitras": "write", "config": "write"})
+    mitra = (await world.mitra(online=False)).user["id"]
+    for name in ("Ayu", "Bima", "Citra"):
+        await clerk.client.call("PATCH", f"/internal/mitras/{mitra}", {"display_name": name})
+    await clerk.client.call("PUT", "/internal/config/mitra_ping_interval_seconds", {"value": 15})
+    rows = (await root.get(LOG, operator_id=clerk.id))["items"]
+    assert [row["action"] for row in rows] == ["config.set", *["mitra.changed"] * 3]
+    assert all(set(row) == FIELDS for row in rows)
+    assert rows[1]["operator"] == {"id": clerk.id, "display_name": "Sari"}
+    assert (rows[1]["before"]["display_name"], rows[1]["after"]["display_name"]) == ("Bima", "Citra")
+    ids = [row["id"] for row in rows]
+    assert await found(root, LOG, operator_id=clerk.id.upper(), action="config.set") == ids[:1]
+    assert await found(root, LOG, operator_id=clerk.id, object_type="mitra") == ids[1:]
+    assert await found(root, LOG, object_id=mitra, action="mitra.changed") == ids[1:]
+    oldest, newest = rows[-1]["created_at"], rows[0]["created_at"]
+    assert await found(root, LOG, operator_id=clerk.id, **{"from": oldest, "to": newest}) == ids[1:]
+    assert [row["id"] for row in await every(root, LOG, limit=2, operator_id=clerk.id)] == ids
+    assert await found(root, LOG, operator_id=new_id()) == await found(root, LOG, action="no.action") == []
+    for query in ({"operator_id": "x"}, {"from": "yesterday"}, {"limit": 0}, {"cursor": "x"}):
+        await refused(root.get(LOG, **query), 422, "VALIDATION_ERROR")
+
+
+async def test_audit_log_requires_its_own_permission(world: World) -> None:
+    everything_else = (await an_operator(world, {"operators": "write", "customers": "write"})).client
+    await refused(everything_else.get(LOG), 403, "FORBIDDEN")
+    assert (await (await an_operator(world, {"audit": "read"})).client.get(LOG, limit=1))["items"]
+
+
+async def test_audit_log_filters_use_an_index(world: World) -> None:
+    filters = {
+        "operator_audit_log_operator": "operator_id = '00000000-0000-0000-0000-000000000000'",
+        "operator_audit_log_action": "action = 'x'",
+        "operator_audit_log_object_type": "object_type = 'x'",
+        "operator_audit_log_listed": "(object_id = 'x' OR (object_id = 'list' AND after -> 'ids' ? 'x'))",
+        "operator_audit_log_created": "true",
+    }
+    async with world.stack.transaction() as tx:
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        await tx.execute("SET LOCAL enable_bitmapscan = on")
+        for index, condition in filters.items():
+            plan = await tx.fetch(
+                f"EXPLAIN SELECT 1 FROM operator_audit_log WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT 51"
+            )
+            if index == "operator_audit_log_listed":
+                assert "Seq Scan" not in str(plan), plan
+            else:
+                assert index in str(plan), plan
+
+
+# -- the guard
+
+
+async def test_audit_rows_cannot_be_changed_or_deleted(world: World) -> None:
+    await world.operator()
+    before = await audit_count(world)
+    assert before > 0
+    for sql in (
+        "UPDATE operator_audit_log SET action = 'x'",
+        "UPDATE operator_audit_log SET after = NULL",
+        "UPDATE operator_audit_log SET created_at = created_at",
+        "DELETE FROM operator_audit_log",
+        "TRUNCATE operator_audit_log",
+        "TRUNCATE control_center_users CASCADE",
+    ):
+        with pytest.raises(asyncpg.CheckViolationError, match="neither changed nor deleted"):
+            await world.stack.sql(sql)
+    # The setting that the blanking function uses permits nothing else.
+    async with world.stack.transaction() as tx:
+        await tx.execute("SET LOCAL sesi.blanks_audit_log = 'on'")
+        with pytest.raises(asyncpg.CheckViolationError):
+            await tx.execute("UPDATE operator_audit_log SET action = 'x'")
+    assert await audit_count(world) == before
+
+
+async def test_blanking_clears_personal_fields_of_one_customers_rows_only(world: World) -> None:
+    root = await world.operator()
+    ended = {}
+    for name in ("Dewi", "Eka"):
+        customer, mitra = await world.customer(name), await world.mitra()
+        session_id = await world.session(customer, mitra)
+        await root.post(f"/internal/sessions/{session_id}/end", {"reason": f"{name} called from +6281255500000"})
+        ended[customer.user["id"]] = session_id
+    (dewi, of_dewi), (_, of_eka) = ended.items()
+    blank = "SELECT blank_operator_audit_log($1::text::uuid) AS rows"
+    assert (await world.stack.sql(blank, dewi))[0]["rows"] == 1
+    (row,) = await audits(world, of_dewi)
+    assert (row["action"], row["before"]) == ("session.ended", {"status": "active"})
+    assert row["after"] == {"status": "closing", "reason": None}
+    assert "Eka" in (await audits(world, of_eka))[0]["after"]["reason"]
+    assert (await world.stack.sql(blank, dewi))[0]["rows"] == 0
+    story = await root.get("/internal/sessions", q=of_dewi)
+    timeline = await root.get(f"/internal/payment-requests/{story['items'][0]['payment_request_id']}/timeline")
+    assert any("the reason was erased" in entry["text"] for entry in timeline["entries"])
+    # Only the function's owner may call it.
+    (grants,) = await world.stack.sql(
+        "SELECT proacl::text, prosecdef FROM pg_proc WHERE proname = 'blank_operator_audit_log'"
+    )
+    assert grants["prosecdef"]
+    assert not any(grant.startswith(("=", "{=")) for grant in (grants["proacl"] or "").strip("{}").split(","))
+
+
+# -- roles
+
+
+async def test_migration_grants_the_audit_area_to_full_access_roles_only(world: World) -> None:
+    areas = [
+        "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings", "sessions",
+        "payments", "webhooks",
+    ]  # fmt: skip
+    roles = {
+        "full": dict.fromkeys(areas, "write"), "reads all": dict.fromkeys(areas, "read"),
+        "all but one": dict.fromkeys(areas[1:], "write"), "star": {"*": "write"}, "none": {},
+    }  # fmt: skip
+    sql = (MIGRATIONS / "operator_audit.sql").read_text()
+    async with world.stack.transaction() as tx:
+        for name, permissions in roles.items():
+            await tx.execute(
+                "INSERT INTO roles (id, name, permissions, created_at) VALUES (gen_random_uuid(), $1, $2, now())",
+                name, json.dumps(permissions),
+            )  # fmt: skip
+        await tx.execute(sql)
+        rows = await tx.fetch("SELECT name, permissions FROM roles WHERE name = ANY($1)", list(roles))
+        await tx.execute("SET LOCAL session_replication_role = replica")
+        await tx.execute("DELETE FROM roles WHERE name = ANY($1)", list(roles))
+    after = {row["name"]: json.loads(row["permissions"]) for row in rows}
+    assert after == {**roles, "full": {**roles["full"], "audit": "write"}}

@@ -1,0 +1,246 @@
+"""Every write by an operator adds exactly one row to the audit log (docs/invariants.md#i16).
+
+All write routes are tested without being listed.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.access.fillers import a_phone
+from tests.access.routes import ROUTES
+from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audit_count, signed_in, unique
+from tests.stack import World
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+TIERS, PROMOTION = "/internal/pricing/tiers", "/internal/pricing/promotions/first-session"
+# These sign in and out, and change nothing else.
+OF_ONESELF = {
+    "/internal/auth/login", "/internal/auth/totp/verify", "/internal/auth/refresh", "/internal/auth/logout",
+    "/internal/auth/sessions/{auth_session_id}",
+}  # fmt: skip
+# test_second_factor.py counts the rows of these: each needs an operator with a second factor.
+SECOND_FACTOR = {
+    "/internal/auth/totp", "/internal/auth/totp/begin", "/internal/auth/totp/confirm", "/internal/auth/step-up",
+    "/internal/operators/{operator_id}/reset-totp",
+}  # fmt: skip
+WRITES = [
+    route
+    for route in ROUTES
+    if route.listener == "internal" and route.method != "GET" and route.path not in OF_ONESELF | SECOND_FACTOR
+]
+Call = tuple[str, Any]  # path, body
+
+
+@attrs.frozen(kw_only=True)
+class Scene:
+    """The operators and objects of a call."""
+
+    world: World
+    root: Client
+
+    async def mitra(self) -> str:
+        """Create a mitra and return their id."""
+        body = {"phone": a_phone(), "display_name": "Ayu", "is_active": True}
+        return (await self.root.post("/internal/mitras", body))["id"]
+
+    async def tier(self, **more: Any) -> dict[str, Any]:
+        """Create a tier with minutes that no other tier has."""
+        taken = {tier["minutes"] for tier in (await self.root.get(TIERS))["items"]}
+        minutes = next(n for n in range(1000, 1441) if n not in taken)
+        return await self.root.post(TIERS, {"mode": "call", "minutes": minutes, "price_idr": 1, **more})
+
+
+async def add_mitra(scene: Scene) -> Call:
+    return "/internal/mitras", {"phone": a_phone(), "display_name": "Ayu"}
+
+
+async def change_mitra(scene: Scene) -> Call:
+    return f"/internal/mitras/{await scene.mitra()}", {"is_active": False, "display_name": "Bima"}
+
+
+async def force_offline(scene: Scene) -> Call:
+    return f"/internal/mitras/{await scene.mitra()}/force-offline", None
+
+
+async def add_operator(scene: Scene) -> Call:
+    role = await a_role(scene.root, {})
+    return "/internal/operators", {
+        "email": f"{unique('op')}@example.test",
+        "display_name": "x",
+        "role_id": role["id"],
+        "password": PASSWORD,
+        "disabled": True,
+    }
+
+
+async def change_operator(scene: Scene) -> Call:
+    made = await an_account(scene.root, (await a_role(scene.root, {}))["id"])
+    return f"/internal/operators/{made['id']}", {"disabled": True, "password": PASSWORD + "x", "display_name": "y"}
+
+
+async def add_role(scene: Scene) -> Call:
+    return "/internal/roles", {"name": unique("role"), "permissions": {"mitras": "read"}}
+
+
+async def change_role(scene: Scene) -> Call:
+    role = await a_role(scene.root, {})
+    return f"/internal/roles/{role['id']}", {"permissions": {"mitras": "read"}, "name": unique("role")}
+
+
+async def act_on_failure(scene: Scene) -> Call:
+    customer = await scene.world.customer()
+    payment = await scene.world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    (failure,) = [
+        row
+        for row in (await scene.root.get("/internal/failed-pairings", limit=200))["items"]
+        if row["payment_request_id"] == payment["payment_request_id"]
+    ]
+    return f"/internal/failed-pairings/{failure['id']}", {"operator_action": "refunded"}
+
+
+async def add_tier(scene: Scene) -> Call:
+    spare = await scene.tier()
+    return TIERS, {"mode": "chat", "minutes": spare["minutes"], "price_idr": 1}
+
+
+async def change_tier(scene: Scene) -> Call:
+    tier = await scene.tier()
+    return f"{TIERS}/{tier['id']}", {"updated_at": tier["updated_at"], "price_idr": 2, "tag": "x"}
+
+
+async def delete_tier(scene: Scene) -> Call:
+    tier = await scene.tier()
+    return f"{TIERS}/{tier['id']}?updated_at={tier['updated_at']}", None
+
+
+async def reactivate_tier(scene: Scene) -> Call:
+    tier = await scene.tier()
+    gone = await scene.root.call("DELETE", f"{TIERS}/{tier['id']}", params={"updated_at": tier["updated_at"]})
+    return f"{TIERS}/{tier['id']}/reactivate", {"updated_at": gone["updated_at"]}
+
+
+async def order_tiers(scene: Scene) -> Call:
+    await scene.tier(sort_order=0)
+    active = [tier for tier in (await scene.root.get(TIERS, mode="call"))["items"] if tier["is_active"]]
+    items = [{"id": tier["id"], "updated_at": tier["updated_at"]} for tier in active]
+    return f"{TIERS}/order", {"mode": "call", "items": items}
+
+
+async def change_promotion(scene: Scene) -> Call:
+    now = await scene.root.get(PROMOTION)
+    return PROMOTION, {"updated_at": now["updated_at"], "gimmick_price_idr": now["gimmick_price_idr"] + 1}
+
+
+async def confirm(scene: Scene) -> Call:
+    payment = await scene.world.request(await scene.world.customer())
+    return f"/internal/payment-requests/{payment['payment_request_id']}/confirm", None
+
+
+async def replay(scene: Scene) -> Call:
+    payment = await scene.world.request(await scene.world.customer())
+    await scene.world.webhook(payment, status="PENDING")
+    (row,) = (await scene.root.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
+    return f"/internal/webhook-logs/{row['id']}/replay", None
+
+
+async def end_session(scene: Scene) -> Call:
+    session_id = await scene.world.session(await scene.world.customer(), await scene.world.mitra())
+    return f"/internal/sessions/{session_id}/end", {"reason": "asked by the customer"}
+
+
+async def seed(scene: Scene) -> Call:
+    customer = await scene.world.customer()
+    body = {"customer_id": customer.user["id"], "mitra_id": await scene.mitra()}
+    return "/internal/_test/seed-history-session", body
+
+
+async def set_key(scene: Scene) -> Call:
+    return "/internal/config/mitra_ping_interval_seconds", {"value": 15}
+
+
+async def set_ping(scene: Scene) -> Call:
+    return "/internal/config/mitra-ping", {"stale_after_seconds": 45}
+
+
+async def change_password(scene: Scene) -> Call:
+    return "/internal/auth/password", {"current_password": PASSWORD, "new_password": "another good one 9"}
+
+
+VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
+    "POST /internal/mitras": add_mitra,
+    "PATCH /internal/mitras/{mitra_id}": change_mitra,
+    "POST /internal/mitras/{mitra_id}/force-offline": force_offline,
+    "POST /internal/operators": add_operator,
+    "PATCH /internal/operators/{operator_id}": change_operator,
+    "POST /internal/roles": add_role,
+    "PATCH /internal/roles/{role_id}": change_role,
+    "PATCH /internal/failed-pairings/{failure_id}": act_on_failure,
+    "POST /internal/pricing/tiers": add_tier,
+    "PATCH /internal/pricing/tiers/{tier_id}": change_tier,
+    "DELETE /internal/pricing/tiers/{tier_id}": delete_tier,
+    "POST /internal/pricing/tiers/{tier_id}/reactivate": reactivate_tier,
+    "PUT /internal/pricing/tiers/order": order_tiers,
+    "PATCH /internal/pricing/promotions/first-session": change_promotion,
+    "POST /internal/payment-requests/{request_id}/confirm": confirm,
+    "POST /internal/webhook-logs/{log_id}/replay": replay,
+    "POST /internal/sessions/{session_id}/end": end_session,
+    "POST /internal/_test/seed-history-session": seed,
+    "PUT /internal/config/{key}": set_key,
+    "PATCH /internal/config/{key}": set_key,
+    "PATCH /internal/config/mitra-ping": set_ping,
+    "POST /internal/auth/password": change_password,
+}
+
+
+def test_every_write_route_has_a_valid_call() -> None:
+    assert set(VALID) == {str(route) for route in WRITES}
+
+
+@pytest.mark.parametrize("route", sorted(VALID))
+async def test_write_adds_exactly_one_audit_row_and_a_refused_one_none(world: World, route: str) -> None:
+    root = await world.operator()
+    method, _, _ = route.partition(" ")
+    caller, weak = root, await an_operator(world, {})
+    if route.endswith("/password"):
+        caller = weak.client
+    address, body = await VALID[route](Scene(world=world, root=root))
+    before = await audit_count(world)
+    if caller is root:
+        assert (await weak.client._once(method, address, body))[0] == 403
+    else:
+        assert (await weak.client._once(method, address, {**body, "current_password": "wrong one"}))[0] == 401
+    assert (await root._once(method, address, {**(body or {}), "no such field": 1}))[0] in (
+        {422} if body else {200, 422}
+    )
+    if body:
+        assert await audit_count(world) == before
+    else:  # a route without a body may ignore one: then this call was the write
+        caller = None if await audit_count(world) > before else caller
+    if caller is not None:
+        status, _ = await caller._once(method, address, body)
+        assert status in (200, 201)
+    assert await audit_count(world) == before + 1
+    (row,) = await world.stack.sql(
+        "SELECT operator_id::text, created_at > now() - interval '1 minute' AS fresh FROM operator_audit_log ORDER BY created_at DESC, id DESC LIMIT 1"
+    )
+    assert row["operator_id"] == (weak.id if route.endswith("/password") else root.user["id"])
+    assert row["fresh"]
+    if "tiers" in route:
+        for tier in (await root.get(TIERS))["items"]:
+            if tier["minutes"] >= 1000 and tier["is_active"]:
+                await root.call("DELETE", f"{TIERS}/{tier['id']}", params={"updated_at": tier["updated_at"]})
+
+
+async def test_sign_in_and_sign_out_add_no_audit_row(world: World) -> None:
+    somebody = await an_operator(world, {})
+    before = await audit_count(world)
+    device = await signed_in(world, somebody.email)
+    await device.refresh()
+    await device.post("/internal/auth/logout")
+    assert await audit_count(world) == before

@@ -1,0 +1,148 @@
+"""Failed pairings: found by filters, acted on once, and never after the customer has tried again.
+
+See docs/product.md#failed-pairings.
+"""
+
+from typing import Any
+
+import pytest
+
+from core.pairing_failures.causes import CauseTag
+from tests.http.operators.steps import an_operator, at_once, audits, every
+from tests.stack import World, new_id, refused
+
+pytestmark = pytest.mark.anyio
+
+FAILURES = "/internal/failed-pairings"
+
+
+async def a_failure(world: World) -> dict[str, Any]:
+    """Create an open failed pairing: a customer pays and cancels."""
+    customer = await world.customer()
+    payment = await world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    return await find_failure(world, payment)
+
+
+async def find_failure(world: World, payment: dict[str, Any], **query: Any) -> dict[str, Any]:
+    rows = (await (await world.operator()).get(FAILURES, limit=200, **query))["items"]
+    (row,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
+    return row
+
+
+async def test_five_hundred_concurrent_actions_apply_one(world: World) -> None:
+    root, other = await world.operator(), (await an_operator(world, {"failed_pairings": "write"})).client
+    failure = await a_failure(world)
+    wishes = ("refunded", "credited", "no_action")
+
+    async def act(n: int) -> Any:
+        client = (root, other)[n % 2]
+        return await client.call("PATCH", f"{FAILURES}/{failure['id']}", {"operator_action": wishes[n % 3]})
+
+    seen = await at_once(500, act)
+    (done,) = [one[1] for one in seen if one[0] == 200]
+    # A busy machine may refuse some of these calls with a retry; they have changed nothing.
+    assert {one for one in seen if one[0] != 200} - {(503, "UNAVAILABLE")} == {(409, "ALREADY_ACTIONED")}
+    (row,) = await audits(world, failure["id"])
+    assert row["action"] == "failed_pairing.actioned"
+    assert row["after"] == {"operator_action": done["operator_action"]}
+    assert row["operator_id"] == done["actioned_by"]["id"]
+    assert done["actioned_at"] is not None
+    assert await find_failure(world, failure) == done
+
+
+async def test_oldest_failed_pairing_comes_first_across_pages(world: World) -> None:
+    operator = await world.operator()
+    made = [await a_failure(world) for _ in range(3)]
+    newest = await every(operator, FAILURES, limit=2, operator_action="none")
+    oldest = await every(operator, FAILURES, limit=2, operator_action="none", order="oldest")
+    assert [row["id"] for row in oldest] == [row["id"] for row in newest][::-1]
+    assert [row["id"] for row in oldest][-3:] == [failure["id"] for failure in made]
+    await refused(operator.get(FAILURES, order="backwards"), 422, "VALIDATION_ERROR")
+    assert await operator.get(f"{FAILURES}/{made[0]['id']}") == made[0]
+    await refused(operator.get(f"{FAILURES}/{new_id()}"), 404, "NOT_FOUND")
+
+
+async def test_filters_partition_the_failed_pairings(world: World) -> None:
+    operator = await world.operator()
+    failure, acted = await a_failure(world), await a_failure(world)
+    await operator.call("PATCH", f"{FAILURES}/{acted['id']}", {"operator_action": "credited"})
+    everything = {row["id"]: row for row in await every(operator, FAILURES, limit=100)}
+    assert {failure["id"], acted["id"]} <= set(everything)
+    by_cause = [
+        row["id"] for tag in CauseTag for row in await every(operator, FAILURES, limit=100, cause_tag=tag.value)
+    ]
+    actions = ("none", "refunded", "credited", "no_action")
+    by_action = [
+        row["id"] for one in actions for row in await every(operator, FAILURES, limit=100, operator_action=one)
+    ]
+    assert sorted(by_cause) == sorted(by_action) == sorted(everything)
+    both = await every(operator, FAILURES, limit=3, operator_action="credited", cause_tag="customer_cancelled")
+    assert acted["id"] in [row["id"] for row in both]
+    assert failure["id"] not in [row["id"] for row in both]
+    assert all(row["superseded_at"] is None for row in everything.values())
+    for query in ({"cause_tag": "None"}, {"operator_action": ""}, {"superseded": "perhaps"}):
+        await refused(operator.get(FAILURES, **query), 422, "VALIDATION_ERROR")
+
+
+async def test_superseded_failure_refuses_actions_and_actioned_one_refuses_retry(world: World) -> None:
+    operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
+    async with world.setting(early_end_customer_enabled=True):
+        first = await world.session(customer, mitra)
+        await world.until(
+            lambda: customer._once("POST", f"/api/shared/chat/sessions/{first}/end", None), lambda seen: seen[0] == 200
+        )
+    body = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
+    for tried_again in (True, False):
+        payment = await customer.post("/api/client/chat/returning", body)
+        await world.webhook(payment)
+        asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+        await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
+        failure = await find_failure(world, payment)
+        assert (failure["cause_tag"], failure["targeted_mitra_id"]) == ("targeted_mitra_rejected", mitra.user["id"])
+        again = {"payment_request_id": payment["payment_request_id"]}
+        path = f"{FAILURES}/{failure['id']}"
+        if tried_again:
+            await customer.post("/api/client/chat/fallback-to-blast", again)
+            await refused(operator.call("PATCH", path, {"operator_action": "refunded"}), 409, "FAILURE_SUPERSEDED")
+            assert (await find_failure(world, payment, superseded="true"))["superseded_at"] is not None
+            assert await audits(world, failure["id"]) == []
+            await customer.post("/api/client/chat/cancel", again)
+        else:
+            await operator.call("PATCH", path, {"operator_action": "refunded"})
+            await refused(customer.post("/api/client/chat/fallback-to-blast", again), 409, "FAILURE_ACTIONED")
+            view = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
+            acted = (await find_failure(world, payment))["actioned_at"]
+            assert view["failure"] == {
+                "cause_tag": "targeted_mitra_rejected", "operator_action": "refunded", "actioned_at": acted,
+            }  # fmt: skip
+
+
+async def test_concurrent_action_and_retry_apply_one(world: World) -> None:
+    operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
+    async with world.setting(early_end_customer_enabled=True):
+        first = await world.session(customer, mitra)
+        await world.until(
+            lambda: customer._once("POST", f"/api/shared/chat/sessions/{first}/end", None), lambda seen: seen[0] == 200
+        )
+    for _ in range(6):
+        payment = await customer.post(
+            "/api/client/chat/returning", {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
+        )
+        await world.webhook(payment)
+        asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+        await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
+        failure = await find_failure(world, payment)
+        again = {"payment_request_id": payment["payment_request_id"]}
+
+        async def one(n: int, failure: Any = failure, again: Any = again) -> Any:
+            if n:
+                return await customer.post("/api/client/chat/fallback-to-blast", again)
+            return await operator.call("PATCH", f"{FAILURES}/{failure['id']}", {"operator_action": "refunded"})
+
+        acted, tried = await at_once(2, one)
+        assert (acted[0] == 200) != (tried[0] == 200)
+        assert acted[0] == 200 or acted == (409, "FAILURE_SUPERSEDED")
+        assert tried[0] == 200 or tried == (409, "FAILURE_ACTIONED")
+        if tried[0] == 200:
+            await customer.post("/api/client/chat/cancel", again)

@@ -1,0 +1,383 @@
+"""Look-ups for support: customers, sessions, payment requests, webhook calls.
+
+Also confirming a payment by hand, and replaying a call.
+"""
+
+import datetime as dt
+import json
+
+import pytest
+
+from core.base.phones import like_numbers
+from tests.http.operators.steps import an_operator, answer, at_once, audits, every, found, unique
+from tests.stack import World, new_id, open_failure, payment_call, refused
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+
+SESSIONS, PAYMENTS, CALLS = "/internal/sessions", "/internal/payment-requests", "/internal/webhook-logs"
+CALL_FIELDS = {
+    "id", "received_at", "source_ip", "external_id", "gateway_invoice_id", "status", "amount", "app_tag", "raw_body",
+    "http_status", "processing_result", "processing_error", "replay_of", "calls", "bytes", "body_sha256", "source",
+}  # fmt: skip
+
+
+def moved_by(moment: str, **more: float) -> str:
+    """Return a time in the format of the interface, moved by `more`."""
+    return (dt.datetime.fromisoformat(moment) + dt.timedelta(**more)).isoformat()
+
+
+async def with_phone(world: World, customer: Client, phone: str, email: str) -> None:
+    """Give a customer a phone and an e-mail, which only some operators may see."""
+    await world.stack.sql(
+        "UPDATE customers SET phone = $2, email = $3 WHERE id = $1::text::uuid", customer.user["id"], phone, email
+    )
+
+
+# -- customers
+
+
+async def test_phone_and_email_are_shown_only_with_the_permission(world: World) -> None:
+    name = unique("Mel_ati%")
+    customer = await world.customer(name)
+    phone, email = "+628120" + f"{int(new_id()[-7:], 16) % 10**7:07d}", f"{unique('melati')}@example.test"
+    await with_phone(world, customer, phone, email)
+    path, mine = "/internal/customers", customer.user["id"]
+    plain = (await an_operator(world, {"customers": "read"})).client
+    trusted = (await an_operator(world, {"customers": "read", "customers.pii": "read"})).client
+    whole = await trusted.get(f"{path}/{mine}")
+    assert (whole["phone"], whole["email"], whole["display_name"]) == (phone, email, name)
+    masked = await plain.get(f"{path}/{mine}")
+    assert (masked["phone"], masked["email"]) == (f"+628****{phone[-2:]}", "m***@example.test")
+    assert {**masked, "phone": phone, "email": email} == whole
+    for client, expected in ((plain, masked), (trusted, whole)):
+        for q in (name, name.lower(), name[2:8], mine, mine.upper()):
+            assert (await client.get(path, q=q))["items"] == [expected], q
+        assert await found(client, path, q=name.replace("_", "x")) == []  # % and _ have no special meaning
+    for q in (phone, phone[1:], "0" + phone[3:], f"0{phone[3:6]}-{phone[6:]}", phone[-8:], email, email[:12].upper()):
+        assert await found(trusted, path, q=q) == [mine], q
+        assert await found(plain, path, q=q) == [], q
+    only_pii = (await an_operator(world, {"customers.pii": "read"})).client
+    await refused(only_pii.get(path), 403, "FORBIDDEN")
+    assert mine in await found(trusted, path, q="", limit=200)
+
+
+async def test_payer_in_webhook_body_is_shown_only_with_the_permission(world: World) -> None:
+    payment = await world.request(await world.customer())
+    payer = {"payer_email": "melati@example.test", "customer": {"given_names": "Melati"}, "account_number": "880123"}
+    await world.raw_webhook(payment_call(payment, **payer))
+    plain = (await an_operator(world, {"webhooks": "write"})).client
+    trusted = (await an_operator(world, {"webhooks": "read", "customers.pii": "read"})).client
+    (row,) = (await trusted.get(CALLS, q=payment["payment_request_id"]))["items"]
+    assert json.loads(row["raw_body"]) == payment_call(payment, **payer)
+    masked = {"payer_email": "***", "customer": {"given_names": "***"}, "account_number": "***"}
+    (listed,) = (await plain.get(CALLS, q=payment["payment_request_id"]))["items"]
+    replayed = await plain.post(f"{CALLS}/{row['id']}/replay")
+    for seen in (listed, await plain.get(f"{CALLS}/{row['id']}"), replayed):
+        assert json.loads(seen["raw_body"]) == payment_call(payment, **masked)
+    assert {**listed, "raw_body": row["raw_body"]} == row
+
+
+def test_search_text_with_letters_is_not_treated_as_a_number() -> None:
+    assert like_numbers("0812-3456") == ["08123456", "628123456"]
+    assert like_numbers("+62 (812) 34.56") == ["628123456"]
+    for text in (None, "", "Dewi 5", "  ", "+", "١٢"):
+        assert like_numbers(text) == []
+
+
+# -- paging
+
+
+async def test_pages_are_stable_while_new_rows_are_added(world: World) -> None:
+    operator = await world.operator()
+    name = unique("Page")
+    customers = [await world.customer(f"{name} {n}") for n in range(5)]
+    payments = [await world.request(customer) for customer in customers]
+    for path, by, ids in (
+        ("/internal/customers", "id", [one.user["id"] for one in reversed(customers)]),
+        (PAYMENTS, "payment_request_id", [one["payment_request_id"] for one in reversed(payments)]),
+    ):
+        first = await operator.get(path, q=name, limit=2)
+        assert [one[by] for one in first["items"]] == ids[:2]
+        late = await world.customer(f"{name} late")
+        await world.request(late)
+        second = await operator.get(path, q=name, limit=2, cursor=first["next_cursor"])
+        assert [one[by] for one in second["items"]] == ids[2:4]
+        last = await operator.get(path, q=name, limit=2, cursor=second["next_cursor"])
+        assert [one[by] for one in last["items"]] == ids[4:]
+        assert last["next_cursor"] is None
+        await world.stack.sql("UPDATE customers SET display_name = 'gone' WHERE id = $1::text::uuid", late.user["id"])
+    for path in ("/internal/customers", PAYMENTS, SESSIONS, CALLS, "/internal/operators", "/internal/roles"):
+        for query in ({"limit": 0}, {"limit": 201}, {"limit": "x"}, {"cursor": "x"}, {"cursor": ""}):
+            await refused(operator.get(path, **query), 422, "VALIDATION_ERROR")
+
+
+# -- sessions and payment requests
+
+
+async def test_sessions_and_payments_are_found_by_names_and_every_id(world: World) -> None:
+    operator = await world.operator()
+    customer, mitra = await world.customer(unique("Kenanga")), await world.mitra(unique("Wira"))
+    session_id = await world.session(customer, mitra)
+    (view,) = (await operator.get(SESSIONS, q=session_id))["items"]
+    assert await operator.get(f"{SESSIONS}/{session_id}") == view
+    payment_id = view["payment_request_id"]
+    (payment,) = (await operator.get(PAYMENTS, q=payment_id))["items"]
+    assert await operator.get(f"{PAYMENTS}/{payment_id}") == payment
+    assert payment["customer"] == {"id": customer.user["id"], "display_name": customer.user["display_name"]}
+    assert (payment["status"], payment["session_id"]) == ("consumed", session_id)
+    assert payment["gateway_invoice_id"] == f"inv-{payment_id}"
+    names = (customer.user["display_name"], customer.user["display_name"].upper()[3:])
+    for q in (
+        session_id.upper(),
+        customer.user["id"],
+        mitra.user["id"],
+        payment_id,
+        *names,
+        mitra.user["display_name"],
+    ):
+        assert await found(operator, SESSIONS, q=q) == [session_id], q
+    for q in (payment_id.upper(), customer.user["id"], session_id, payment["gateway_invoice_id"], *names):
+        assert await found(operator, PAYMENTS, by="payment_request_id", q=q) == [payment_id], q
+    for path in (SESSIONS, PAYMENTS):
+        assert await found(operator, path, by="created_at", q=new_id()) == []
+        assert await found(operator, path, by="created_at", q=unique("nobody")) == []
+        for one in (new_id(), "nonsense"):
+            await refused(operator.get(f"{path}/{one}"), 404, "NOT_FOUND")
+    assert "content" not in str(view)
+
+
+async def test_ranges_include_from_and_exclude_to(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer(unique("Range"))
+    session_id = (await world.paid(customer))["session_id"]
+    view = await operator.get(f"{SESSIONS}/{session_id}")
+    payment = await operator.get(f"{PAYMENTS}/{view['payment_request_id']}")
+    (call,) = (await operator.get(CALLS, q=view["payment_request_id"]))["items"]
+    for path, one, at, q in (
+        (SESSIONS, session_id, view["created_at"], session_id),
+        (PAYMENTS, payment["payment_request_id"], payment["created_at"], payment["payment_request_id"]),
+        (CALLS, call["id"], call["received_at"], call["external_id"]),
+    ):
+        by = "payment_request_id" if path == PAYMENTS else "id"
+        after = moved_by(at, microseconds=1)
+        for query, expected in (
+            ({"from": at}, [one]),
+            ({"from": after}, []),
+            ({"to": at}, []),
+            ({"to": after}, [one]),
+            ({"from": at, "to": after}, [one]),
+            ({"from": after, "to": at}, []),
+        ):
+            assert await found(operator, path, by=by, q=q, **query) == expected, (path, query)
+        for query in ({"from": "yesterday"}, {"to": "2026-11-21T06:00:00"}, {"from": ""}):
+            await refused(operator.get(path, **query), 422, "VALIDATION_ERROR")
+    for path, by, status, other in (
+        (SESSIONS, "id", "searching", "active"),
+        (PAYMENTS, "status", "confirmed", "pending"),
+    ):
+        assert len(await found(operator, path, by=by, q=customer.user["id"], status=status)) == 1
+        assert await found(operator, path, by=by, q=customer.user["id"], status=other) == []
+        await refused(operator.get(path, status="odd"), 422, "VALIDATION_ERROR")
+
+
+# -- confirming by hand
+
+
+async def test_payment_confirmed_by_hand_starts_its_search_once(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    path = f"{PAYMENTS}/{payment['payment_request_id']}"
+    seen = await at_once(6, lambda _: operator.post(f"{path}/confirm"))
+    assert sorted(one[0] for one in seen) == [200] + [409] * 5
+    assert {one[1] for one in seen if one[0] == 409} == {"PAYMENT_NOT_PENDING"}
+    view = await world.until(lambda: operator.get(path), lambda one: one["session_id"] is not None)
+    assert (view["status"], view["confirmed_at"] is not None) == ("confirmed", True)
+    (row,) = await audits(world, payment["payment_request_id"])
+    assert (row["action"], row["operator_id"]) == ("payment.confirmed", operator.user["id"])
+    assert (row["before"], row["after"]) == ({"status": "pending"}, {"result": "confirmed"})
+    # If the gateway's call comes later, nothing more happens.
+    assert (await world.webhook(payment))[1]["processing_result"] == "duplicate"
+    for one in (new_id(), "nonsense"):
+        await refused(operator.post(f"{PAYMENTS}/{one}/confirm"), 404, "NOT_FOUND")
+
+
+async def test_payment_confirmed_by_hand_can_be_paired(world: World) -> None:
+    operator, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
+    payment = await world.request(customer)
+    path = f"{PAYMENTS}/{payment['payment_request_id']}"
+    await operator.post(f"{path}/confirm")
+    asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+    view = await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/accept")
+    assert view["status"] == "active"
+    assert (await operator.get(path))["status"] == "consumed"
+
+
+async def test_payment_confirmed_by_hand_that_cannot_pair_fails(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    first = await world.request(customer)
+    # Confirmed during a live search: inserted by hand, because no route creates such a row.
+    await world.webhook(first)
+    (copy,) = await world.stack.sql(
+        """INSERT INTO payment_requests SELECT (jsonb_populate_record(p, jsonb_build_object('id', $2::text, 'status', 'pending',
+             'confirmed_at', null, 'gateway_invoice_id', null))).* FROM payment_requests p WHERE p.id = $1::text::uuid
+           RETURNING id::text""",
+        first["payment_request_id"],
+        new_id(),
+    )
+    answered = await operator.post(f"{PAYMENTS}/{copy['id']}/confirm")
+    assert (answered["status"], answered["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
+    (row,) = await audits(world, copy["id"])
+    assert row["after"] == {"result": "paid_not_pairable"}
+    for status in ("abandoned", "expired"):
+        other = await world.customer()
+        payment = await world.request(other)
+        if status == "abandoned":
+            await other.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
+        else:
+            await world.webhook(payment, status="EXPIRED")
+        path = f"{PAYMENTS}/{payment['payment_request_id']}"
+        await refused(operator.post(f"{path}/confirm"), 409, "PAYMENT_NOT_PENDING")
+        assert (await operator.get(path))["status"] == status
+
+
+# -- the gateway's calls
+
+
+async def test_webhook_calls_are_listed_filtered_and_shown(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await world.webhook(payment, token="wrong")
+    await world.webhook(payment, status="PENDING")
+    await world.webhook(payment)
+    rows = (await operator.get(CALLS, q=one))["items"]
+    assert [row["processing_result"] for row in rows] == ["confirmed", "ignored_status", "unauthorized"]
+    assert [row["http_status"] for row in rows] == [200, 200, 401]
+    assert set(rows[0]) == CALL_FIELDS
+    assert (rows[0]["external_id"], rows[0]["app_tag"], rows[0]["status"]) == (one, "sesi", "PAID")
+    assert (rows[0]["amount"], rows[0]["replay_of"]) == (str(payment["amount"]), None)
+    assert f'"external_id": "{one}"' in rows[0]["raw_body"]
+    assert await operator.get(f"{CALLS}/{rows[0]['id']}") == rows[0]
+    assert await found(operator, CALLS, q=f"inv-{one}") == [row["id"] for row in rows]
+    assert await found(operator, CALLS, q=one, processing_result="unauthorized") == [rows[2]["id"]]
+    assert await found(operator, CALLS, q=one, processing_result="odd") == []
+    assert [row["id"] for row in await every(operator, CALLS, limit=1, q=one)] == [row["id"] for row in rows]
+    for missing in (new_id(), "nonsense"):
+        await refused(operator.get(f"{CALLS}/{missing}"), 404, "NOT_FOUND")
+        await refused(operator.post(f"{CALLS}/{missing}/replay"), 404, "NOT_FOUND")
+
+
+async def test_webhook_call_is_found_by_its_id_and_by_an_id_in_either_case(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await world.raw_webhook(
+        {"id": f"inv-{one}", "external_id": one.upper(), "status": "PAID", "amount": payment["amount"]}
+    )
+    (call,) = (await operator.get(CALLS, q=one))["items"]
+    assert call["external_id"] == one.upper()
+    for q in (one.upper(), call["id"], call["id"].upper(), f"inv-{one}"):
+        assert await found(operator, CALLS, q=q) == [call["id"]], q
+
+
+async def test_mitra_is_found_by_any_spelling_of_their_number(world: World) -> None:
+    operator = await world.operator()
+    number = f"+62813{int(new_id()[-7:], 16) % 10**8:08d}"
+    mitra = await operator.post(
+        "/internal/mitras", {"phone": number, "display_name": unique("Tari"), "is_active": False}
+    )
+    for q in (number, "0" + number[3:], f"+62 {number[3:6]}-{number[6:]}", number[5:], mitra["display_name"][1:]):
+        assert await found(operator, "/internal/mitras", q=q) == [mitra["id"]], q
+    assert await found(operator, "/internal/mitras", q=number + "0") == []
+    other = number[:-1] + str((int(number[-1]) + 1) % 10)
+    await operator.call("PATCH", f"/internal/mitras/{mitra['id']}", {"phone": other})
+    made, changed = await audits(world, mitra["id"])
+    assert (made["after"]["phone"], changed["before"]["phone"], changed["after"]["phone"]) == (number, number, other)
+
+
+async def test_replay_adds_a_row_and_changes_nothing_twice(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    await world.webhook(payment)
+    (row,) = (await operator.get(CALLS, q=payment["payment_request_id"]))["items"]
+    again = await operator.post(f"{CALLS}/{row['id']}/replay")
+    assert (again["processing_result"], again["http_status"], again["replay_of"]) == ("duplicate", 200, row["id"])
+    assert (again["raw_body"], again["source_ip"]) == (row["raw_body"], row["source_ip"])
+    assert again["received_at"] > row["received_at"]
+    third = await operator.post(f"{CALLS}/{again['id']}/replay")
+    assert third["replay_of"] == row["id"]
+    assert await operator.get(f"{CALLS}/{row['id']}") == row
+    for log_id, made in ((row["id"], again["id"]), (again["id"], third["id"])):
+        (audit,) = [one for one in await audits(world, log_id) if one["action"] == "webhook.replayed"]
+        assert audit["after"] == {"webhook_log_id": made}
+    seen = await at_once(5, lambda _: operator.post(f"{CALLS}/{row['id']}/replay"))
+    assert {(status, one["processing_result"]) for status, one in seen} == {(200, "duplicate")}
+
+
+async def test_replay_of_call_without_valid_token_is_refused(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    await world.webhook(payment, token="wrong")
+    (row,) = (await operator.get(CALLS, q=payment["payment_request_id"]))["items"]
+    await refused(operator.post(f"{CALLS}/{row['id']}/replay"), 409, "NOT_REPLAYABLE")
+    assert await audits(world, row["id"]) == []
+    assert len((await operator.get(CALLS, q=payment["payment_request_id"]))["items"]) == 1
+
+
+async def test_replayed_failed_call_confirms_by_its_original_time(world: World) -> None:
+    """Check a request that expired in between: the money came in time, so it is confirmed and not late."""
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await world.webhook(payment, status="PENDING")  # a row whose body becomes the failed call's
+    (row,) = (await operator.get(CALLS, q=one))["items"]
+    await world.stack.sql(
+        """UPDATE webhook_logs SET raw_body = convert_to(replace(convert_from(raw_body, 'UTF8'), 'PENDING', 'PAID'), 'UTF8'),
+             status = 'PAID', http_status = 500, processing_result = 'error', processing_error = 'Boom',
+             received_at = received_at - interval '2 hours' WHERE id = $1::text::uuid""",
+        row["id"],
+    )
+    await world.stack.sql(
+        """UPDATE payment_requests SET created_at = created_at - interval '130 minutes',
+             expires_at = now() - interval '110 minutes', status = 'expired' WHERE id = $1::text::uuid""",
+        one,
+    )
+    answered = await operator.post(f"{CALLS}/{row['id']}/replay")
+    assert (answered["processing_result"], answered["processing_error"]) == ("confirmed", None)
+    view = await world.until(lambda: operator.get(f"{PAYMENTS}/{one}"), lambda seen: seen["session_id"] is not None)
+    assert view["status"] == "confirmed"
+
+
+async def test_replay_of_a_replay_keeps_the_original_time(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await world.webhook(payment, status="PENDING")
+    (row,) = (await operator.get(CALLS, q=one))["items"]
+    again = await operator.post(f"{CALLS}/{row['id']}/replay")
+    await world.stack.sql(
+        """UPDATE webhook_logs SET raw_body = convert_to(replace(convert_from(raw_body, 'UTF8'), 'PENDING', 'PAID'), 'UTF8'),
+             received_at = received_at - CASE WHEN replay_of IS NULL THEN interval '2 hours' ELSE interval '0' END
+           WHERE external_id = $1""",
+        one,
+    )
+    await world.stack.sql(
+        """UPDATE payment_requests SET created_at = created_at - interval '130 minutes',
+             expires_at = now() - interval '110 minutes', status = 'expired' WHERE id = $1::text::uuid""",
+        one,
+    )
+    answered = await operator.post(f"{CALLS}/{again['id']}/replay")
+    assert (answered["processing_result"], answered["replay_of"]) == ("confirmed", row["id"])
+
+
+async def test_replayed_late_call_is_still_late(world: World) -> None:
+    operator, customer = await world.operator(), await world.customer()
+    payment = await world.request(customer)
+    one = payment["payment_request_id"]
+    await customer.post(f"/api/client/payment/requests/{one}/abandon")
+    await world.webhook(payment)
+    (row,) = (await operator.get(CALLS, q=one))["items"]
+    assert row["processing_result"] == "late_payment_recorded"
+    assert (await operator.post(f"{CALLS}/{row['id']}/replay"))["processing_result"] == "duplicate"
+    status, books = await answer(operator.get("/internal/ledger/audit"))
+    assert (status, books["violations"]) == (200, [])

@@ -1,0 +1,209 @@
+"""Configuration: each documented key is typed and bounded; a change reaches every process within a second.
+
+See docs/configuration.md.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.http.operators.steps import at_once, audits
+from tests.stack import World, refused, within
+from tools.throwaway import free_port
+
+pytestmark = pytest.mark.anyio
+
+LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
+# key -> (default, unit, bounds); a switch has no unit.
+NUMBERS = {
+    "max_customers_per_mitra": (3, "sessions", LIMIT),
+    "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
+    "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
+    "otp_max_per_hour": (2000, "codes", LIMIT),
+    "anonymous_max_per_address_per_hour": (3_000, "requests", LIMIT),
+    "otp_resend_cooldown_seconds": (60, "seconds", SECONDS),
+    "otp_verify_max_attempts": (5, "attempts", LIMIT),
+    "cc_login_max_attempts": (5, "attempts", LIMIT),
+    "cc_login_lockout_minutes": (15, "minutes", MINUTES),
+    "cc_login_max_attempts_everywhere": (50, "attempts", LIMIT),
+    "cc_login_lockout_everywhere_minutes": (60, "minutes", MINUTES),
+    "mitra_stale_after_seconds": (45, "seconds", (30, 3_600)),
+    "mitra_ping_interval_seconds": (15, "seconds", SECONDS),
+    "payment_session_timeout_minutes": (20, "minutes", MINUTES),
+    "invoices_max_per_account_per_hour": (10, "invoices", LIMIT),
+    "invoices_max_per_address_per_hour": (2000, "invoices", LIMIT),
+    "returning_chat_confirmation_timeout_seconds": (20, "seconds", SECONDS),
+    "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
+    "extension_timeout_seconds": (60, "seconds", SECONDS),
+    "max_extensions_per_session": (0, "extensions", LIMIT),
+    "searching_timeout_minutes": (5, "minutes", MINUTES),
+    "free_trial_duration_minutes": (5, "minutes", MINUTES),
+}
+SWITCHES = {
+    "require_mitra_ping": True,
+    "early_end_mitra_enabled": False,
+    "early_end_customer_enabled": False,
+    "end_session_two_step_confirm": True,
+    "three_minute_warning_enabled": True,
+    "payment_method_qris_first": True,
+    "sensitive_flip_confirmation_enabled": True,
+    "sensitive_flag_one_way_latch": False,
+    "free_trial_enabled": True,
+    "first_session_discount_requires_identity": False,
+}
+OTHERS = {"extension_default_action_on_timeout", "anonymity", "price_tiers", "support_handles"}
+LEGACY = {
+    "mitra_ping_interval_seconds", "free_trial_enabled", "free_trial_duration_minutes", "anonymity", "price_tiers",
+}  # fmt: skip
+PING = "/internal/config/mitra-ping"
+
+
+def path(key: str) -> str:
+    return f"/internal/config/{key}"
+
+
+async def test_config_rows_are_exactly_the_documented_keys(world: World) -> None:
+    rows = {row["key"]: row for row in (await (await world.operator()).get("/internal/config"))["items"]}
+    assert set(rows) == {*NUMBERS, *SWITCHES, *OTHERS}
+    assert {key for key, row in rows.items() if not row["used"]} == LEGACY
+    for key, (default, unit, bounds) in NUMBERS.items():
+        row = rows[key]
+        assert (row["default"], row["unit"], (row["min"], row["max"])) == (default, unit, bounds), key
+    for key, default in SWITCHES.items():
+        row = rows[key]
+        assert (row["default"], row["unit"], row["min"], row["max"]) == (default, None, None, None), key
+    assert rows["extension_default_action_on_timeout"]["default"] == "auto_approve"
+    assert rows["extension_default_action_on_timeout"]["choices"] == ["auto_approve", "reject"]
+    assert rows["anonymity"]["default"] == {"enabled": False}
+    assert all(set(tier) == {"duration_minutes", "price", "label"} for tier in rows["price_tiers"]["default"])
+    assert set(rows["support_handles"]["default"]) == {"primary", "secondary"}
+    assert all(row["meaning"] for row in rows.values())
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+async def test_number_accepts_its_bounds_and_nothing_beyond(world: World, key: str) -> None:
+    operator = await world.operator()
+    default, unit, (low, high) = NUMBERS[key]
+    before = (await operator.get(path(key)))["value"]
+    count = len(await audits(world, key))
+    try:
+        fractions = () if key == "mitra_stale_after_seconds" else (float(default), default + 0.5)
+        for value in (low - 1, high + 1, 10**30, -1, str(default), *fractions, True, None, [], {}):
+            error = await refused(operator.call("PUT", path(key), {"value": value}), 422, "VALIDATION_ERROR")
+            (field,) = error["details"]["fields"]
+            assert field["field"] == "value"
+            assert f"{low:,} to {high:,} {unit}" in field["message"]
+        assert len(await audits(world, key)) == count
+        if key.startswith("cc_login"):  # with 0 attempts no other operator could sign in
+            return
+        for method, value in (("PUT", high), ("PATCH", max(low, 1)), ("PUT", default)):
+            row = await operator.call(method, path(key), {"value": value})
+            assert (row["value"], row["updated_by"]["id"]) == (value, operator.user["id"])
+            assert (await audits(world, key))[-1]["after"] == {"value": value}
+        assert len(await audits(world, key)) == count + 3
+    finally:
+        await operator.call("PUT", path(key), {"value": before})
+
+
+@pytest.mark.parametrize("key", SWITCHES)
+async def test_switch_accepts_only_true_or_false(world: World, key: str) -> None:
+    operator = await world.operator()
+    before = (await operator.get(path(key)))["value"]
+    try:
+        for value in (0, 1, "true", None, [], {"value": True}, 1.0):
+            error = await refused(operator.call("PATCH", path(key), {"value": value}), 422, "VALIDATION_ERROR")
+            assert "true or false" in error["details"]["fields"][0]["message"]
+        row = await operator.call("PATCH", path(key), {"value": not before})
+        assert row["value"] is (not before)
+        assert row["updated_by"] == {"id": operator.user["id"], "display_name": "Root"}
+        assert await operator.get(path(key)) == row
+    finally:
+        await operator.call("PUT", path(key), {"value": before})
+
+
+async def test_structured_config_values_are_validated(world: World) -> None:
+    operator = await world.operator()
+    for key, good, bad in (
+        ("anonymity", {"enabled": True}, [{"enabled": 1}, {}, {"enabled": True, "x": 1}, True, None]),
+        ("price_tiers", [], [{}, "[]", None, {"value": []}]),
+        ("extension_default_action_on_timeout", "reject", ["", "Reject", None, True]),
+    ):
+        before = (await operator.get(path(key)))["value"]
+        try:
+            for value in bad:
+                await refused(operator.call("PUT", path(key), {"value": value}), 422, "VALIDATION_ERROR")
+            assert (await operator.call("PUT", path(key), {"value": good}))["value"] == good
+        finally:
+            await operator.call("PUT", path(key), {"value": before})
+
+
+async def test_threshold_below_the_cadence_is_refused_and_nothing_is_written(world: World) -> None:
+    operator = await world.operator()
+    before = await operator.get(PING)
+    counts = [len(await audits(world, key)) for key in ("require_mitra_ping", "mitra_stale_after_seconds")]
+    error = await refused(
+        operator.call("PATCH", PING, {"require_ping": not before["require_ping"], "stale_after_seconds": 29}),
+        422,
+        "VALIDATION_ERROR",
+    )
+    assert "30" in error["message"]
+    assert await operator.get(PING) == before
+    assert await operator.call("PATCH", PING, {}) == before
+    assert [len(await audits(world, key)) for key in ("require_mitra_ping", "mitra_stale_after_seconds")] == counts
+    for body in ({"require_ping": None}, {"stale_after_seconds": None}):
+        await refused(operator.call("PATCH", PING, body), 422, "VALIDATION_ERROR")
+
+
+async def test_concurrent_changes_of_both_ping_settings_never_deadlock(world: World) -> None:
+    operator = await world.operator()
+    before = await operator.get(PING)
+    bodies = [{"require_ping": True, "stale_after_seconds": 40}, {"stale_after_seconds": 41, "require_ping": False}]
+    try:
+        seen = await at_once(40, lambda n: operator.call("PATCH", PING, bodies[n % 2]))
+        assert {status for status, _ in seen} == {200}
+    finally:
+        restored = {name: before[name] for name in ("require_ping", "stale_after_seconds")}
+        assert await operator.call("PATCH", PING, restored) == before
+
+
+async def test_config_change_reaches_every_process_within_a_second(world: World) -> None:
+    """Check it on two api processes, and on the jobs process, which applies the current configuration."""
+    stack = world.stack
+    public, internal = free_port(), free_port()
+    stack.start("api", key="api2", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal))
+    try:
+        await asyncio.to_thread(stack.wait_ready, "api", port=internal)
+        stranger, operator = world.client(), await world.operator()
+
+        async def there() -> Any:
+            return (await stranger.get(f"http://127.0.0.1:{public}/api/shared/config/otp"))["resend_cooldown_seconds"]
+
+        for value in (61, 62, 60):
+            await world.config("otp_resend_cooldown_seconds", value)
+            assert (await stranger.get("/api/shared/config/otp"))["resend_cooldown_seconds"] == value
+            await world.until(there, lambda seen, value=value: seen == value, timeout=within(1))
+        # Written through the second process, known to the first.
+        await operator.call("PUT", f"http://127.0.0.1:{internal}{path('otp_resend_cooldown_seconds')}", {"value": 63})
+        await world.until(
+            lambda: stranger.get("/api/shared/config/otp"),
+            lambda seen: seen["resend_cooldown_seconds"] == 63,
+            timeout=within(1),
+        )
+        await world.config("otp_resend_cooldown_seconds", 60)
+        # The jobs process judges silence by the current rule: a silent mitra goes offline once pings are required.
+        mitra = await world.mitra()
+        where = f"/internal/mitras/{mitra.user['id']}"
+        await operator.call("PATCH", PING, {"require_ping": False})
+        await stack.sql(
+            # Longer than the silence that is excused after a start, or while a process is late.
+            "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '1 day' WHERE mitra_id = $1::text::uuid",
+            mitra.user["id"],
+        )
+        assert (await operator.get(where))["is_online"] is True
+        await operator.call("PATCH", PING, {"require_ping": True})
+        await world.until(lambda: operator.get(where), lambda seen: not seen["is_online"])
+    finally:
+        await world.config("otp_resend_cooldown_seconds", 60)
+        await world.config("require_mitra_ping", True)
+        await asyncio.to_thread(stack.stop, "api2")

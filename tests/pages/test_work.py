@@ -1,0 +1,506 @@
+"""The daily work of operators, in a browser, against the whole service."""
+
+import asyncio
+import datetime as dt
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Locator, Route, expect
+
+from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audits
+from tests.pages.browser import BrowserWindow, open_window
+from tests.stack import EMAIL, World
+from tests.stack import PASSWORD as ROOT_PASSWORD
+
+pytestmark = pytest.mark.anyio
+
+FAILURES, TIERS = "/internal/failed-pairings", "/internal/pricing/tiers"
+
+
+async def a_failure(world: World, name: str) -> dict[str, Any]:
+    """Create a failed pairing: a customer pays and cancels."""
+    customer = await world.customer(name)
+    payment = await world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    rows = (await (await world.operator()).get(FAILURES, limit=200))["items"]
+    return next(row for row in rows if row["payment_request_id"] == payment["payment_request_id"])
+
+
+async def nothing_waits(world: World) -> None:
+    """Act on the failed pairings that other tests have left, so that this test's own come first."""
+    root = await world.operator()
+    for row in (await root.get(FAILURES, operator_action="none", limit=200))["items"]:
+        await root.call("PATCH", f"{FAILURES}/{row['id']}", {"operator_action": "no_action"})
+
+
+async def test_sign_in_leads_to_the_requested_page_and_sign_out_leaves_it(browser: Browser, world: World) -> None:
+    root = await world.operator()
+    account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.open("#/customers?q=Dewi")
+        await page.get_by_label("E-mail").fill(account["email"])
+        await page.get_by_label("Password", exact=True).fill("not the password")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert").get_by_text("Incorrect e-mail or password.")).to_be_visible()
+        await window.sign_in(account["email"], PASSWORD)
+        await expect(page.get_by_label("Name or id")).to_have_value("Dewi")
+        # The tokens are kept in this tab only, and never in the address.
+        assert await page.evaluate("localStorage.length + document.cookie.length") == 0
+        tokens = await page.evaluate("JSON.parse(sessionStorage.getItem('sesi.tokens'))")
+        assert set(tokens) == {"access", "refresh"}
+        assert tokens["access"] not in page.url
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("E-mail")).to_be_visible()
+        assert await page.evaluate("sessionStorage.getItem('sesi.tokens')") is None
+        revoked = world.client()
+        revoked._base, revoked.access_token = world.stack.addresses.internal, tokens["access"]
+        await world.until(lambda: revoked._once("GET", "/internal/auth/me", None), lambda seen: seen[0] == 401)
+
+
+async def test_lockout_shows_a_countdown(browser: Browser, world: World) -> None:
+    root = await world.operator()
+    account = await an_account(root, (await a_role(root, {"customers": "read"}))["id"])
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.open()
+        await page.get_by_label("E-mail").fill(account["email"])
+        for _ in range(6):
+            await page.get_by_label("Password", exact=True).fill("not the password")
+            async with page.expect_response("**/internal/auth/login"):
+                await page.get_by_role("button", name="Sign in").click()
+        timer = page.get_by_role("timer")
+        await expect(page.get_by_text("Too many attempts: this account is locked.")).to_be_visible()
+        await expect(timer).to_have_text(re.compile(r"^1[45]:\d\d$"))
+        first = await timer.inner_text()
+        await expect(timer).not_to_have_text(first)
+
+
+async def test_expired_tokens_are_renewed_silently(browser: Browser, world: World) -> None:
+    somebody = await an_operator(world, {"customers": "read", "mitras": "read"})
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(somebody.client)
+        broken = "sessionStorage.setItem('sesi.tokens', JSON.stringify({...JSON.parse(sessionStorage.getItem('sesi.tokens')), access: 'x'}))"
+        await page.evaluate(broken)
+        async with page.expect_response("**/internal/auth/refresh") as refreshed:
+            await window.open("#/mitras")
+        assert (await refreshed.value).status == 200
+        await expect(page.get_by_role("heading", name="Mitras")).to_be_visible()
+        # Two tabs with the same tokens: the one that renews them informs the other, and both continue.
+        other = await window.context.new_page()
+        await other.goto(f"{window.home}/internal/static/icon.svg")
+        tokens = await page.evaluate("sessionStorage.getItem('sesi.tokens')")
+        await other.evaluate("tokens => sessionStorage.setItem('sesi.tokens', tokens)", tokens)
+        await other.goto(f"{window.home}/internal/#/customers")
+        await expect(other.get_by_role("heading", name="Customers")).to_be_visible()
+        await other.evaluate(broken)
+        await other.get_by_role("link", name="Mitras", exact=True).click()
+        await expect(other.get_by_role("search")).to_be_visible()
+        await expect(other.get_by_role("heading", name="Mitras")).to_be_visible()
+        fresh = await other.evaluate("sessionStorage.getItem('sesi.tokens')")
+        await page.wait_for_function("fresh => sessionStorage.getItem('sesi.tokens') === fresh", arg=fresh)
+
+
+async def test_disabled_operator_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
+    somebody, root = await an_operator(world, {"customers": "read", "mitras": "read"}), await world.operator()
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        await window.signed_in(somebody.client)
+        await window.open("#/customers")
+        await window.settled()
+        await root.call("PATCH", f"/internal/operators/{somebody.id}", {"disabled": True})
+        await window.page.get_by_role("link", name="Mitras", exact=True).click()
+        await expect(window.page.get_by_label("E-mail")).to_be_visible()
+
+
+async def test_dialog_saves_only_the_fields_that_were_changed(window: BrowserWindow, world: World) -> None:
+    """Check that a dialog saves only its changed fields while a colleague changes the others."""
+    root, page = await world.operator(), window.page
+    role = await a_role(root, {"payments": "write", "customers": "read"})
+    weak = await a_role(root, {"sessions": "read"})
+    account = await an_account(root, role["id"])
+    phone, other = (f"+62814{n}{role['id'][-6:].translate(str.maketrans('abcdef', '123456'))}" for n in (1, 2))
+    mitra = await root.post("/internal/mitras", {"phone": phone, "display_name": "Ayu", "is_active": True})
+    save = page.get_by_role("dialog").get_by_role("button", name="Save")
+
+    await window.open("#/roles")
+    await page.get_by_role("button", name=f"Edit {role['name']}").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill(f"{role['name']} team")
+    await root.call("PATCH", f"/internal/roles/{role['id']}", {"permissions": {"customers": "read"}})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    (seen,) = [one for one in (await root.get("/internal/roles", limit=200))["items"] if one["id"] == role["id"]]
+    assert (seen["name"], seen["permissions"]) == (f"{role['name']} team", {"customers": "read"})
+
+    await window.open("#/operators")
+    await page.get_by_role("row").filter(has_text=account["email"]).get_by_role("button", name="Edit").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("Sari W.")
+    await root.call("PATCH", f"/internal/operators/{account['id']}", {"role_id": weak["id"]})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    (one,) = [one for one in (await root.get("/internal/operators", limit=200))["items"] if one["id"] == account["id"]]
+    assert (one["display_name"], one["role_id"], one["email"]) == ("Sari W.", weak["id"], account["email"])
+
+    await window.open(f"#/mitras/{mitra['id']}")
+    await page.get_by_role("button", name="Edit…").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("Ayu Lestari")
+    await root.call("PATCH", f"/internal/mitras/{mitra['id']}", {"phone": other})
+    await save.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    seen = await root.get(f"/internal/mitras/{mitra['id']}")
+    assert (seen["display_name"], seen["phone"]) == ("Ayu Lestari", other)
+
+
+async def test_role_select_offers_the_current_role_among_very_many(window: BrowserWindow, world: World) -> None:
+    root, page = await world.operator(), window.page
+    role = await a_role(root, {"customers": "read"})
+    account = await an_account(root, role["id"])
+    await world.stack.sql(
+        """INSERT INTO roles (id, name, permissions, created_at)
+           SELECT gen_random_uuid(), 'one of many ' || n, '{}', now() FROM generate_series(1, 201) n"""
+    )
+    try:
+        await window.open("#/operators")
+        await page.get_by_role("row").filter(has_text=account["email"]).get_by_role("button", name="Edit").click()
+        await expect(page.get_by_role("dialog").get_by_label("Role")).to_have_value(role["id"])
+    finally:
+        await world.stack.sql("DELETE FROM roles WHERE name LIKE 'one of many %'")
+
+
+async def test_failed_pairings_are_handled_oldest_first(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
+    page = window.page
+    await window.open()
+    needs = page.get_by_role("heading", name="Paid without a chat, oldest first").locator("..")
+    await expect(needs.get_by_role("link")).to_have_text([re.compile("Agus"), re.compile("Bayu")])
+    await needs.get_by_role("link").first.click()
+    await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
+    await page.get_by_role("button", name="Refunded").click()
+    dialog = page.get_by_role("dialog", name="Record that Rp 12.000 was refunded to Agus?")
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert (await (await world.operator()).get(f"{FAILURES}/{first['id']}"))["operator_action"] is None
+    await page.get_by_role("button", name="Refunded").click()
+    await dialog.get_by_role("button", name="Refunded").click()
+    await expect(page.get_by_text("Recorded: refunded.")).to_be_visible()
+    row = await (await world.operator()).get(f"{FAILURES}/{first['id']}")
+    assert (row["operator_action"], row["actioned_by"]["display_name"]) == ("refunded", "Root")
+    (audit,) = await audits(world, first["id"])
+    assert audit["action"] == "failed_pairing.actioned"
+    await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
+    await expect(page.get_by_role("button", name="No action needed")).to_be_visible()
+    # A colleague was faster: nothing is written twice, and the page says so.
+    await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})
+    await page.get_by_role("button", name="No action needed").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="No action needed").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("This failure has already been resolved.")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(page.locator("main").get_by_text("credited")).to_be_visible()
+    await expect(page.get_by_text("That was the last one.")).to_be_visible()
+
+
+async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: BrowserWindow, world: World) -> None:
+    failure, page = await a_failure(world, "Cahya"), window.page
+    go_on = asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        if route.request.method == "PATCH":
+            await go_on.wait()
+        await route.continue_()
+
+    await page.route(f"**{FAILURES}/*", slow)
+    await window.open("#/customers")
+    await window.open(f"#/failed-pairings/{failure['id']}")
+    await page.get_by_role("button", name="Refunded").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Refunded").click()
+    await expect(dialog.get_by_role("button", name="Cancel")).to_be_disabled()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Escape")
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Customers")).to_be_attached()
+    await expect(dialog).to_be_visible()
+    go_on.set()
+    await expect(page.get_by_text("Recorded: refunded.")).to_be_visible()
+    assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["operator_action"] == "refunded"
+
+
+async def test_concurrent_price_edit_asks_the_operator_to_decide(window: BrowserWindow, world: World) -> None:
+    root, page = await world.operator(), window.page
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 77, "price_idr": 70_000})
+    other = (await an_operator(world, {"pricing": "write"})).client
+
+    async def meanwhile(price: int) -> None:
+        row = next(one for one in (await other.get(TIERS))["items"] if one["id"] == made["id"])
+        await other.call("PATCH", f"{TIERS}/{made['id']}", {"updated_at": row["updated_at"], "price_idr": price})
+
+    async def edit(price: str) -> Any:
+        await page.get_by_role("button", name="Edit 77 min, chat").click()
+        dialog = page.get_by_role("dialog", name="77 min, chat")
+        await dialog.get_by_label("Price (Rp)").fill(price)
+        return dialog
+
+    async def price_now() -> int:
+        return next(one["price_idr"] for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
+
+    await window.open("#/pricing")
+    dialog = await edit("71000")
+    await meanwhile(72_000)
+    await dialog.get_by_role("button", name="Save").click()
+    both = page.get_by_role("dialog", name="Another operator has changed this")
+    await expect(both.locator(".versions")).to_contain_text("Rp 72.000")
+    await expect(both.locator(".versions")).to_contain_text("Rp 71.000")
+    await both.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_text("The other version was kept.")).to_be_visible()
+    assert await price_now() == 72_000
+    dialog = await edit("73000")
+    await meanwhile(74_000)
+    await dialog.get_by_role("button", name="Save").click()
+    await both.get_by_role("button", name="Overwrite with mine").click()
+    await expect(page.get_by_role("listitem").filter(has_text="77 min")).to_contain_text("Rp 73.000")
+    assert await price_now() == 73_000
+    await page.get_by_role("link", name="History of 77 min, chat").click()
+    await expect(page.get_by_role("row")).to_have_count(5)
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("Price: Rp 74.000 → Rp 73.000")
+    await window.open("#/pricing")
+    await page.get_by_role("button", name="Remove 77 min, chat from the list").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove from list").click()
+    await expect(page.get_by_text(re.compile(r"Removed from the list \(\d+\)")).first).to_be_visible()
+    await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
+
+
+async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window: BrowserWindow, world: World) -> None:
+    root, page = await world.operator(), window.page
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
+    held: list[Route] = []
+    edit, dialog = page.get_by_role("button", name="Edit 66 min, chat"), page.get_by_role("dialog")
+
+    async def hold_first(route: Route) -> None:
+        if held or route.request.method != "GET":
+            await route.continue_()
+        else:
+            held.append(route)
+
+    async def count() -> int:
+        return len(held)
+
+    await window.open("#/pricing")
+    await edit.click()
+    await dialog.get_by_label("Price (Rp)").fill("61000")
+    await page.route(f"**{TIERS}", hold_first)
+    await dialog.get_by_role("button", name="Save").click()
+    await world.until(count, lambda seen: seen == 1)
+    await expect(dialog).to_have_count(0)
+    await edit.click()  # this row is out of date, but the dialog shows the current one
+    await held[0].continue_()
+    await expect(dialog.get_by_label("Price (Rp)")).to_have_value("61000")
+    await dialog.get_by_label("Price (Rp)").fill("62000")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("listitem").filter(has_text="66 min")).to_contain_text("Rp 62.000")
+    await expect(edit).to_be_focused()
+    await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
+    row = next(one for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
+    await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
+
+
+async def test_prices_are_reordered_by_keyboard_and_by_drag(window: BrowserWindow, world: World) -> None:
+    root, page = await world.operator(), window.page
+
+    async def order() -> list[int]:
+        rows = (await root.get(TIERS, mode="call"))["items"]
+        return [row["minutes"] for row in rows if row["is_active"]]
+
+    first, second, *rest = await order()
+    await window.open("#/pricing")
+    calls = page.locator("[data-mode=call]")
+
+    def drag_handle(minutes: int) -> Locator:
+        return calls.get_by_role("button", name=f"Move {minutes} min, call:")
+
+    async def place(minutes: int) -> Any:
+        """Return where a grip is. For a moment it is absent, while the saved order is drawn."""
+        return await world.until(drag_handle(minutes).bounding_box, lambda box: box is not None)
+
+    await drag_handle(first).focus()
+    await page.keyboard.press("ArrowDown")
+    await world.until(order, lambda seen: seen == [second, first, *rest])
+    await expect(calls.get_by_role("listitem").first).to_contain_text(f"{second} min")
+    await expect(drag_handle(first)).to_be_focused()
+    await page.get_by_text("Order saved.").wait_for()
+    start, end = await place(first), await place(second)
+    await page.mouse.move(start["x"] + 8, start["y"] + 8)
+    await page.mouse.down()
+    await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
+    await page.mouse.up()
+    await world.until(order, lambda seen: seen == [first, second, *rest])
+    await expect(calls.get_by_role("listitem").first).to_contain_text(f"{first} min")
+    # Dropped outside the list: the saved order is shown, and the row no longer follows the mouse.
+    start, end = await place(second), await place(first)
+    await page.mouse.move(start["x"] + 8, start["y"] + 8)
+    await page.mouse.down()
+    await page.mouse.move(end["x"] + 8, end["y"] + 2, steps=8)
+    await page.mouse.move(2, 2, steps=4)
+    await page.mouse.up()
+    await world.until(order, lambda seen: seen == [second, first, *rest])
+    await expect(page.locator(".carried")).to_have_count(0)
+    # Two quick moves: the second is not lost, and no colleague is blamed for it.
+    await drag_handle(second).focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowDown")
+    await world.until(order, lambda seen: seen == [first, second, *rest])
+    await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
+
+
+async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow, world: World) -> None:
+    path = "/internal/config/mitra_stale_after_seconds"
+    operator = await world.operator()
+    before = (await operator.get(path))["value"]
+    await window.open("#/settings")
+    setting = window.page.locator("[data-key=mitra_stale_after_seconds]")
+    try:
+        for written, value in (("60.5", 60.5), ("61,25", 61.25), ("62", 62)):
+            await setting.get_by_role("textbox").fill(written)
+            field = await setting.get_by_role("textbox").element_handle()
+            assert field is not None
+            await setting.get_by_role("button", name="Save").click()
+            await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
+            await field.wait_for_element_state("hidden")  # the page shows the saved setting in a new field
+    finally:
+        await operator.call("PUT", path, {"value": before})
+
+
+async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWindow, world: World) -> None:
+    page, customer = window.page, await world.customer()
+    await world.config("payment_session_timeout_minutes", 20)
+    await window.open("#/settings")
+    setting = page.locator("[data-key=payment_session_timeout_minutes]")
+    await expect(setting).to_contain_text("Lifetime of a payment request.")
+    await expect(setting).to_contain_text("Default: 20 minutes")
+    await setting.get_by_role("textbox").fill("1441")
+    await setting.get_by_role("button", name="Save").click()
+    await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1,440 minutes")
+    await setting.get_by_role("textbox").fill("7")
+    await setting.get_by_role("button", name="Save").click()
+    await expect(setting).to_contain_text("Last changed by Root")
+    await expect(setting.get_by_text("changed", exact=True)).to_be_visible()
+
+    async def lifetime() -> float:
+        made = await world.request(customer)
+        took = dt.datetime.fromisoformat(made["expires_at"]) - dt.datetime.fromisoformat(made["created_at"])
+        return took.total_seconds() / 60
+
+    await world.until(lifetime, lambda minutes: round(minutes) == 7)
+    await world.config("payment_session_timeout_minutes", 20)
+
+
+async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow, world: World) -> None:
+    failure = await a_failure(world, "Wulan Purnama")
+    page = window.page
+    await window.open()
+    await page.get_by_role("link", name="Payments", exact=True).click()
+    await page.get_by_label("Name or id").fill("Wulan")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("row").filter(has_text="Wulan Purnama").get_by_role("link").click()
+    await expect(page).to_have_url(f"{window.home}/internal/#/payments/{failure['payment_request_id']}")
+    await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
+    story = page.locator(".timeline li .what")
+    assert (await story.all_inner_texts())[:3] == ["Payment requested", "The gateway called", "Paid"]
+    await page.get_by_role("link", name="View the call").click()
+    await expect(page.get_by_role("heading", name="Webhook call")).to_be_visible()
+    await page.get_by_role("button", name="Replay…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    await expect(page.get_by_text("Replayed: duplicate.")).to_be_visible()
+    await expect(page.locator("main")).to_contain_text("Replay of")
+
+
+async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world: World) -> None:
+    customer = await world.customer("Ratna")
+    payment = await world.request(customer)
+    page = window.page
+    await window.open(f"#/payments/{payment['payment_request_id']}")
+    await page.get_by_role("button", name="Confirm by hand…").click()
+    await (
+        page.get_by_role("dialog", name="Confirm Rp 12.000 by hand?")
+        .get_by_role("button", name="Confirm the payment")
+        .click()
+    )
+    await expect(page.get_by_text("Payment confirmed.")).to_be_visible()
+    await expect(page.get_by_text("Confirmed by hand", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
+
+
+async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: BrowserWindow, world: World) -> None:
+    page = window.page
+    ayu = await world.mitra("Kartika Sari")
+    await window.open(f"#/mitras/{ayu.user['id']}")
+    await expect(page.get_by_role("heading", name="Kartika Sari")).to_be_visible()
+    await expect(page.get_by_text("online, available")).to_be_visible()
+    await page.get_by_role("button", name="Take offline…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Take offline").click()
+    await expect(page.get_by_text("Kartika Sari is offline.")).to_be_visible()
+    await expect(page.locator(".chip").get_by_text("offline")).to_be_visible()
+    await page.get_by_role("button", name="Deactivate…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Deactivate").click()
+    await expect(page.get_by_text("inactive")).to_be_visible()
+    await window.open("#/mitras")
+    await page.get_by_role("button", name="Add a mitra…").click()
+    dialog = page.get_by_role("dialog", name="Add a mitra")
+    await dialog.get_by_label("Phone").fill("twelve")
+    await dialog.get_by_label("Name").fill("Laras")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(dialog.get_by_label("Phone")).to_have_attribute("aria-invalid", "true")
+    await expect(dialog.get_by_label("Phone")).to_be_focused()
+    await dialog.get_by_label("Phone").fill("+6281199887766")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("heading", name="Laras")).to_be_visible()
+
+
+async def test_operator_manages_roles_operators_and_own_password(
+    browser: Browser, window: BrowserWindow, world: World
+) -> None:
+    page = window.page
+    await window.open("#/roles")
+    await page.get_by_role("button", name="Add a role…").click()
+    dialog = page.get_by_role("dialog", name="Add a role")
+    await dialog.get_by_label("Name").fill("night watch")
+    await dialog.get_by_label("failed pairings").select_option("write")
+    await dialog.get_by_label("overview and activity").select_option("read")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("row").filter(has_text="night watch")).to_contain_text(
+        "failed pairings: read and write"
+    )
+    await page.get_by_role("link", name="Operators", exact=True).click()
+    await page.get_by_role("button", name="Add an operator…").click()
+    dialog = page.get_by_role("dialog", name="Add an operator")
+    await dialog.get_by_label("Name").fill("Nita")
+    await dialog.get_by_label("E-mail").fill("nita@example.test")
+    await dialog.get_by_label("Role").select_option(label="night watch")
+    await dialog.get_by_label("Password").fill("password1234")
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(dialog.locator(".wrong")).to_be_visible()  # a common password
+    await dialog.get_by_label("Password").fill(PASSWORD)
+    await dialog.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("can sign in")
+    async with open_window(browser, world.stack.addresses.internal) as hers:
+        await hers.open("#/account")
+        await hers.sign_in("nita@example.test", PASSWORD)
+        await hers.page.get_by_label("Current password").fill("not this one")
+        await hers.page.get_by_role("textbox", name="New password").fill("an even longer password 8")
+        await hers.page.get_by_role("button", name="Change the password").click()
+        await expect(hers.page.get_by_role("alert")).to_contain_text("Incorrect e-mail or password.")
+        await hers.page.get_by_label("Current password").fill(PASSWORD)
+        await hers.page.get_by_role("button", name="Change the password").click()
+        await expect(hers.page.get_by_text("Password changed.")).to_be_visible()
+    await page.get_by_role("row").filter(has_text="nita@example.test").get_by_role("button", name="Disable").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    await expect(page.get_by_role("row").filter(has_text="nita@example.test")).to_contain_text("disabled")
+    root = world.client()
+    await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
+
+
+async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> None:
+    await window.open("#/ledger")
+    await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()

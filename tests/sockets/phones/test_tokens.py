@@ -1,0 +1,163 @@
+"""The reference client's tokens: renewed in time, by one refresh for many requests, and dropped when the device is
+signed out.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.sockets.bare import token_like
+from tests.sockets.phones.devices import second_device
+from tests.stack import Stack, World
+from tools.client import Client, Refused
+from tools.phone import Phone, SignedOut
+
+pytestmark = pytest.mark.anyio
+
+
+class Counting(Client):
+    """A client that counts its refreshes."""
+
+    refreshes = 0
+
+    async def refresh(self) -> None:
+        """Refresh and count it."""
+        self.refreshes += 1
+        await super().refresh()
+
+
+@pytest.fixture(scope="module")
+def quick_stack() -> Iterator[Stack]:
+    """Yield a service whose access tokens live for 7.5 real seconds."""
+    made = Stack(scale=4, ACCESS_TOKEN_SECONDS="30")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def people(quick_stack: Stack) -> AsyncIterator[World]:
+    """Yield the users of the test."""
+    made = World(quick_stack)
+    await made.scale_silence()
+    yield made
+    await made.close()
+
+
+async def a_customer(world: World) -> Counting:
+    """Return a customer on a counting device."""
+    made = Counting(world.stack.addresses)
+    world.clients.append(made)
+    await made.sign_in_anonymously("Dewi")
+    return made
+
+
+def old_token(world: World, client: Client) -> str:
+    """Return the client's access token with an expiry in the distant past."""
+    return token_like(world.stack, client, iat=1_000_000, exp=1_000_030)
+
+
+def warnings(phone: Phone) -> int:
+    """Return how often the service has announced the token's end over the current socket."""
+    return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
+
+
+async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(people: World) -> None:
+    client = await a_customer(people)
+    phones = [await Phone(client, path).start() for path in ("chat", "pairing")]
+    try:
+        for phone in phones:
+            await phone.until(lambda phone=phone: warnings(phone) >= 1)
+        sockets = [phone._socket for phone in phones]
+        for phone in phones:
+            await phone.until(lambda phone=phone: warnings(phone) >= 2)
+        assert [phone._socket for phone in phones] == sockets
+        assert [warnings(phone) for phone in phones] == [2, 2]
+        await phones[0].until(lambda: client.refreshes >= 2)
+        assert client.refreshes == 2
+        assert not any(phone._socket.closed for phone in phones if phone._socket)
+    finally:
+        for phone in phones:
+            await phone.stop()
+
+
+async def test_concurrent_requests_with_an_expired_token_make_one_refresh(people: World) -> None:
+    client = await a_customer(people)
+    client.access_token = old_token(people, client)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(client.get("/api/client/auth/me")) for _ in range(25)]
+    assert {task.result()["id"] for task in tasks} == {client.user["id"]}
+    assert client.refreshes == 1
+
+
+async def test_phone_whose_token_expired_while_offline_reconnects(people: World) -> None:
+    client, mitra = await a_customer(people), await people.mitra()
+    session_id = await people.session(client, mitra, duration_minutes=60)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: session_id in phone.sessions)
+        before, refreshes = phone._socket, client.refreshes
+        client.access_token = old_token(people, client)
+        await phone.cut()
+        await phone.until(lambda: phone._socket is not before)
+        assert client.refreshes > refreshes
+        assert (await phone.say(session_id, "kembali"))["seq"] == 1
+        await phone.until(lambda: len(phone.transcript(session_id)) == 1)
+    finally:
+        await phone.stop()
+
+
+async def test_revoked_device_is_signed_out_at_once(people: World) -> None:
+    client = await a_customer(people)
+    other = await second_device(people, client)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: phone._socket is not None)
+        devices = await client.get("/api/shared/auth/sessions")
+        (current,) = [device["id"] for device in devices["items"] if device["current"]]
+        other.access_token = token_like(people.stack, other, exp=_far(people, other))
+        waiting = asyncio.create_task(phone.wait("session_started"))
+        saying = asyncio.create_task(phone.say("00000000-0000-7000-8000-000000000000", "halo", timeout=20))
+        await other.call("DELETE", f"/api/shared/auth/sessions/{current}")
+        with pytest.raises(SignedOut):
+            await waiting
+        with pytest.raises((SignedOut, Refused)):  # refused if the answer arrives before the close
+            await saying
+        with pytest.raises(SignedOut):
+            await phone.until(lambda: False)
+    finally:
+        await phone.stop()
+
+
+def _far(world: World, client: Client) -> Any:
+    """Return a distant expiry by the service's clock."""
+    import jwt
+
+    assert client.access_token is not None
+    return jwt.decode(client.access_token, options={"verify_signature": False})["exp"] + 100_000
+
+
+async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(people: World) -> None:
+    client = await a_customer(people)
+    phone = await Phone(client).start()
+    try:
+        await phone.until(lambda: phone._socket is not None)
+        await people.stack.sql(
+            "UPDATE auth_sessions SET revoked_at = now() WHERE user_id = $1::uuid", client.user["id"]
+        )  # no signal is published
+        client.access_token = old_token(people, client)
+        await phone.cut()
+        with pytest.raises(SignedOut):
+            await phone.wait("session_started", timeout=20)
+    finally:
+        await phone.stop()
+
+
+async def test_stopped_phone_ends_without_errors(people: World) -> None:
+    client = await a_customer(people)
+    phone = await Phone(client).start()
+    await phone.stop()
+    never = Phone(client)
+    await never.stop()
+    await never.cut()

@@ -1,0 +1,38 @@
+"""A service with a simulated push provider; events are pushed if no device has acknowledged them for a second."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.sockets.push.people import Phones
+from tests.stack import Stack, World
+from tools.push_inbox import PushInbox
+
+
+@pytest.fixture(scope="module")
+def inbox() -> Iterator[PushInbox]:
+    """Yield the simulated provider."""
+    made = PushInbox()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def push_stack(inbox: PushInbox) -> Iterator[Stack]:
+    """Yield a service at real speed that sends its pushes to the simulated provider."""
+    made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
+    """Yield the users of the test and their phones; the provider behaves normally again at the end."""
+    world = World(push_stack)
+    await world.config("otp_max_per_ip_per_hour", 1_000_000)
+    await world.config("pairing_blast_timeout_seconds", 600)  # one chat_request for a search
+    made = Phones(world, inbox)
+    yield made
+    inbox.answer = lambda _: None
+    await world.leave_searches()
+    await world.close()
