@@ -14,7 +14,7 @@ from core.operators.rules import AREAS
 from core.pairing.rules import Response
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
-from core.payments.rules import Case
+from core.payments.gateway_calls import Case
 from core.payments.states import PaymentStatus
 from core.reads import activity, timeline
 from core.sessions.states import SessionStatus

@@ -12,13 +12,14 @@ import attrs
 from core.flows import (
     delivery,
     extension_answer,
+    idempotency_purge,
     invoice_poll,
     login_identity,
     login_operator,
     login_otp_send,
     mitra_status,
     pairing_advance,
-    payment_request,
+    payment_sweeps,
     process_lease,
     session_timers,
     webhook_receive,
@@ -55,15 +56,15 @@ DEADLINES = (
 )
 # Expiry of payment requests, reconciliation, and deletion of old rows.
 SWEEPS = (
-    Sweep(name="expire_payments", every_s=60, run=payment_request.expire_stale),
-    Sweep(name="announce_again", every_s=60, run=payment_request.announce_again),
+    Sweep(name="expire_payments", every_s=60, run=payment_sweeps.expire_stale),
+    Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
     Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
     Sweep(name="send_codes", every_s=5, run=login_otp_send.send_overdue),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.close_abandoned_calls),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
-    Sweep(name="purge_keys", every_s=3600, run=payment_request.purge_keys),
+    Sweep(name="purge_keys", every_s=3600, run=idempotency_purge.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
-    Sweep(name="purge_invoice_counts", every_s=600, run=payment_request.purge_invoice_counts),
+    Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),
     Sweep(name="purge_sign_in_attempts", every_s=3600, run=login_operator.purge_attempts),
 )

@@ -24,6 +24,7 @@ from core.pairing.rules import REPEAT_AFTER
 from core.pairing.rules import Response as R
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction as A
+from core.payments import gateway_calls
 from core.payments import rules as payment_rules
 from core.payments import states as payments
 from core.payments.states import PaymentStatus
@@ -211,7 +212,7 @@ def constants() -> list[tuple[str, str, str]]:
         ("grace period of `expired` and of `closing`", _duration(session_rules.GRACE), "service"),
         (
             "delay after `expires_at` within which a payment is still in time",
-            _duration(payment_rules.LATE_TOLERANCE),
+            _duration(gateway_calls.LATE_TOLERANCE),
             "service",
         ),
         ("polls of the gateway after an invoice was made", f"{', '.join(first)} and {last} min", "service"),

@@ -5,7 +5,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from core.flows import webhook_receive
+from core.flows import webhook_replay
 from core.runtime import Runtime
 
 
@@ -22,7 +22,7 @@ async def import_call(runtime: Runtime, path: pathlib.Path, console: Console, *,
             if not line.strip():
                 continue
             try:
-                answer = await webhook_receive.import_call(runtime, line, trust_unsealed=trust_unsealed)
+                answer = await webhook_replay.import_call(runtime, line, trust_unsealed=trust_unsealed)
             except ValueError as error:
                 console.print(f"line {number}: {error}")
                 bad += 1

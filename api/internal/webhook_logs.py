@@ -9,7 +9,7 @@ from api.auth import operators
 from api.request_bodies import path_id, query_time
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import webhook_receive
+from core.flows import webhook_replay
 from core.payments.rules import NotReplayable
 from core.reads import webhook_calls
 from core.reads.webhook_calls import WebhookCall, WebhookFilter
@@ -58,7 +58,7 @@ async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
 
     It runs through the same handler again, as a new call; the answer is the new call's row.
     """
-    new_id = await webhook_receive.replay(runtime, actor, webhook_log_id=path_id(log_id))
+    new_id = await webhook_replay.replay(runtime, actor, webhook_log_id=path_id(log_id))
     return await webhook_calls.replayed_call(runtime, actor, new_id)
 
 

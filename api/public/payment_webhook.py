@@ -9,7 +9,7 @@ from litestar import Request, Response, post
 from api.auth import anyone, client_ip
 from core.flows import webhook_receive
 from core.flows.webhook_receive import Incoming
-from core.payments.rules import Case
+from core.payments.gateway_calls import Case
 from core.runtime import Runtime
 
 

@@ -14,7 +14,7 @@ from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.bus.rate_limit import Charge, Limit, RateLimited
 from core.customers import store as customers
-from core.payments import rules
+from core.payments import gateway_calls
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
@@ -84,7 +84,7 @@ async def _poll(runtime: Runtime, gateway: Gateway, payment: PaymentRequest) -> 
             return False
         try:
             invoice = await gateway.poll(payment.gateway_invoice_id)
-            if invoice is not None and (invoice.status in rules.PAID_STATUSES or invoice.status == "EXPIRED"):
+            if invoice is not None and (invoice.status in gateway_calls.PAID_STATUSES or invoice.status == "EXPIRED"):
                 await _settle(runtime, payment, invoice)
         except (GatewayUnavailable, Unavailable):
             log.warning("polling the gateway failed", payment_request_id=payment.id)

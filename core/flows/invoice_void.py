@@ -9,9 +9,9 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.customers import store as customers
-from core.payments import rules
+from core.payments import gateway_calls
 from core.payments import store as payments
-from core.payments.rules import Case
+from core.payments.gateway_calls import Case
 from core.providers.gateway import Invoice
 from core.runtime import Runtime
 from core.steps import gateway_events
@@ -36,7 +36,7 @@ async def void(runtime: Runtime, *, gateway_invoice_id: str) -> None:
     except (GatewayUnavailable, TimeoutError):
         log.warning("voiding an invoice failed", gateway_invoice_id=gateway_invoice_id)
         return
-    if invoice is None or invoice.status not in rules.PAID_STATUSES:
+    if invoice is None or invoice.status not in gateway_calls.PAID_STATUSES:
         return
     await _apply_with_retries(runtime, invoice)
 
@@ -56,7 +56,7 @@ async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
 
 async def _apply(runtime: Runtime, invoice: Invoice) -> None:
     app_tag = runtime.settings.gateway_app_tag
-    call = rules.read_call(invoice.body, app_tag=app_tag)
+    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
     async with runtime.transaction() as tx:
         first = None if isinstance(call, Case) else await payments.get(tx, call.external_id)
         if first is None:

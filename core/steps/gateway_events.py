@@ -1,6 +1,6 @@
 """Apply what the gateway reports about an invoice to a locked payment request, by webhook or poll.
 
-docs/product.md#how-a-payment-is-confirmed has the rules.
+docs/product.md#how-a-payment-is-confirmed has the gateway_calls.
 """
 
 import datetime as dt
@@ -8,8 +8,8 @@ import json
 
 from core.base import ids, logs
 from core.base.plain_json import plain_text
-from core.payments import rules, store
-from core.payments.rules import Call, Case, Issued
+from core.payments import gateway_calls, store
+from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.providers.gateway import Invoice
 from core.steps import money
@@ -43,7 +43,7 @@ async def apply(
     operators, None if there is nothing to add.
     """
     asked = issued(payment)
-    case = rules.judge(call, asked, received_at=received_at)
+    case = gateway_calls.judge(call, asked, received_at=received_at)
     if case is Case.EXPIRED:
         await money.expire(tx, payment)
     paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
@@ -53,7 +53,7 @@ async def apply(
         await store.keep_invoice(tx, payment.id, call.invoice_id)
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.record_payment(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
-        over = rules.overpaid_by(call, asked)
+        over = gateway_calls.overpaid_by(call, asked)
         return case, f"overpaid by {over}" if over else None
     return case, None
 
@@ -66,14 +66,14 @@ async def apply_polled(
     The caller must hold the customer's account and the payment's lock. Money that does not fit is logged as a conflict,
     once, and changes nothing.
     """
-    call = rules.read_call(invoice.body, app_tag=app_tag)
+    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
     if isinstance(call, Case):
         case, note = call, call.result
     elif call.external_id != payment.id:
         case, note = Case.CONFLICT, "the invoice is for another request"
     else:
         case, note = await apply(tx, payment, account, call, received_at=tx.now)
-    if invoice.status in rules.PAID_STATUSES and case not in FITS:
+    if invoice.status in gateway_calls.PAID_STATUSES and case not in FITS:
         return await keep_conflict(
             tx, invoice, payment_request_id=payment.id, note=note or "not what the request expects"
         )

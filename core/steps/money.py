@@ -12,7 +12,7 @@ from core.pairing_failures import store as failures
 from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments import transitions
-from core.payments.rules import Case
+from core.payments.gateway_calls import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing

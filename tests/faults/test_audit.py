@@ -32,6 +32,7 @@ from core.flows import (
     session_sensitivity,
     session_timers,
     webhook_receive,
+    webhook_replay,
 )
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
@@ -193,7 +194,7 @@ async def _operate(life: FilledDatabase) -> None:
     )
     await operator_work.act_on_failure(runtime, root, failure_id=failure, action=OperatorAction.REFUNDED)
     call = await runtime.db.fetchval("SELECT id::text FROM webhook_logs ORDER BY id LIMIT 1")
-    await webhook_receive.replay(runtime, root, webhook_log_id=call)
+    await webhook_replay.replay(runtime, root, webhook_log_id=call)
 
 
 async def _join(life: FilledDatabase) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.flows import message_send, payment_request, session_end, session_timers
+from core.flows import message_send, payment_sweeps, session_end, session_timers
 from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
 from core.reads.ledger.audit import audit_for_operator
@@ -128,7 +128,7 @@ def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Ha
         try:
             async with runtime.transaction() as tx:
                 await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
-                await payment_request.announce_again(runtime)
+                await payment_sweeps.announce_again(runtime)
                 await quiet.until(WAITING, 1)
                 async with asyncio.timeout(within(1)):
                     assert await runtime.db.fetchval("SELECT 1") == 1

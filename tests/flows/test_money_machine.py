@@ -30,6 +30,7 @@ from core.flows import (
     pairing_start,
     payment_extension,
     payment_request,
+    payment_sweeps,
     session_end,
     session_sensitivity,
     session_timers,
@@ -435,7 +436,7 @@ class MoneyMachine(RuleBasedStateMachine):
             for p in self.seen.payments.values()
             if p["status"] == "pending" and p["expires_at"] <= self.clock.now()
         }
-        self.act(payment_request.expire_stale(self.harness.runtime), become=due)
+        self.act(payment_sweeps.expire_stale(self.harness.runtime), become=due)
 
     # -- the search
 

@@ -12,6 +12,7 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.flows import (
+    idempotency_purge,
     login_operator,
     login_tokens,
     mitra_status,
@@ -24,6 +25,7 @@ from core.flows import (
     payment_request,
     setup,
     webhook_receive,
+    webhook_replay,
 )
 from core.flows.operator_work import MitraChange
 from core.idempotency import store as idempotency
@@ -434,7 +436,7 @@ def test_answer_stored_again_while_its_old_key_is_purged_is_kept(harness: Harnes
         async with runtime.transaction() as tx:  # a day later the key is used again
             assert await idempotency.find(tx, request, now=tx.now) is None
             await idempotency.keep(tx, request, http_status=201, answer='{"new":1}')
-            purge = asyncio.create_task(payment_request.purge_keys(runtime))
+            purge = asyncio.create_task(idempotency_purge.purge(runtime))
             await harness.until(WAITING, 1)
         await purge
         async with runtime.transaction() as tx:
@@ -459,7 +461,7 @@ def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Harnes
         async with runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", customer.user_id)
             task = asyncio.create_task(
-                webhook_receive.import_call(runtime, msgspec.json.encode(call), trust_unsealed=True)
+                webhook_replay.import_call(runtime, msgspec.json.encode(call), trust_unsealed=True)
             )
             await quiet.until(WAITING, 1)
             await webhook_receive.close_abandoned_calls(runtime)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.base.plain_json import plain_text
-from core.payments.rules import (
+from core.payments.gateway_calls import (
     Call,
     Case,
     Issued,

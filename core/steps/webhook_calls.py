@@ -1,0 +1,112 @@
+"""Judge a webhook call of the gateway, apply its effect and stamp its log row (docs/protocol.md#webhook)."""
+
+import asyncio
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+
+from core.base import logs
+from core.base.clock import monotonic
+from core.base.errors import Unavailable
+from core.customers import store as customers
+from core.payments import gateway_calls, store
+from core.payments.gateway_calls import Case
+from core.runtime import Runtime
+from core.steps import gateway_events
+from core.storage.database import Tx
+from core.webhooks import store as webhooks
+from core.webhooks.store import MAX_BODY, Received
+
+log = logs.get("webhook")
+# Real seconds. The response must be sent within 2 s: the gateway never repeats a call that timed out, but it does
+# repeat one that was answered with 500. The effect has the time that storing the call has left.
+ANSWER_S = 1.6
+LAST_STEP_S = 0.3
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The response to the gateway."""
+
+    http_status: int
+    processing_result: str
+    retry_after_seconds: int | None = None
+
+
+def parse(raw: bytes) -> Any:
+    """Return the JSON of a body, None if it is not JSON."""
+    try:
+        return json.loads(raw[: MAX_BODY + 1])
+    except (ValueError, RecursionError):
+        return None
+
+
+async def to_file(runtime: Runtime, call: Received) -> bool:
+    """Write a call to the fallback file; return whether that succeeded."""
+    return await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
+
+
+async def process(
+    runtime: Runtime,
+    call: Received,
+    body: Any,
+    answer_by: float,
+    *,
+    recorded: bool,
+    came_at: dt.datetime | None = None,
+) -> Answer:
+    """Judge a call, apply its effect and stamp its log row by `answer_by` (monotonic seconds).
+
+    `recorded` says that the log has the call. `came_at` is when the call first arrived, if that was before it was
+    stored.
+    """
+    try:
+        async with asyncio.timeout(answer_by - monotonic()), runtime.transaction() as tx:
+            case, note = await _act(runtime, tx, call, body, came_at or call.received_at)
+            if recorded:
+                await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
+    except Exception as error:
+        if not isinstance(error, Unavailable | TimeoutError):
+            log.exception("processing a webhook call failed", webhook_log_id=call.id)
+        return await _failed(runtime, call, recorded, error)
+    log.info("webhook", webhook_log_id=call.id, result=case.result, http_status=case.http_status)
+    return Answer(http_status=case.http_status, processing_result=case.result)
+
+
+async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.datetime) -> tuple[Case, str | None]:
+    if not call.token_valid:
+        return Case.UNAUTHORIZED, None
+    if call.truncated:
+        return Case.TOO_LARGE, "the body is over 64 KiB"
+    readable = gateway_calls.read_call(body, app_tag=runtime.settings.gateway_app_tag)
+    if isinstance(readable, Case):
+        return readable, None
+    first = await store.get(tx, readable.external_id)
+    if first is None:
+        return Case.UNKNOWN, None
+    if first.confirmed_at is not None and first.gateway_invoice_id is not None:
+        # No call can change this request any longer, so don't wait for its lock.
+        return gateway_calls.judge(readable, gateway_events.issued(first), received_at=came_at), None
+    account = await customers.lock_account(tx, first.customer_id)
+    payment = await store.lock(tx, first.id)
+    assert payment is not None
+    return await gateway_events.apply(tx, payment, account, readable, received_at=came_at)
+
+
+async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:
+    """Stamp the log row with an exception. If that fails too, the sweep stamps it later."""
+    if recorded:
+        try:
+            async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
+                await webhooks.stamp(
+                    tx,
+                    call.id,
+                    http_status=Case.ERROR.http_status,
+                    result=Case.ERROR.result,
+                    error=type(error).__name__,
+                )
+        except Exception as second:
+            log.warning("storing the result of a webhook call failed", error=type(second).__name__)
+    return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
