@@ -17,6 +17,7 @@ from core.payments.views import PaymentView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
+from core.sessions import store as sessions
 from core.steps import idempotency, invoices, money
 from core.steps.availability import availability_policy
 from core.storage.database import Tx
@@ -101,10 +102,7 @@ async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: Wish) -> tu
 
 
 async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: str) -> None:
-    previous = await tx.fetchval(
-        "SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND mitra_id = $2 LIMIT 1", account, mitra_id
-    )
-    if not previous:
+    if not await sessions.any_between(tx, customer_ids=account, mitra_id=mitra_id):
         raise NotPreviousMitra
     presence = await mitras.presence(tx, mitra_id, now=tx.now)
     mitra_rules.may_take(presence, availability_policy(runtime.config), now=tx.now)

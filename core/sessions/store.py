@@ -87,6 +87,14 @@ async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:
     )
 
 
+async def any_between(reader: Reader, *, customer_ids: list[str], mitra_id: str) -> bool:
+    """Return whether one of these customers has ever had a session with a mitra."""
+    found = await reader.fetchval(
+        "SELECT 1 FROM chat_sessions WHERE customer_id = ANY($1) AND mitra_id = $2 LIMIT 1", customer_ids, mitra_id
+    )
+    return bool(found)
+
+
 async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
     """Plan to send the customer the number of asked mitras at `at`, unless that is planned already."""
     await tx.execute(

@@ -24,7 +24,6 @@ from core.base.pages import Page
 from core.config.keys import KEYS
 from core.customers.rules import Identity, IdentityKind
 from core.extensions.states import ExtensionStatus
-from core.flows import payment_request
 from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, ReadMarkers
 from core.outages.rules import OutageKind
@@ -46,7 +45,6 @@ CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
 ASKING = ("store", "transitions", "admin_store", "views", "codes")
 EXTRA = (
-    payment_request._check_target,
     announce.chat_requests,
     logins.refresh_push_token,
     background.read_changes,
