@@ -1,5 +1,7 @@
 """Routes for health checks and metrics."""
 
+from typing import Literal
+
 import attrs
 from litestar import Response, get
 
@@ -12,7 +14,7 @@ from core.runtime import Runtime
 class Alive:
     """The process is running."""
 
-    status: str = "ok"
+    status: Literal["ok"] = "ok"
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,8 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Generic, NewType, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import cattrs
@@ -23,6 +24,7 @@ from litestar.typing import FieldDefinition
 
 from core.base import field_messages
 from core.base.errors import NotFound, ValidationFailed
+from core.base.field_types import Id
 from core.base.ids import parse_id
 from core.base.languages import Text
 
@@ -36,8 +38,20 @@ MAX_ERRORS = 20  # bad fields in an answer; reading a list or map stops after th
 
 BadField = dict[str, Any]  # {"field": str, "message": Text}
 
-# A UUID in its canonical form.
-Id = NewType("Id", str)
+
+def words_of(kind: Any) -> tuple[str, ...]:
+    """Return the words of an enum or Literal; empty for other types."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(kind) if isinstance(kind, type) and issubclass(kind, enum.StrEnum) else ()
+
+
+def without_none(hint: Any) -> Any:
+    """Return a type without None: the type itself, or the union of its other members."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - the members are found here
 
 
 def _exact(kind: type[int] | type[bool]) -> Any:
@@ -49,19 +63,21 @@ def _exact(kind: type[int] | type[bool]) -> Any:
     return hook
 
 
-def _text(value: Any, _: type) -> str:
+def _text(value: Any, kind: Any) -> str:
+    """Return a string; as a member of the enum if that is the type and has it. `_out_of_bounds` refuses other words."""
     if type(value) is not str:
         raise TypeError(field_messages.STRING)
     if "\0" in value:
         raise ValueError(field_messages.NO_NUL)
-    return value
+    words = words_of(kind)
+    return words[words.index(value)] if value in words else value
 
 
 def _id(value: Any, _: type) -> Id:
     found = parse_id(value)
     if found is None:
         raise ValueError(field_messages.UUID)
-    return Id(found)
+    return found
 
 
 converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
@@ -131,7 +147,12 @@ converter.register_structure_hook_factory(lambda t: get_origin(t) is dict, _map_
 converter.register_structure_hook(str, _text)
 converter.register_structure_hook(int, _exact(int))
 converter.register_structure_hook(bool, _exact(bool))
-converter.register_structure_hook_func(lambda kind: kind is Id, _id)
+converter.register_structure_hook_func(lambda kind: isinstance(kind, NewType), _id)
+converter.register_structure_hook_func(lambda kind: get_origin(kind) is Literal, _text)
+converter.register_structure_hook_factory(
+    lambda kind: get_origin(kind) is Annotated,
+    lambda kind, structurer: structurer.get_structure_hook(get_args(kind)[0]),
+)
 
 
 def _reason(error: BaseException) -> Text:
@@ -165,10 +186,13 @@ def _unknown(names: Iterable[str]) -> list[BadField]:
 
 
 def _out_of_bounds(body: Any) -> Iterator[BadField]:
+    words = _words_of_fields(type(body))
     for field in attrs.fields(type(body)):
+        value = getattr(body, field.name)
+        if field.name in words and value is not None and value not in words[field.name]:
+            yield {"field": field.name, "message": field_messages.one_of(words[field.name])}
         if field.validator is None:
             continue
-        value = getattr(body, field.name)
         try:
             field.validator(body, field, value)
         except (ValueError, TypeError):
@@ -190,8 +214,6 @@ def _broken_rule(rules: list[Any], body: Any, field: Any, value: Any) -> Text:
                     return field_messages.most_items(rule.max_length)
                 case "_NumberValidator":
                     return field_messages.between(bounds.get(">="), bounds.get("<="))
-                case "_InValidator":
-                    return field_messages.one_of(rule.options)
             return _reason(error)
     return field_messages.INVALID
 
@@ -206,6 +228,13 @@ def _rules_of(validator: Any) -> Iterator[Any]:
             yield from _rules_of(validator.validator)
         case _:
             yield validator
+
+
+@cache
+def _words_of_fields(cls: Any) -> Mapping[str, tuple[str, ...]]:
+    """Return field name -> the words that its type allows, for the fields that have a closed list."""
+    hints = {name: without_none(hint) for name, hint in get_type_hints(cls).items()}
+    return {name: words for name, hint in hints.items() if (words := words_of(hint))}
 
 
 @cache
@@ -354,11 +383,6 @@ def optional_integer(low: int, high: int = MAX_INT) -> Any:
 def optional_number(low: int, high: int) -> Any:
     """Return an optional field for a number from `low` to `high`. The field's type decides whether it must be whole."""
     return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]))
-
-
-def choice(*options: str, **more: Any) -> Any:
-    """Return a field for one of these words."""
-    return attrs.field(validator=validators.in_(options), **more)
 
 
 def no_nulls(data: dict[str, Any], *, but: tuple[str, ...] = ()) -> None:

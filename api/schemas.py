@@ -4,16 +4,15 @@ The first paragraph of a class's docstring is the schema's description.
 """
 
 import datetime as dt
-import enum
 import re
 from collections.abc import Sequence
 from types import NoneType, UnionType
-from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
 from api import vocabulary
-from api.request_bodies import MAX_INT, Id
+from api.request_bodies import MAX_INT, without_none, words_of
 
 Schema = dict[str, Any]
 SOURCE = re.compile(r" \((?:docs/|contract|specification)[^)]*\)")
@@ -24,7 +23,6 @@ PLAIN: dict[Any, Schema] = {
     bool: {"type": "boolean"},
     bytes: {"type": "string"},
     dt.datetime: {"type": "string", "format": "date-time"},
-    Id: {"type": "string", "format": "uuid"},
     Any: {},
 }
 LONGEST = {"array": "maxItems", "object": "maxProperties"}  # JSON type -> keyword; for all others it is maxLength
@@ -56,21 +54,34 @@ class Schemas:
             return self._of(bound[kind], {}, body)
         if kind in PLAIN:
             return dict(PLAIN[kind])
+        if words := words_of(kind):
+            return {"type": "string", "enum": [str(word) for word in words]}
         if isinstance(kind, NewType):
             return self._of(kind.__supertype__, bound, body)
         origin = get_origin(kind)
         if origin in (Union, UnionType):
             return self._union(get_args(kind), bound, body)
-        if origin is Literal:
-            return {"enum": list(get_args(kind))}
+        if origin is Annotated:
+            return self._annotated(kind, bound, body)
         if origin in (list, tuple, Sequence):
             return {"type": "array", "items": self._of(get_args(kind)[0], bound, body)}
         if origin is dict or kind is dict:
             value = get_args(kind)[1] if get_args(kind) else Any
             return {"type": "object", "additionalProperties": self._of(value, bound, body) or True}
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return {"type": "string", "enum": [one.value for one in kind]}
         return self._class(kind, bound, body)
+
+    def _annotated(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        """Return a type's schema with the bounds and the format of its `msgspec.Meta`.
+
+        Patterns are left out: they repeat the format, and a body may write an id in upper case.
+        """
+        inner, *more = get_args(kind)
+        schema = self._of(inner, bound, body)
+        for meta in more:
+            limits = {"minimum": meta.ge, "maximum": meta.le, "description": meta.description}
+            schema |= {name: value for name, value in limits.items() if value is not None}
+            schema |= meta.extra_json_schema or {}
+        return schema
 
     def _union(self, kinds: tuple[Any, ...], bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
         options = [self._of(kind, bound, body) for kind in kinds if kind is not NoneType]
@@ -98,15 +109,14 @@ class Schemas:
         return reference
 
     def _object(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, include_extras=True)
         fields: dict[str, Schema] = {}
         required = []
         for field in attrs.fields(kind):
             hint = hints[field.name]
             if body is not None and body["loose"]:
-                hint = _without_none(hint)
+                hint = without_none(hint)
             schema = self._of(hint, bound, body)
-            _add_words(schema, kind.__name__, field.name)
             if body is not None:
                 _bound(schema, field.validator)
                 if "integer" in _types(schema):
@@ -151,26 +161,6 @@ def _nullable(schema: Schema) -> Schema:
     return made
 
 
-def _without_none(hint: Any) -> Any:
-    if get_origin(hint) not in (Union, UnionType):
-        return hint
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - the members are found here
-
-
-def _add_words(schema: Schema, owner: str, name: str) -> None:
-    """Add a field's list of allowed words, or the format of an id, to its schema."""
-    inner = schema["items"] if schema.get("type") == "array" else schema
-    if "string" in _types(inner) and "enum" not in inner and "format" not in inner:
-        if words := vocabulary.words_of(owner, name):
-            with_null = "null" in _types(inner) and None not in words
-            inner["enum"] = [*words, None] if with_null else words
-        elif vocabulary.is_id(owner, name):
-            inner["format"] = "uuid"
-    if name == "permissions" and schema.get("type") == "object":
-        schema |= vocabulary.PERMISSIONS
-
-
 def _bound(schema: Schema, validator: Any) -> None:
     """Add a validator's bounds to a schema. `api.request_bodies` has the validators that we use."""
     match type(validator).__name__:
@@ -188,7 +178,5 @@ def _bound(schema: Schema, validator: Any) -> None:
             schema[bound] = validator.max_length
         case "_NumberValidator":
             schema[{">=": "minimum", "<=": "maximum"}[validator.compare_op]] = validator.bound
-        case "_InValidator":
-            schema["enum"] = list(validator.options) + ([None] if "null" in _types(schema) else [])
         case _:
             pass  # a custom validator, whose bounds are in the field's `schema` metadata

@@ -1,28 +1,13 @@
-"""Names, allowed values and examples for the OpenAPI documents.
+"""Names, query parameters and examples for the OpenAPI documents. The types of fields are in their classes."""
 
-Where a field has a closed list of words, its type is `str`; the list is an enum of core that is assigned to the field
-here.
-"""
-
-import enum
-from collections.abc import Iterable
 from typing import Any
 
 from core.config.keys import KEYS, Shape
-from core.extensions.states import ExtensionStatus
-from core.operators.rules import AREAS
-from core.pairing.rules import Response
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
-from core.payments.gateway_calls import Case
-from core.payments.states import PaymentStatus
-from core.reads import activity, timeline
-from core.sessions.states import SessionStatus
+from core.payments.gateway_calls import ProcessingResult
 
 MAX_SEQ = 2**31 - 1
-SENSITIVITY = ("regular", "sensitive")
-PARTIES = ("customer", "mitra")
-RESULTS = tuple(dict.fromkeys(case.result for case in Case))
 
 # Class -> its name in the documents, if that is not the class's name without "View".
 NAMES = {
@@ -44,42 +29,6 @@ NAMES = {
     "SearchView": "SessionSearch",
 }
 
-# Field -> its allowed words. The key is "Class.field" where a field's name has several meanings. None means any text.
-WORDS: dict[str, Iterable[str] | None] = {
-    "mode": ("chat", "call"),
-    "modes": ("chat", "call"),
-    "topic_sensitivity": SENSITIVITY,
-    "cause_tag": CauseTag,
-    "operator_action": OperatorAction,
-    "sender_type": (*PARTIES, "system"),
-    "ended_by": (*PARTIES, "timer", "operator"),
-    "Closure.user_type": PARTIES,
-    "token_type": ("Bearer",),
-    "processing_result": RESULTS,
-    "ChatRequest.kind": ("blast", "targeted"),
-    "MessageView.type": ("text",),
-    "MessageView.status": ("sent", "delivered", "read"),
-    "PaymentView.status": PaymentStatus,
-    "SupportPayment.status": PaymentStatus,
-    "SessionView.status": SessionStatus,
-    "SupportSession.status": SessionStatus,
-    "ExtensionView.status": ExtensionStatus,
-    "TransactionView.type": ("session", "extension"),
-    "Entry.kind": timeline.ORDER,
-    "Lateness.name": activity.KINDS,
-    "ActivityRow.response": (*Response, None),  # type: ignore[dict-item]
-    "PriceChange.change_kind": ("created", "updated", "deleted", "reactivated", "reordered"),
-    "WebhookCall.status": None,
-    "GatewayCall.status": None,
-    "Alive.status": ("ok",),
-    "WebhookCall.processing_result": (*RESULTS, None),
-    "WebhookCall.source": ("webhook", "poll"),
-}
-# Fields whose names end in "id" but that are not UUIDs of ours.
-FOREIGN_IDS = frozenset(
-    {"gateway_invoice_id", "external_id", "Violation.id", "GatewayCall.id", "request_id", "AuditEntry.object_id"}
-)
-
 UUID = "01933f2e-8a4c-7d3b-9f10-5a6b7c8d9e0f"
 TIME = "2026-11-21T06:00:00Z"
 # Query parameter -> its schema, where the type does not say enough.
@@ -96,8 +45,12 @@ QUERY: dict[str, dict[str, Any]] = {
         "description": "The last messages before this `seq`.",
     },
     "cause_tag": {"type": "string", "enum": list(CauseTag)},
-    "operator_action": {"type": "string", "enum": ["none", *OperatorAction], "description": "`none`: open failures."},
-    "processing_result": {"type": "string", "examples": list(RESULTS)},
+    "operator_action": {
+        "type": "string",
+        "enum": ["none", *OperatorAction],
+        "description": "`none`: open failures.",
+    },
+    "processing_result": {"type": "string", "examples": list(ProcessingResult)},
     "q": {"type": "string", "description": "Part of a name, number, address or id."},
     "operator_id": {"type": "string", "format": "uuid"},
     "object_id": {
@@ -147,12 +100,6 @@ EXAMPLES: dict[str, Any] = {
     "identity_token": "an-identity-token",
 }
 PATH_EXAMPLES = {"key": next(key.name for key in KEYS.values() if key.shape is Shape.NUMBER)}
-PERMISSIONS = {
-    "type": "object",
-    "description": "Area to level; `*` is every area.",
-    "propertyNames": {"enum": ["*", *AREAS]},
-    "additionalProperties": {"type": "string", "enum": ["read", "write"]},
-}
 
 
 def known(table: dict[str, Any], owner: str, name: str) -> Any:
@@ -161,19 +108,3 @@ def known(table: dict[str, Any], owner: str, name: str) -> Any:
     Raises KeyError without one.
     """
     return table[f"{owner}.{name}"] if f"{owner}.{name}" in table else table[name]
-
-
-def words_of(owner: str, name: str) -> list[str | None] | None:
-    """Return a field's allowed words; None if it takes any text."""
-    try:
-        found = known(WORDS, owner, name)
-    except KeyError:
-        return None
-    return None if found is None else [word.value if isinstance(word, enum.Enum) else word for word in found]
-
-
-def is_id(owner: str, name: str) -> bool:
-    """Return whether a string field has one of our ids."""
-    if name in FOREIGN_IDS or f"{owner}.{name}" in FOREIGN_IDS:
-        return False
-    return name == "id" or name.endswith("_id")

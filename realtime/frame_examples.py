@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from core.base.field_types import ClientMessageId, Id, MessageId, PaymentRequestId, SessionId
 from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
@@ -15,15 +16,15 @@ from realtime import frames
 from realtime import server_frames as server
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)
-DEWI = server.Party(id="019aa4b6-5f00-7000-8000-00000000c001", display_name="Dewi")
-AYU = server.Party(id="019aa4b6-5f00-7000-8000-00000000a001", display_name="Ayu")
-SESSION_ID = "019aa4b6-5f00-7000-8000-000000005001"
-PAYMENT_ID = "019aa4b6-5f00-7000-8000-00000000b001"
+DEWI = server.Party(id=Id("019aa4b6-5f00-7000-8000-00000000c001"), display_name="Dewi")
+AYU = server.Party(id=Id("019aa4b6-5f00-7000-8000-00000000a001"), display_name="Ayu")
+SESSION_ID = SessionId(Id("019aa4b6-5f00-7000-8000-000000005001"))
+PAYMENT_ID = PaymentRequestId(Id("019aa4b6-5f00-7000-8000-00000000b001"))
 CONNECTION_ID = "019aa4b6-5f00-7000-8000-00000000d001"
 EVENT_ID = "019aa4b6-5f00-7000-8000-00000000e001"
 EPOCH = "86d9a77de846a836"
-MESSAGE_ID = "019aa4b6-5f00-7000-8000-00000000f001"
-CLIENT_MESSAGE_ID = "3b241101-e2bb-4255-8caf-4136c566a962"
+MESSAGE_ID = MessageId(Id("019aa4b6-5f00-7000-8000-00000000f001"))
+CLIENT_MESSAGE_ID = ClientMessageId("3b241101-e2bb-4255-8caf-4136c566a962")
 EXTENSION_ID = "019aa4b6-5f00-7000-8000-00000000ee01"
 TOKEN = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl"  # noqa: S105 - made up
 

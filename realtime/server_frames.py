@@ -17,12 +17,9 @@ from msgspec import UNSET, UnsetType
 from core.base.actor import UserType
 from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import OperatorAction
-from core.payments.states import PaymentStatus
 from core.payments.views import Failure, PaymentView
 from core.reads.chats import ChatRequest, MessageView
 from core.sessions.rules import Closure
-from core.sessions.states import SessionStatus
 from core.sessions.views import Person, SearchView, SessionView
 from realtime.frames import Ref, Uuid
 
@@ -64,15 +61,10 @@ class Extension(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Party(Person):
     """A customer or mitra, with the name that the other party may see."""
 
-    id: Id
-
 
 @attrs.frozen(kw_only=True)
 class Goodbye(Closure):
     """The goodbye of a party."""
-
-    user_type: Literal["customer", "mitra"]
-    created_at: Time
 
 
 @attrs.frozen(kw_only=True)
@@ -81,11 +73,6 @@ class Search(SearchView):
 
     `asked`: how many mitras were asked so far. `answer_by`: the end of the present round. `ends_at`: the end of the
     search. Use `payment_request_id` to cancel the search or to fall back to a blast."""
-
-    asked: Count
-    answer_by: Time
-    ends_at: Time
-    payment_request_id: Id
 
 
 @attrs.frozen(kw_only=True)
@@ -96,19 +83,9 @@ class Session(SessionView):
     `closing`: the session is completed by then. `closures` has the party's own goodbye, and the other party's once
     the party has written its own or the session is completed."""
 
-    id: Id
     customer: Party
     mitra: Party | None
-    mode: Mode
-    status: SessionStatus
-    topic_sensitivity: Sensitivity
-    created_at: Time
-    paired_at: Time | None
-    expires_at: Time | None
-    ended_at: Time | None
-    ended_by: Literal["customer", "mitra", "timer", "operator"] | None
     search: Search | None
-    grace_ends_at: Time | None
     closures: Sequence[Goodbye]
 
 
@@ -123,55 +100,21 @@ class OpenSession(Session):
 class Message(MessageView):
     """A committed message. `seq` numbers the messages of a session 1, 2, 3 … without gaps."""
 
-    id: Id
-    session_id: Id
-    seq: Positive
-    sender_type: Literal["customer", "mitra", "system"]
-    sender_id: Id
-    client_message_id: Uuid
-    type: Literal["text"]
-    status: Literal["sent", "delivered", "read"]
-    created_at: Time
-    delivered_at: Time | None
-    read_at: Time | None
-
 
 @attrs.frozen(kw_only=True)
 class Request(ChatRequest):
     """A chat request that the mitra may answer until `answer_by`."""
-
-    session_id: Id
-    mode: Mode
-    topic_sensitivity: Sensitivity
-    kind: Literal["blast", "targeted"]
-    notified_at: Time
-    answer_by: Time
 
 
 @attrs.frozen(kw_only=True)
 class PaymentFailure(Failure):
     """Why a paid request led to no chat, and what an operator did about it."""
 
-    cause_tag: CauseTag
-    operator_action: OperatorAction | None
-    actioned_at: Time | None
-
 
 @attrs.frozen(kw_only=True)
 class Payment(PaymentView):
     """A payment request as its customer sees it."""
 
-    payment_request_id: Id
-    status: PaymentStatus
-    mode: Mode
-    amount: Count
-    duration_minutes: Positive
-    targeted_mitra_id: Id | None
-    expires_at: Time
-    created_at: Time
-    confirmed_at: Time | None
-    consumed_at: Time | None
-    session_id: Id | None
     failure: PaymentFailure | None
 
 

@@ -8,9 +8,10 @@ from litestar import post
 
 from api.auth import operators
 from api.public.payments import topics_field
-from api.request_bodies import Body, Id, query_time
+from api.request_bodies import Body, query_time
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import CustomerId, MitraId
 from core.flows import seed_history
 from core.reads import support
 from core.runtime import Runtime
@@ -20,8 +21,8 @@ from core.runtime import Runtime
 class HistoryBody:
     """The parties of the past session. The default of `ended_at` is the present time."""
 
-    customer_id: Id
-    mitra_id: Id
+    customer_id: CustomerId
+    mitra_id: MitraId
     ended_at: str | None = None
     topics: list[str] | None = topics_field()
 

@@ -4,7 +4,7 @@ import attrs
 from litestar import get, patch
 
 from api.auth import operators
-from api.request_bodies import Body, choice, path_id
+from api.request_bodies import Body, path_id
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -22,7 +22,7 @@ from core.runtime import Runtime
 class ActionBody:
     """What you have done for the customer."""
 
-    operator_action: str = choice(*OperatorAction)
+    operator_action: OperatorAction
 
 
 @get("/internal/failed-pairings", **operators("failed_pairings"))
@@ -72,10 +72,9 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
     This is possible once for each failed pairing. `refunded` needs a fresh code of the second factor, if you have one.
     """
     found = path_id(failure_id)
-    action = OperatorAction(data.operator_action)
-    if action is OperatorAction.REFUNDED:
+    if data.operator_action is OperatorAction.REFUNDED:
         await people.require_step_up(runtime, actor)
-    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=action)
+    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action)
     return await payments.failed_pairing(runtime, found)
 
 

@@ -7,12 +7,13 @@ from attrs.validators import max_len, optional
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.request_bodies import Body, Id, JsonObject, no_nulls, path_id, structure, text
+from api.request_bodies import Body, JsonObject, no_nulls, path_id, structure, text
 from core.base.actor import Actor
+from core.base.field_types import RoleId
 from core.base.pages import Items, read_page
 from core.flows import operator_accounts
 from core.flows.operator_accounts import OperatorChange, RoleChange
-from core.operators.rules import AREAS, EmailTaken, LastAdministrator, RoleNameTaken
+from core.operators.rules import AREAS, EmailTaken, LastAdministrator, Permissions, RoleNameTaken
 from core.operators.totp import TotpNotEnrolled
 from core.reads import operators as reads
 from core.runtime import Runtime
@@ -26,7 +27,7 @@ class OperatorBody:
 
     email: str = text(3, 255)
     display_name: str = text(1, 400)
-    role_id: Id
+    role_id: RoleId
     password: str | None = attrs.field(default=None, repr=False)
     disabled: bool = False
 
@@ -37,7 +38,7 @@ class OperatorPatch:
 
     email: str | None = None
     display_name: str | None = None
-    role_id: Id | None = None
+    role_id: RoleId | None = None
     password: str | None = attrs.field(default=None, repr=False)
     disabled: bool | None = None
 
@@ -47,7 +48,7 @@ class RoleBody:
     """A new role. `permissions` is area to `read` or `write`; `{"*": "write"}` is the administrator."""
 
     name: str = text(1, 400)
-    permissions: dict[str, str] = attrs.field(validator=max_len(MAX_PERMISSIONS))
+    permissions: Permissions = attrs.field(validator=max_len(MAX_PERMISSIONS))
     require_totp: bool = False
 
 
@@ -56,7 +57,7 @@ class RolePatch:
     """Changes of a role, for every operator who has it; absent fields stay unchanged."""
 
     name: str | None = None
-    permissions: dict[str, str] | None = attrs.field(default=None, validator=optional(max_len(MAX_PERMISSIONS)))
+    permissions: Permissions | None = attrs.field(default=None, validator=optional(max_len(MAX_PERMISSIONS)))
     require_totp: bool | None = None
 
 

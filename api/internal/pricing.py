@@ -9,9 +9,7 @@ from litestar import delete, get, patch, post, put
 from api.auth import operators
 from api.request_bodies import (
     Body,
-    Id,
     JsonObject,
-    choice,
     integer,
     no_nulls,
     optional_integer,
@@ -23,6 +21,7 @@ from api.request_bodies import (
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
+from core.base.field_types import Mode, TierId
 from core.base.pages import Items, read_page
 from core.flows import pricing_edit
 from core.flows.pricing_edit import TierPosition
@@ -39,7 +38,7 @@ MAX_ORDER = 1_000_000  # so that the position after the last one still fits the 
 class TierBody:
     """A new tier. Without `sort_order` it becomes the last one of its mode."""
 
-    mode: str = choice(*MODES)
+    mode: Mode
     minutes: int = integer(1, MAX_MINUTES)
     price_idr: int = integer(0)
     tag: str | None = optional_text(1, LONGEST_TAG)
@@ -68,7 +67,7 @@ class TokenBody:
 class PlaceBody:
     """A tier with its version token, as it was read."""
 
-    id: Id
+    id: TierId
     updated_at: str
 
 
@@ -76,11 +75,11 @@ class PlaceBody:
 class OrderBody:
     """All active tiers of a mode, in their new order."""
 
-    mode: str = choice(*MODES)
+    mode: Mode
     items: list[PlaceBody] = attrs.field(validator=validators.max_len(500))
 
 
-def _check_modes(_: object, __: object, value: list[str]) -> None:
+def _check_modes(_: object, __: object, value: list[Mode]) -> None:
     if len(set(value)) < len(value) or not set(value) <= set(MODES):
         raise ValueError(field_messages.MODES)
 
@@ -94,7 +93,7 @@ class PromotionPatch:
     price_idr: int = integer(0, default=0)
     gimmick_price_idr: int = integer(0, default=0)
     duration_minutes: int = integer(1, MAX_MINUTES, default=1)
-    modes: list[str] = attrs.field(
+    modes: list[Mode] = attrs.field(
         factory=list,
         validator=[validators.max_len(len(MODES)), _check_modes],
         metadata={"schema": {"uniqueItems": True}},

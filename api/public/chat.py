@@ -1,17 +1,18 @@
 """Routes of chats over REST, for the parties of a session. For other callers the session does not exist (NotFound)."""
 
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 from litestar import Request, get, patch, post
 
 from api.auth import customers, mitras, parties
 from api.idempotency import key_of
-from api.request_bodies import Body, Id, choice, integer, path_id, query_choice, query_id, text
+from api.request_bodies import Body, integer, path_id, query_choice, query_id, text
 from api.shared_answers import List
 from core.base import field_messages, ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
+from core.base.field_types import ClientMessageId, PaymentRequestId
 from core.base.pages import Items, read_page
 from core.extensions.rules import ExtensionResolved
 from core.extensions.views import ExtensionView
@@ -42,8 +43,8 @@ class ActiveSession:
 class MessageBody:
     """A new message. A message with the same `client_message_id` is stored once, so it is safe to send it again."""
 
-    client_message_id: Id
-    type: str = choice("text", default="text")
+    client_message_id: ClientMessageId
+    type: Literal["text"] = "text"
     content: str = text(1, 4000)
     metadata: dict[str, Any] | None = None
 
@@ -66,7 +67,7 @@ class ClosureBody:
 class AskBody:
     """The confirmed payment request of the extension."""
 
-    payment_request_id: Id
+    payment_request_id: PaymentRequestId
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +81,7 @@ class AnswerBody:
 class TopicBody:
     """The session's new topic sensitivity."""
 
-    topic_sensitivity: str = choice(*Sensitivity)
+    topic_sensitivity: Sensitivity
 
 
 @get("/api/shared/chat/sessions/{session_id:str}", **parties())
@@ -216,7 +217,7 @@ async def answer_extension(
 async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Set the session's topic sensitivity."""
     return await session_sensitivity.set_sensitivity(
-        runtime, actor, session_id=path_id(session_id), topic_sensitivity=Sensitivity(data.topic_sensitivity)
+        runtime, actor, session_id=path_id(session_id), topic_sensitivity=data.topic_sensitivity
     )
 
 

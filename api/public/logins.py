@@ -7,10 +7,11 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, parties
-from api.request_bodies import Body, Id, optional_text, text
+from api.request_bodies import Body, optional_text, text
 from api.shared_answers import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
 from core.base.errors import OtpDeliveryFailed
+from core.base.field_types import Id
 from core.flows import login_anonymous, login_identity, login_otp, login_otp_ask, login_tokens
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
 from core.logins.otp import (

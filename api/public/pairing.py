@@ -8,9 +8,10 @@ from litestar import Request, post
 from api.auth import client_ip, customers
 from api.idempotency import key_of
 from api.public.payments import PAYING, topics_field
-from api.request_bodies import Body, Id, choice, integer
+from api.request_bodies import Body, integer
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import MitraId, Mode, PaymentRequestId
 from core.flows import pairing_fallback, pairing_leave, payment_request
 from core.flows.payment_request import Wish
 from core.pairing.rules import SessionNotSearching
@@ -27,15 +28,15 @@ from core.sessions.views import SessionView
 class RequestBody:
     """A payment request of the caller."""
 
-    payment_request_id: Id
+    payment_request_id: PaymentRequestId
 
 
 @attrs.frozen(kw_only=True)
 class ReturningBody:
     """A payment request for a chat with a mitra from an earlier session."""
 
-    mitra_id: Id
-    mode: str = choice("chat", "call")
+    mitra_id: MitraId
+    mode: Mode
     duration_minutes: int = integer(1, 1440)
     topics: list[str] | None = topics_field()
 

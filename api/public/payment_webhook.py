@@ -9,7 +9,7 @@ from litestar import Request, Response, post
 from api.auth import anyone, client_ip
 from core.flows import webhook_receive
 from core.flows.webhook_receive import Incoming
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
 
 
@@ -34,7 +34,7 @@ class WebhookAnswer:
     """How the call was handled."""
 
     received: bool = True
-    processing_result: str
+    processing_result: ProcessingResult
 
 
 @post(

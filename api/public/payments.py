@@ -7,9 +7,10 @@ from litestar import Request, get, post
 
 from api.auth import client_ip, customers
 from api.idempotency import key_of
-from api.request_bodies import Body, Id, optional_integer, path_id
+from api.request_bodies import Body, optional_integer, path_id
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
+from core.base.field_types import MitraId, Mode, SessionId
 from core.base.languages import Text
 from core.base.pages import Items, read_page
 from core.customers.rules import DisplayNameRequired
@@ -51,14 +52,12 @@ class PaymentBody:
     """A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode.
     With `first_session_discount` the `duration_minutes` may be left out."""
 
-    mode: str | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.in_(("chat", "call")))
-    )
+    mode: Mode | None = None
     duration_minutes: int | None = optional_integer(1, 1440)
     first_session_discount: bool = False
-    targeted_mitra_id: Id | None = None
+    targeted_mitra_id: MitraId | None = None
     is_extension: bool = False
-    session_id: Id | None = None
+    session_id: SessionId | None = None
     topics: list[str] | None = topics_field()
 
 

@@ -4,6 +4,8 @@ import enum
 
 import attrs
 
+from core.base.field_types import Id
+
 
 class UserType(enum.StrEnum):
     """The three kinds of user, as in `auth_sessions.user_type` and the claim `typ`."""
@@ -22,7 +24,7 @@ class Actor:
     """
 
     user_type: UserType
-    user_id: str
+    user_id: Id
     auth_session_id: str
     expires_at: int  # unix seconds of service time, from the access token
     ids: tuple[str, ...]

@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from core.base.field_types import Id
+
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
 POOL_BYTES = 4096  # of randomness per system call: a call for each id would be most of an id's cost
@@ -81,12 +83,12 @@ def follow(now: Callable[[], int]) -> None:
     _SOURCE.now, _SOURCE.thread = now, threading.get_ident()
 
 
-def new_id() -> str:
+def new_id() -> Id:
     """Make a UUIDv7 that is larger than every earlier one of this process.
 
     Its time orders rows. Don't read it as the time of an event.
     """
-    return _random(_TIMES.next(_SOURCE.now()))
+    return Id(_random(_TIMES.next(_SOURCE.now())))
 
 
 def new_event_id(at: dt.datetime) -> str:
@@ -116,12 +118,12 @@ def _version_7(milliseconds: int, more: bytes) -> str:
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-def parse_id(text: object) -> str | None:
+def parse_id(text: object) -> Id | None:
     """Return the canonical form of a UUID written with dashes, in either case; None for anything else."""
     if not isinstance(text, str):
         return None
     lowered = text.lower()
-    return lowered if _CANONICAL.fullmatch(lowered) else None
+    return Id(lowered) if _CANONICAL.fullmatch(lowered) else None
 
 
 def new_secret(size: int = 32) -> bytes:

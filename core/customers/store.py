@@ -5,6 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base.customer_names import ACCOUNT, NAME
+from core.base.field_types import CustomerId
 from core.customers.rules import Identity
 from core.storage import locks
 from core.storage.database import Tx
@@ -34,13 +35,13 @@ ROOT = "SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = 
 class Customer:
     """A row of customers."""
 
-    id: str
+    id: CustomerId
     phone: str | None
     display_name: str | None
     is_anonymous: bool
     email: str | None
     push_token: str | None
-    account_belongs_to: str | None
+    account_belongs_to: CustomerId | None
     usp_seen: bool
     created_at: dt.datetime
 

@@ -1,6 +1,7 @@
 """Read and write deliveries: one row for each recipient of an event, until it is acknowledged or given up."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 from core.events.notices import Notice
 from core.storage.database import Database, Tx
@@ -64,7 +65,7 @@ async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) ->
             return found
 
 
-async def unacknowledged(reader: Reader, recipient_ids: list[str], *, within_s: float) -> dict[str, list[Notice]]:
+async def unacknowledged(reader: Reader, recipient_ids: Sequence[str], *, within_s: float) -> dict[str, list[Notice]]:
     """Return recipient -> their unacknowledged deliveries of the last `within_s` real seconds, oldest first.
 
     Each recipient gets the newest 200 at most.

@@ -1,9 +1,11 @@
 """Reads of extensions."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
+from core.base.field_types import ExtensionId, PaymentRequestId, SessionId
 from core.extensions.states import ExtensionStatus
 from core.storage.reads import Reader
 from core.storage.records import many, one
@@ -16,15 +18,15 @@ COLUMNS = """id, session_id, requested_duration_minutes, requested_price, status
 class Extension:
     """A row of session_extensions."""
 
-    id: str
-    session_id: str
+    id: ExtensionId
+    session_id: SessionId
     requested_duration_minutes: int
     requested_price: int
     status: ExtensionStatus = attrs.field(converter=ExtensionStatus)
     requested_at: dt.datetime
     answer_by: dt.datetime
     responded_at: dt.datetime | None
-    payment_request_id: str
+    payment_request_id: PaymentRequestId
 
 
 async def get(reader: Reader, extension_id: str) -> Extension | None:
@@ -46,7 +48,7 @@ async def pending_of(reader: Reader, session_id: str) -> Extension | None:
     return one(Extension, await reader.fetchrow(sql, session_id))
 
 
-async def pending_of_all(reader: Reader, session_ids: list[str]) -> list[Extension]:
+async def pending_of_all(reader: Reader, session_ids: Sequence[str]) -> list[Extension]:
     """Read the pending extensions of sessions."""
     if not session_ids:
         return []

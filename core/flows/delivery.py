@@ -1,6 +1,7 @@
 """Acknowledge, resend and delete stored events (docs/events.md)."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
@@ -32,7 +33,7 @@ async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) 
     return await goodbyes.add_goodbyes(runtime.db, found)
 
 
-async def unacknowledged(runtime: Runtime, recipient_ids: list[str]) -> dict[str, list[Notice]]:
+async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict[str, list[Notice]]:
     """Return the unacknowledged events of these users, as they are sent, by user id.
 
     Only events of the last hour (real time) are returned.

@@ -13,6 +13,7 @@ from core.base import ids, metrics, phones
 from core.base.actor import UserType
 from core.base.addresses import who_has
 from core.base.errors import OtpDeliveryFailed
+from core.base.field_types import Id
 from core.customers import store as customers
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
@@ -26,7 +27,7 @@ from core.storage.database import Tx
 class Asked:
     """The answer to a request for a code."""
 
-    otp_request_id: str
+    otp_request_id: Id
     expires_at: dt.datetime
     resend_after_seconds: int
 
@@ -114,7 +115,7 @@ def _refuse(hit: Hit | None) -> None:
 
 
 async def _keep(
-    runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: str, number: str, ip_address: str, *,
+    runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: Id, number: str, ip_address: str, *,
     code_hash: str | None, known_phone: bool,
 ) -> Asked:  # fmt: skip
     expires_at = tx.now + otp.LIFETIME

@@ -81,5 +81,5 @@ async def _create(
         amount=price,
         minutes=duration_minutes,
         mode=session.mode,
-        extends_session_id=session_id,
+        extends_session_id=session.id,
     )

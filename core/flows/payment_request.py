@@ -4,6 +4,7 @@ import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import CustomerId, MitraId, Mode
 from core.customers import store as customers
 from core.customers.rules import DisplayNameRequired
 from core.idempotency.rules import KeyedRequest
@@ -27,10 +28,10 @@ from core.storage.database import Tx
 class Wish:
     """What the customer asks for. It has no price, because that comes from the price list."""
 
-    mode: str
+    mode: Mode
     duration_minutes: int | None
     first_session_discount: bool
-    targeted_mitra_id: str | None
+    targeted_mitra_id: MitraId | None
     topics: list[str] | None
 
 
@@ -70,7 +71,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     return await invoices.create(
         runtime,
         tx,
-        customer_id=actor.user_id,
+        customer_id=CustomerId(actor.user_id),
         account=account,
         address=address,
         amount=amount,

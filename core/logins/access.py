@@ -10,6 +10,7 @@ from jwt.algorithms import HMACAlgorithm
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import Unauthenticated
+from core.base.field_types import Id
 
 ALGORITHM = "HS256"
 CACHE_SIZE = 20_000  # verified tokens in memory: a lookup costs a thirtieth of a verification
@@ -25,7 +26,7 @@ class Claims:
     """The claims of a verified token."""
 
     user_type: UserType
-    user_id: str
+    user_id: Id
     auth_session_id: str
     audience: str
     expires_at: int  # unix seconds of service time

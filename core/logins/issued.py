@@ -1,5 +1,7 @@
 """The tokens that a sign-in returns (docs/protocol.md#sign-in)."""
 
+from typing import Literal
+
 import attrs
 
 
@@ -9,5 +11,5 @@ class Tokens:
 
     access_token: str = attrs.field(repr=False)
     refresh_token: str = attrs.field(repr=False)
-    token_type: str = "Bearer"  # noqa: S105 - the scheme's name
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - the scheme's name
     expires_in: int

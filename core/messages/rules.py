@@ -4,7 +4,7 @@ Drafts and their results are msgspec structs, because thousands are made each se
 """
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import msgspec
@@ -18,6 +18,8 @@ MAX_CONTENT = 4000  # characters
 MAX_METADATA = 4096  # bytes of JSON
 MAX_DEPTH = 32  # deeper nesting could be stored, but not every client could parse it
 TYPES = frozenset({"text"})
+SenderType = Literal["customer", "mitra", "system"]
+MessageStatus = Literal["sent", "delivered", "read"]
 
 
 class TooFast(DomainError):

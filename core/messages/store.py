@@ -4,7 +4,7 @@ docs/architecture.md#flow-message shows the way of a message.
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -94,7 +94,7 @@ async def sync_statuses(reader: Reader, after: dict[str, int]) -> list[StatusSyn
     return many(StatusSync, await reader.fetch(SYNC_STATUSES, list(after), list(after.values()), SYNC_AT_ONCE))
 
 
-async def sync_all_statuses(tx: Tx, session_ids: list[str]) -> None:
+async def sync_all_statuses(tx: Tx, session_ids: Sequence[str]) -> None:
     """Sync the statuses of all messages of sessions, in the transaction that completes the sessions."""
     if session_ids:
         await tx.execute(SYNC_STATUSES, session_ids, [0] * len(session_ids), None)

@@ -6,6 +6,7 @@ import attrs
 
 from core.base import ids
 from core.base.availability import AvailabilityPolicy
+from core.base.field_types import MitraId
 from core.mitras.rules import Channel, Presence
 from core.storage import locks
 from core.storage.database import Tx
@@ -20,7 +21,7 @@ COLUMNS = "id, phone, display_name, is_active, created_at"
 class Mitra:
     """A row of mitras."""
 
-    id: str
+    id: MitraId
     phone: str
     display_name: str
     is_active: bool

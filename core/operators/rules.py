@@ -2,6 +2,9 @@
 
 import datetime as dt
 from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
 
 from core.base import field_messages
 from core.base.errors import DomainError, Forbidden, Kind, ValidationFailed
@@ -11,7 +14,18 @@ AREAS = (
     "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
     "sessions", "payments", "webhooks", "audit",
 )  # fmt: skip
+LEVELS = ("read", "write")
 ADMINISTRATOR = {"*": "write"}
+Permissions = Annotated[
+    dict[str, str],
+    msgspec.Meta(
+        description="Area to level; `*` is every area.",
+        extra_json_schema={
+            "propertyNames": {"enum": ["*", *AREAS]},
+            "additionalProperties": {"type": "string", "enum": list(LEVELS)},
+        },
+    ),
+]
 
 
 class LoginInvalid(DomainError):
@@ -76,8 +90,8 @@ def check_permissions(permissions: object) -> dict[str, str]:
             raise ValidationFailed.of(
                 f"permissions.{area}"[:200], Text(en="must be an existing area", id="harus berupa area yang ada")
             )
-        if level not in ("read", "write"):
-            raise ValidationFailed.of(f"permissions.{area}", field_messages.one_of(("read", "write")))
+        if level not in LEVELS:
+            raise ValidationFailed.of(f"permissions.{area}", field_messages.one_of(LEVELS))
     return permissions
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import attrs
 
 from core.base import ids
+from core.base.field_types import OperatorId, RoleId
+from core.operators.rules import Permissions
 from core.storage import locks
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
@@ -23,12 +25,12 @@ SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name
 class Operator:
     """An operator with the permissions of their role."""
 
-    id: str
+    id: OperatorId
     email: str
     display_name: str
-    role_id: str
+    role_id: RoleId
     role_name: str
-    permissions: dict[str, str]
+    permissions: Permissions
     password_hash: str = attrs.field(repr=False)
     password_change_due: bool
     disabled: bool
@@ -93,9 +95,9 @@ async def create(
 class Role:
     """A row of roles."""
 
-    id: str
+    id: RoleId
     name: str
-    permissions: dict[str, str]
+    permissions: Permissions
     require_totp: bool
     created_at: dt.datetime
 

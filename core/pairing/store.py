@@ -1,6 +1,7 @@
 """Writes and locking reads of invitations (`chat_request_notifications`)."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
@@ -45,7 +46,7 @@ async def invite(
     *,
     round_number: int,
     answer_by: dt.datetime,
-    only: list[str] | None = None,
+    only: Sequence[str] | None = None,
 ) -> Invited:
     """Invite every eligible mitra, or those of them that are in `only`. The caller has locked the session."""
     rows = await tx.fetch(

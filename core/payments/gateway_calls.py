@@ -19,27 +19,46 @@ CURRENCY = "IDR"
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
 
 
+class ProcessingResult(enum.StrEnum):
+    """What a webhook call led to, as in `webhook_logs.processing_result`."""
+
+    UNAUTHORIZED = "unauthorized"
+    FLOOD = "flood"
+    INVALID_PAYLOAD = "invalid_payload"
+    IGNORED_NON_UUID_EXTERNAL_ID = "ignored_non_uuid_external_id"
+    IGNORED_FOREIGN_APP = "ignored_foreign_app"
+    UNKNOWN_EXTERNAL_ID = "unknown_external_id"
+    CONFIRMED = "confirmed"
+    DUPLICATE = "duplicate"
+    LATE_PAYMENT_RECORDED = "late_payment_recorded"
+    PAID_NOT_PAIRABLE = "paid_not_pairable"
+    CONFLICT = "conflict"
+    EXPIRED = "expired"
+    IGNORED_STATUS = "ignored_status"
+    ERROR = "error"
+
+
 class Case(enum.Enum):
     """How a webhook call is classified: (`processing_result` of its log row, HTTP status of the answer)."""
 
-    UNAUTHORIZED = ("unauthorized", 401)
-    FLOOD = ("flood", 401)  # no valid token, and over the limit of such calls: counted, not stored
-    INVALID_PAYLOAD = ("invalid_payload", 400)
-    TOO_LARGE = ("invalid_payload", 413)
-    NON_UUID = ("ignored_non_uuid_external_id", 200)
-    FOREIGN_APP = ("ignored_foreign_app", 200)
-    UNKNOWN = ("unknown_external_id", 404)
-    CONFIRMED = ("confirmed", 200)
-    DUPLICATE = ("duplicate", 200)
-    LATE = ("late_payment_recorded", 200)
-    NOT_PAIRABLE = ("paid_not_pairable", 200)
-    CONFLICT = ("conflict", 409)
-    EXPIRED = ("expired", 200)
-    IGNORED_STATUS = ("ignored_status", 200)
-    ERROR = ("error", 500)
+    UNAUTHORIZED = (ProcessingResult.UNAUTHORIZED, 401)
+    FLOOD = (ProcessingResult.FLOOD, 401)  # no valid token, and over the limit of such calls: counted, not stored
+    INVALID_PAYLOAD = (ProcessingResult.INVALID_PAYLOAD, 400)
+    TOO_LARGE = (ProcessingResult.INVALID_PAYLOAD, 413)
+    NON_UUID = (ProcessingResult.IGNORED_NON_UUID_EXTERNAL_ID, 200)
+    FOREIGN_APP = (ProcessingResult.IGNORED_FOREIGN_APP, 200)
+    UNKNOWN = (ProcessingResult.UNKNOWN_EXTERNAL_ID, 404)
+    CONFIRMED = (ProcessingResult.CONFIRMED, 200)
+    DUPLICATE = (ProcessingResult.DUPLICATE, 200)
+    LATE = (ProcessingResult.LATE_PAYMENT_RECORDED, 200)
+    NOT_PAIRABLE = (ProcessingResult.PAID_NOT_PAIRABLE, 200)
+    CONFLICT = (ProcessingResult.CONFLICT, 409)
+    EXPIRED = (ProcessingResult.EXPIRED, 200)
+    IGNORED_STATUS = (ProcessingResult.IGNORED_STATUS, 200)
+    ERROR = (ProcessingResult.ERROR, 500)
 
     @property
-    def result(self) -> str:
+    def result(self) -> ProcessingResult:
         """The `processing_result` of the call's log row."""
         return self.value[0]
 

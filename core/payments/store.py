@@ -1,9 +1,11 @@
 """Reads of payment requests, and writes that leave their status as it is."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
+from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
 from core.payments.rules import POLL_AFTER
 from core.payments.states import PaymentStatus
 from core.storage.database import Tx
@@ -19,16 +21,16 @@ COLUMNS = """id, customer_id, amount, duration_minutes, is_first_session_discoun
 class PaymentRequest:
     """A row of payment_requests. `amount` is in Rupiah."""
 
-    id: str
-    customer_id: str
+    id: PaymentRequestId
+    customer_id: CustomerId
     amount: int
     duration_minutes: int
     is_first_session_discount: bool
     is_extension: bool
-    extends_session_id: str | None
-    mode: str
+    extends_session_id: SessionId | None
+    mode: Mode
     status: PaymentStatus = attrs.field(converter=PaymentStatus)
-    targeted_mitra_id: str | None
+    targeted_mitra_id: MitraId | None
     topics: list[str] | None
     created_at: dt.datetime
     confirmed_at: dt.datetime | None
@@ -82,7 +84,7 @@ async def claim_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
     )  # fmt: skip
 
 
-async def give_polls_back(tx: Tx, payment_request_ids: list[str]) -> None:
+async def give_polls_back(tx: Tx, payment_request_ids: Sequence[str]) -> None:
     """Make claimed polls due again, because they were not carried out."""
     await tx.execute(
         "UPDATE payment_requests SET poll_at = $2 WHERE id = ANY($1) AND status = 'pending'",

@@ -4,6 +4,8 @@ Each transition is one statement that names the expected state, so two transacti
 return a bool return False if the request was in another state.
 """
 
+from collections.abc import Sequence
+
 from core.payments.states import PaymentStatus
 from core.payments.store import AT_ONCE, COLUMNS, PaymentRequest
 from core.storage.database import Tx
@@ -97,7 +99,7 @@ async def abandon_pending(tx: Tx, customer_ids: list[str]) -> list[PaymentReques
     return many(PaymentRequest, rows)
 
 
-async def abandon_extensions(tx: Tx, session_ids: list[str]) -> list[PaymentRequest]:
+async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> list[PaymentRequest]:
     """Abandon the pending extension requests of these sessions; return them."""
     rows = await tx.fetch(
         f"""UPDATE payment_requests SET status = 'abandoned' WHERE is_extension AND status = 'pending'

@@ -1,12 +1,15 @@
 """A payment request as its customer sees it."""
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from core.base.field_types import Count, MitraId, Mode, PaymentRequestId, Positive, SessionId, Time
 from core.base.search_order import NEWEST_FIRST
+from core.pairing_failures.causes import CauseTag
+from core.pairing_failures.rules import OperatorAction
+from core.payments.states import PaymentStatus
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
@@ -23,29 +26,29 @@ class Failure:
     """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are
     null."""
 
-    cause_tag: str
-    operator_action: str | None
-    actioned_at: dt.datetime | None
+    cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
+    actioned_at: Time | None
 
 
 @attrs.frozen(kw_only=True)
 class PaymentView:
     """A request for payment, for a session or for more minutes of one. Amounts are in Rupiah."""
 
-    payment_request_id: str
-    status: str
-    mode: str
-    amount: int
-    duration_minutes: int
+    payment_request_id: PaymentRequestId
+    status: PaymentStatus = attrs.field(converter=PaymentStatus)
+    mode: Mode
+    amount: Count
+    duration_minutes: Positive
     is_first_session_discount: bool
     is_extension: bool
-    targeted_mitra_id: str | None
+    targeted_mitra_id: MitraId | None
     gateway_invoice_url: str | None
-    expires_at: dt.datetime
-    created_at: dt.datetime
-    confirmed_at: dt.datetime | None
-    consumed_at: dt.datetime | None
-    session_id: str | None
+    expires_at: Time
+    created_at: Time
+    confirmed_at: Time | None
+    consumed_at: Time | None
+    session_id: SessionId | None
     failure: Failure | None
 
 

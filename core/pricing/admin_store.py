@@ -11,6 +11,7 @@ import attrs
 
 from core.base import ids
 from core.base.clock import as_text
+from core.base.field_types import Mode, TierId
 from core.pricing.store import FIRST_SESSION
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -28,8 +29,8 @@ def _token(value: Any) -> str:
 class TierRow:
     """A price for a number of minutes in one mode. Send `updated_at` back with the next change."""
 
-    id: str
-    mode: str
+    id: TierId
+    mode: Mode
     minutes: int
     price_idr: int
     tag: str | None
@@ -46,7 +47,7 @@ class PromotionRow:
     price_idr: int
     gimmick_price_idr: int
     duration_minutes: int
-    modes: list[str]
+    modes: list[Mode]
     updated_at: str = attrs.field(converter=_token)
 
 

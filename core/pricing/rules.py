@@ -1,15 +1,17 @@
 """Rules of prices: bounds of tiers, and who gets the first-session discount (docs/product.md#prices)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import attrs
 
 from core.base import field_messages
 from core.base.errors import DomainError, ValidationFailed
+from core.base.field_types import Mode
 from core.base.languages import Text
 
-MODES = ("chat", "call")
+MODES: tuple[Mode, ...] = get_args(Mode)
+ChangeKind = Literal["created", "updated", "deleted", "reactivated", "reordered"]
 MAX_MINUTES = 1440
 MAX_IDR = 2**31 - 1
 LONGEST_TAG = 100
@@ -58,7 +60,7 @@ class Promotion:
     price_idr: int
     gimmick_price_idr: int
     duration_minutes: int
-    modes: list[str]
+    modes: list[Mode]
 
 
 def _check_numbers(where: str, values: Mapping[str, Any], bounds: Mapping[str, tuple[int, int]]) -> None:

@@ -3,6 +3,7 @@
 import attrs
 
 from core.base import ids
+from core.base.field_types import Mode, TierId
 from core.pricing.rules import Past, Promotion
 from core.storage.database import Tx
 from core.storage.reads import Reader
@@ -15,8 +16,8 @@ FIRST_SESSION = "first_session_discount"
 class Tier:
     """A price as customers see it: `price_idr` Rupiah for `minutes` in one mode. `tag` is a label such as "popular"."""
 
-    id: str
-    mode: str
+    id: TierId
+    mode: Mode
     minutes: int
     price_idr: int
     tag: str | None

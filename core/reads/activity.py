@@ -1,13 +1,15 @@
 """Reads about mitras' activity, and the overview of the control center."""
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal, get_args
 
 import attrs
 
 from core.base.errors import ValidationFailed
+from core.base.field_types import Id, SessionId
 from core.base.languages import Text
 from core.base.pages import Items, Page, cut
+from core.pairing.rules import Response
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
@@ -16,18 +18,28 @@ from core.transactions import translate_db_errors
 
 USUAL = dt.timedelta(days=30)  # the default range of the summary
 EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
+TimedWork = Literal[
+    "session expiry",
+    "session warning",
+    "session grace",
+    "pairing round",
+    "extension answer",
+    "payment expiry",
+    "pairing start",
+]
+KINDS: tuple[TimedWork, ...] = get_args(TimedWork)
 
 
 @attrs.frozen(kw_only=True)
 class ActivityRow:
     """One invitation of one mitra."""
 
-    id: str
-    session_id: str
+    id: Id
+    session_id: SessionId
     mitra: Person
     notified_at: dt.datetime
     responded_at: dt.datetime | None
-    response: str | None
+    response: Response | None = attrs.field(converter=attrs.converters.optional(Response))
     active_session_count: int
 
 
@@ -148,7 +160,7 @@ async def summary(
 class Lateness:
     """A kind of timed work: how many items are overdue, and by how many seconds of service time the oldest is."""
 
-    name: str
+    name: TimedWork
     overdue: int
     late_seconds: float
 
@@ -220,10 +232,6 @@ OVERDUE = """SELECT name, count(*)::int AS overdue, coalesce(max(extract(epoch F
       WHERE p.status = 'confirmed' AND p.confirmed_at <= $1 - interval '60 seconds'
         AND NOT EXISTS (SELECT 1 FROM chat_sessions s WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled'))
         AND NOT EXISTS (SELECT 1 FROM session_extensions e WHERE e.payment_request_id = p.id)) x GROUP BY name"""
-KINDS = (
-    "session expiry", "session warning", "session grace", "pairing round", "extension answer", "payment expiry",
-    "pairing start",
-)  # fmt: skip
 
 
 async def overview(runtime: Runtime) -> Overview:

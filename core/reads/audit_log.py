@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from core.base.field_types import Id
 from core.base.pages import Items, Page, cut
 from core.operators.store import LIST
 from core.runtime import Runtime
@@ -19,7 +20,7 @@ class AuditEntry:
     """One row of the audit log. For a row about several objects, `object_id` is `list` and `after.ids` has their
     ids."""
 
-    id: str
+    id: Id
     operator: Person
     action: str
     object_type: str

@@ -7,6 +7,7 @@ import attrs
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound
+from core.base.field_types import Mode, TierId
 from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
 from core.pricing import rules, store
@@ -22,7 +23,7 @@ FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at
 class TierView:
     """A price: `price_idr` Rupiah for a number of minutes. `tag` is a label to show, such as "popular"."""
 
-    id: str
+    id: TierId
     minutes: int
     price_idr: int
     tag: str | None
@@ -45,7 +46,7 @@ class Discount:
     price_idr: int
     gimmick_price_idr: int
     duration_minutes: int
-    modes: list[str]
+    modes: list[Mode]
 
 
 @attrs.frozen(kw_only=True)

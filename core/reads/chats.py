@@ -1,20 +1,23 @@
 """Reads of sessions, messages and histories, as their parties see them."""
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, ValidationFailed
+from core.base.field_types import ClientMessageId, CustomerId, Id, MessageId, MitraId, Mode, Positive, SessionId, Time
 from core.base.languages import Text
 from core.base.pages import Items, Page, cut
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
+from core.messages.rules import MessageStatus, SenderType
 from core.mitras.rules import MitraOffline
 from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.rules import Closure, closures_for
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import OPEN, SessionStatus
 from core.sessions.views import SessionView
 from core.steps.announce import REQUESTS
@@ -41,19 +44,19 @@ MESSAGES = """SELECT m.id, m.session_id, m.seq, m.sender_type, m.sender_id, m.cl
 class MessageView:
     """A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps."""
 
-    id: str
-    session_id: str
-    seq: int
-    sender_type: str
-    sender_id: str
-    client_message_id: str
-    type: str
+    id: MessageId
+    session_id: SessionId
+    seq: Positive
+    sender_type: SenderType
+    sender_id: Id
+    client_message_id: ClientMessageId
+    type: Literal["text"]
     content: str
     metadata: dict[str, Any] | None
-    status: str
-    created_at: dt.datetime
-    delivered_at: dt.datetime | None
-    read_at: dt.datetime | None
+    status: MessageStatus
+    created_at: Time
+    delivered_at: Time | None
+    read_at: Time | None
 
 
 async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionView:
@@ -159,15 +162,15 @@ async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
 class ChatRequest:
     """A chat request that is open to the calling mitra."""
 
-    session_id: str
+    session_id: SessionId
     customer_display_name: str | None
-    mode: str
+    mode: Mode
     topics: list[str] | None
-    topic_sensitivity: str
+    topic_sensitivity: Sensitivity = attrs.field(converter=Sensitivity)
     duration_minutes: int
-    kind: str
-    notified_at: dt.datetime
-    answer_by: dt.datetime
+    kind: Literal["blast", "targeted"]
+    notified_at: Time
+    answer_by: Time
 
 
 async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
@@ -212,9 +215,9 @@ async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
 class HistoryRow:
     """A mitra from the customer's history. `topics` and `closures` are those of the last session with them."""
 
-    mitra_id: str
+    mitra_id: MitraId
     display_name: str
-    last_session_id: str
+    last_session_id: SessionId
     last_session_at: dt.datetime
     topics: list[str] | None
     mitra_is_online: bool
@@ -261,10 +264,10 @@ async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
 class ChatProgress:
     """A chat's progress, as a hub stores it: the parties, the last `seq` and the markers of both sides."""
 
-    id: str
-    customer_id: str
-    mitra_id: str
-    status: str
+    id: SessionId
+    customer_id: CustomerId
+    mitra_id: MitraId
+    status: SessionStatus = attrs.field(converter=SessionStatus)
     last_seq: int
     customer_delivered_seq: int
     customer_read_seq: int

@@ -9,6 +9,7 @@ from core.base.errors import NotFound
 from core.config.keys import KEYS, Key, loaded
 from core.runtime import Runtime
 from core.sessions.views import Person
+from core.storage.records import plain
 from core.transactions import translate_db_errors
 
 ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM app_config k
@@ -39,7 +40,7 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
         low = runtime.settings.mitra_heartbeat_cadence_seconds
     by = None
     if stored is not None and stored["updated_by"] is not None:
-        by = Person(id=str(stored["updated_by"]), display_name=stored["display_name"])
+        by = Person(id=plain(stored["updated_by"]), display_name=stored["display_name"])
     return ConfigRow(
         key=key.name,
         value=key.default if stored is None else loaded(key, stored["value"]),

@@ -5,7 +5,9 @@ import datetime as dt
 import attrs
 
 from core.base.errors import NotFound
+from core.base.field_types import OperatorId, RoleId
 from core.base.pages import Items, Page, cut
+from core.operators.rules import Permissions
 from core.runtime import Runtime
 from core.storage.records import many
 from core.transactions import translate_db_errors
@@ -16,10 +18,10 @@ class OperatorRow:
     """An operator as other operators see them. Until `locked_until`, sign-ins from some or all addresses are
     refused."""
 
-    id: str
+    id: OperatorId
     email: str
     display_name: str
-    role_id: str
+    role_id: RoleId
     role: str
     disabled: bool
     has_password: bool
@@ -32,9 +34,9 @@ class OperatorRow:
 class RoleRow:
     """A role, its permissions, and how many operators have it."""
 
-    id: str
+    id: RoleId
     name: str
-    permissions: dict[str, str]
+    permissions: Permissions
     require_totp: bool
     operator_count: int
     created_at: dt.datetime

@@ -6,11 +6,12 @@ each of these came from a confirmed payment, so there are few.
 """
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from core.base.actor import Actor, UserType
+from core.base.field_types import Id, SessionId
 from core.base.pages import Items, Page, cut
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
@@ -26,10 +27,10 @@ from core.transactions import translate_db_errors
 class TransactionView:
     """A payment that was earned with a session or an extension (`type`). `amount` is in Rupiah."""
 
-    id: str
-    type: str
+    id: Id
+    type: Literal["session", "extension"]
     amount: int
-    session_id: str
+    session_id: SessionId
     created_at: dt.datetime
 
 

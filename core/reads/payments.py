@@ -8,8 +8,12 @@ import attrs
 from core.base.actor import Actor
 from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
+from core.base.field_types import Id, MitraId, Mode, PaymentRequestId
 from core.base.pages import Items, Page, cut
+from core.pairing_failures.causes import CauseTag
+from core.pairing_failures.rules import OperatorAction
 from core.payments import views
+from core.payments.states import PaymentStatus
 from core.payments.views import PaymentView
 from core.runtime import Runtime
 from core.sessions.views import Person
@@ -34,11 +38,11 @@ async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> Pa
 class DevelopmentPage:
     """What the development payment page shows. `amount` is in Rupiah."""
 
-    payment_request_id: str
-    status: str
+    payment_request_id: PaymentRequestId
+    status: PaymentStatus = attrs.field(converter=PaymentStatus)
     amount: int
     duration_minutes: int
-    mode: str
+    mode: Mode
     gateway_invoice_id: str | None
 
 
@@ -65,13 +69,13 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
 class FailedPairing:
     """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah."""
 
-    id: str
-    payment_request_id: str
+    id: Id
+    payment_request_id: PaymentRequestId
     customer: Person
-    targeted_mitra_id: str | None
-    cause_tag: str
+    targeted_mitra_id: MitraId | None
+    cause_tag: CauseTag = attrs.field(converter=CauseTag)
     amount: int
-    operator_action: str | None
+    operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
     actioned_by: Person | None
     actioned_at: dt.datetime | None
     superseded_at: dt.datetime | None

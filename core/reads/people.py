@@ -7,6 +7,7 @@ import attrs
 
 from core.base.actor import Actor, UserType
 from core.base.errors import Forbidden, NotFound, Unauthenticated
+from core.base.field_types import CustomerId, Id, MitraId, OperatorId
 from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -16,7 +17,7 @@ from core.logins import store as logins
 from core.logins.access import Claims
 from core.mitras import store as mitras
 from core.operators import store as operators
-from core.operators.rules import allows
+from core.operators.rules import Permissions, allows
 from core.operators.store import Operator
 from core.operators.totp import TotpRequired
 from core.runtime import Runtime
@@ -29,13 +30,13 @@ from core.transactions import translate_db_errors
 class CustomerView:
     """A customer."""
 
-    id: str
+    id: CustomerId
     phone: str | None
     display_name: str | None
     is_anonymous: bool
     email: str | None
     push_enabled: bool
-    account_belongs_to: str | None
+    account_belongs_to: CustomerId | None
     usp_seen: bool
     created_at: dt.datetime
 
@@ -44,7 +45,7 @@ class CustomerView:
 class MitraView:
     """A mitra, as they see themselves."""
 
-    id: str
+    id: MitraId
     phone: str
     display_name: str
     is_active: bool
@@ -55,7 +56,7 @@ class MitraView:
 class MitraRow:
     """A mitra, as operators see them."""
 
-    id: str
+    id: MitraId
     phone: str
     display_name: str
     is_active: bool
@@ -73,11 +74,11 @@ class OperatorView:
     a second factor.
     """
 
-    id: str
+    id: OperatorId
     email: str
     display_name: str
     role: str
-    permissions: dict[str, str]
+    permissions: Permissions
     password_change_due: bool
     totp_enabled: bool
     totp_required: bool
@@ -195,7 +196,7 @@ class DeviceInfo:
 class Device:
     """A device on which the caller is signed in. `current` is true for the device that sent the request."""
 
-    id: str
+    id: Id
     device_info: DeviceInfo
     created_at: dt.datetime
     last_used_at: dt.datetime | None

@@ -6,9 +6,11 @@ from typing import Any
 import attrs
 
 from core.base.errors import NotFound
+from core.base.field_types import Id
 from core.base.pages import Items, Page, cut
 from core.pricing import admin_store
 from core.pricing.admin_store import PromotionRow, TierRow
+from core.pricing.rules import ChangeKind
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.records import as_dict
@@ -19,8 +21,8 @@ from core.transactions import translate_db_errors
 class PriceChange:
     """One change of a price. `changed_by` is null for the service's own seed."""
 
-    id: str
-    change_kind: str
+    id: Id
+    change_kind: ChangeKind
     changed_by: Person | None
     changed_at: dt.datetime
     before: dict[str, Any] | None

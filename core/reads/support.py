@@ -8,6 +8,7 @@ are at most AT_MOST, their newest rows are read by key. If there are more, the n
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ import attrs
 from core.base.actor import Actor
 from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
+from core.base.field_types import PaymentRequestId
 from core.base.ids import parse_id
 from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
@@ -135,7 +137,7 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
 class SupportSession(SessionView):
     """A session as support sees it, with both goodbyes. `unread_count` is the customer's."""
 
-    payment_request_id: str | None
+    payment_request_id: PaymentRequestId | None
 
 
 def _session(row: Any) -> SupportSession:
@@ -160,7 +162,7 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 where.add(f"({CALLED} OR m.display_name ILIKE {{0}})", part_of(which.q))
             else:
                 one = parse_id(which.q)
-                among = [("customer_id", customers), ("mitra_id", mitras)]
+                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]
                 among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
                 found = newest("chat_sessions", "s", among, where, limit)
         rest = f"JOIN found ON found.id = s.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
@@ -216,7 +218,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
                 where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
             else:
-                among = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
+                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
                 among += await _by_id(runtime, which.q)
                 found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
         rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
@@ -224,7 +226,7 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
 
 
-async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, list[str]]]:
+async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
     """Return the (column, values) by which payment requests may have this id; empty if `q` is not an id.
 
     The id may be that of a request, a targeted mitra, or a session that a request extends or paid for.

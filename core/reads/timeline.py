@@ -5,15 +5,47 @@ only on the payment's state and its live failure, not on the lines.
 """
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal, get_args
 
 import attrs
 
 from core.base.errors import NotFound
+from core.base.field_types import Id, MitraId, SessionId
 from core.pairing_failures.causes import CauseTag
 from core.reads.support import SupportPayment, payment
 from core.runtime import Runtime
+from core.storage.records import plain
 from core.transactions import translate_db_errors
+
+# Every kind of entry, in the order of entries with the same time. A round's answers come before the next round's
+# invitations.
+EntryKind = Literal[
+    "created",
+    "deadline",
+    "webhook",
+    "confirmed_by_operator",
+    "paid",
+    "session",
+    "tried_again",
+    "search_began",
+    "mitra_answered",
+    "mitra_asked",
+    "paired",
+    "extension_asked",
+    "ended_by_operator",
+    "extension_answered",
+    "extension_tripped",
+    "earned",
+    "search_cancelled",
+    "search_failed",
+    "failed",
+    "session_expired",
+    "goodbye",
+    "session_closing",
+    "session_completed",
+    "operator_acted",
+]
+ORDER: tuple[EntryKind, ...] = get_args(EntryKind)
 
 
 @attrs.frozen(kw_only=True)
@@ -21,11 +53,11 @@ class Entry:
     """One event of a payment's timeline."""
 
     at: dt.datetime
-    kind: str
+    kind: EntryKind
     text: str
-    session_id: str | None = None
-    mitra_id: str | None = None
-    webhook_log_id: str | None = None
+    session_id: SessionId | None = None
+    mitra_id: MitraId | None = None
+    webhook_log_id: Id | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -132,14 +164,14 @@ def _of_webhook(row: Any) -> Entry:
     note = f": {row['processing_error']}" if row["processing_error"] else ""
     how = "was polled and answered" if row["source"] == "poll" else "called"
     text = f"The gateway {how}: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
-    return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=str(row["id"]))
+    return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=plain(row["id"]))
 
 
 def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
-    session_id = str(row["id"])
+    session_id = plain(row["id"])
     found: list[Entry] = []
 
-    def add(at: dt.datetime | None, kind: str, text: str) -> None:
+    def add(at: dt.datetime | None, kind: EntryKind, text: str) -> None:
         if at is not None:
             found.append(Entry(at=at, kind=kind, text=text, session_id=session_id))
 
@@ -168,13 +200,13 @@ def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
         messages = f"{row['last_seq']} messages were sent"
         add(
             row["ended_at"],
-            f"session_{row['status']}",
+            "session_closing" if row["status"] == "closing" else "session_completed",
             f"The session is {row['status']}, ended by {ended_by}; {messages}.",
         )
     elif row["status"] in ("cancelled", "failed"):
         add(
             row["ended_at"],
-            f"search_{row['status']}",
+            "search_cancelled" if row["status"] == "cancelled" else "search_failed",
             "The search ended without a mitra."
             if row["status"] == "failed"
             else "An operator ended the search."
@@ -187,7 +219,7 @@ def _of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
 def _of_requests(rows: list[Any]) -> list[Entry]:
     found: list[Entry] = []
     for row in rows:
-        session_id, mitra_id = str(row["session_id"]), str(row["mitra_id"])
+        session_id, mitra_id = plain(row["session_id"]), plain(row["mitra_id"])
         found.append(
             Entry(
                 at=row["notified_at"],
@@ -244,7 +276,7 @@ def _of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:
 
 
 def _of_extension(row: Any) -> list[Entry]:
-    session_id = str(row["session_id"])
+    session_id = plain(row["session_id"])
     minutes = row["requested_duration_minutes"]
     if row["status"] == "safeguard_tripped" and row["requested_at"] == row["responded_at"]:
         return [
@@ -283,7 +315,7 @@ def why_no_chat(p: SupportPayment, *, by_operator: bool) -> str | None:
     """
     if p.status in UNPAID:
         return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
-    return _why(CauseTag(p.failure.cause_tag), by_operator=by_operator) if p.failure is not None else None
+    return _why(p.failure.cause_tag, by_operator=by_operator) if p.failure is not None else None
 
 
 async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
@@ -312,7 +344,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
                     at=row["created_at"],
                     kind="goodbye",
                     text=f"The {row['user_type']} said goodbye: “{row['message']}”",
-                    session_id=str(row["session_id"]),
+                    session_id=plain(row["session_id"]),
                 )
             )
     if not entries:
@@ -320,13 +352,3 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
     return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found, by_operator=by_operator))
-
-
-# Every kind of entry, in the order of entries with the same time. A round's answers come before the next round's
-# invitations.
-ORDER = (
-    "created", "deadline", "webhook", "confirmed_by_operator", "paid", "session", "tried_again", "search_began",
-    "mitra_answered", "mitra_asked", "paired", "extension_asked", "ended_by_operator", "extension_answered",
-    "extension_tripped", "earned", "search_cancelled", "search_failed", "failed", "session_expired", "goodbye", "session_closing", "session_completed",
-    "operator_acted",
-)  # fmt: skip

@@ -1,16 +1,18 @@
 """Reads of webhook calls, as operators see them."""
 
 import datetime as dt
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import Id
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.personal import without_personal_fields
 from core.operators.rules import allows
+from core.payments.gateway_calls import ProcessingResult
 from core.runtime import Runtime
 from core.steps import disclosure
 from core.storage.conditions import Conditions
@@ -27,7 +29,7 @@ class WebhookCall:
     minute; `bytes` is the size of their bodies, and `body_sha256` (hex) is that of the newest.
     """
 
-    id: str
+    id: Id
     received_at: dt.datetime
     source_ip: str
     external_id: str | None
@@ -37,13 +39,13 @@ class WebhookCall:
     app_tag: str | None
     raw_body: str
     http_status: int | None
-    processing_result: str | None
+    processing_result: ProcessingResult | None = attrs.field(converter=attrs.converters.optional(ProcessingResult))
     processing_error: str | None
-    replay_of: str | None
+    replay_of: Id | None
     calls: int
     bytes: int | None
     body_sha256: str | None
-    source: str
+    source: Literal["webhook", "poll"]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,25 +1,28 @@
 """Rules of a session's warning, end and goodbyes (docs/product.md#sessions)."""
 
 import datetime as dt
+from typing import Literal
 
 import attrs
 
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
+from core.base.field_types import Party, Time
 from core.base.languages import Text
 from core.sessions.states import SessionStatus
 
 WARNING = dt.timedelta(seconds=180)  # docs/product.md#warning
 GRACE = dt.timedelta(minutes=5)  # docs/product.md#grace-period
+EndedBy = Literal["customer", "mitra", "timer", "operator"]
 
 
 @attrs.frozen(kw_only=True)
 class Closure:
     """The goodbye of one party."""
 
-    user_type: str
+    user_type: Party
     message: str
-    created_at: dt.datetime
+    created_at: Time
 
 
 class SessionNotActive(DomainError):

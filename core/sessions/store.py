@@ -5,7 +5,10 @@ import datetime as dt
 import attrs
 
 from core.base import ids
+from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
 from core.base.search_order import NEWEST_FIRST
+from core.sessions.rules import EndedBy
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.storage import locks
 from core.storage.database import Tx
@@ -22,22 +25,22 @@ COLUMNS = """id, customer_id, mitra_id, payment_request_id, mode, status, create
 class Session:
     """The columns of chat_sessions that rules need. `price` is in Rupiah."""
 
-    id: str
-    customer_id: str
-    mitra_id: str | None
-    payment_request_id: str | None
-    mode: str
+    id: SessionId
+    customer_id: CustomerId
+    mitra_id: MitraId | None
+    payment_request_id: PaymentRequestId | None
+    mode: Mode
     status: SessionStatus = attrs.field(converter=SessionStatus)
     created_at: dt.datetime
     paired_at: dt.datetime | None
     ended_at: dt.datetime | None
-    ended_by: str | None
+    ended_by: EndedBy | None
     duration_minutes: int
     price: int
     expires_at: dt.datetime | None
     topics: list[str] | None
-    topic_sensitivity: str
-    targeted_mitra_id: str | None
+    topic_sensitivity: Sensitivity = attrs.field(converter=Sensitivity)
+    targeted_mitra_id: MitraId | None
     round_number: int
     round_ends_at: dt.datetime | None
     search_ends_at: dt.datetime | None

@@ -1,6 +1,5 @@
 """A session as its parties see it."""
 
-import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,9 @@ import attrs
 
 from core.base.actor import UserType
 from core.base.customer_names import ACCOUNT, NAME
-from core.sessions.rules import Closure, closures_for
+from core.base.field_types import Count, Id, Mode, PaymentRequestId, SessionId, Time
+from core.sessions.rules import Closure, EndedBy, closures_for
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.storage.reads import Reader
 from core.storage.records import as_dict
@@ -35,7 +36,7 @@ VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.di
 class Person:
     """One party of a session, with the name that the other party may see."""
 
-    id: str
+    id: Id
     display_name: str | None
 
 
@@ -43,10 +44,10 @@ class Person:
 class SearchView:
     """A running search: how many mitras it has asked, the end of its round (`answer_by`), and the end of the search."""
 
-    asked: int
-    answer_by: dt.datetime
-    ends_at: dt.datetime
-    payment_request_id: str
+    asked: Count
+    answer_by: Time
+    ends_at: Time
+    payment_request_id: PaymentRequestId
 
 
 @attrs.frozen(kw_only=True)
@@ -56,26 +57,26 @@ class SessionView:
     `search` is set only while the session searches, `grace_ends_at` only while it is expired or closing.
     """
 
-    id: str
+    id: SessionId
     customer: Person
     mitra: Person | None
-    mode: str
-    status: str
+    mode: Mode
+    status: SessionStatus = attrs.field(converter=SessionStatus)
     topics: list[str] | None
-    topic_sensitivity: str
+    topic_sensitivity: Sensitivity = attrs.field(converter=Sensitivity)
     duration_minutes: int | None
     extended_minutes: int
     price: int
     is_first_session_discount: bool
-    created_at: dt.datetime
-    paired_at: dt.datetime | None
-    expires_at: dt.datetime | None
-    ended_at: dt.datetime | None
-    ended_by: str | None
+    created_at: Time
+    paired_at: Time | None
+    expires_at: Time | None
+    ended_at: Time | None
+    ended_by: EndedBy | None
     last_seq: int
     unread_count: int
     search: SearchView | None
-    grace_ends_at: dt.datetime | None
+    grace_ends_at: Time | None
     closures: Sequence[Closure]
 
 
@@ -85,7 +86,7 @@ class TwoSided:
 
     customer: SessionView
     mitra: SessionView
-    payment_request_id: str | None
+    payment_request_id: PaymentRequestId | None
     closures: list[Closure]
 
     def seen_by(self, side: UserType) -> SessionView:
@@ -120,7 +121,7 @@ def closures_in(values: dict[str, Any]) -> list[Closure]:
     return [Closure(user_type=side, message=text, created_at=at) for side, text, at in values.pop("closures") or ()]
 
 
-def _search(values: dict[str, Any], payment_request_id: str) -> SearchView | None:
+def _search(values: dict[str, Any], payment_request_id: PaymentRequestId) -> SearchView | None:
     """Remove the search's columns from a row and return them as a view; None unless the session is searching."""
     asked, answer_by, ends_at = values.pop("asked"), values.pop("round_ends_at"), values.pop("search_ends_at")
     if asked is None:
@@ -128,7 +129,7 @@ def _search(values: dict[str, Any], payment_request_id: str) -> SearchView | Non
     return SearchView(asked=asked, answer_by=answer_by, ends_at=ends_at, payment_request_id=payment_request_id)
 
 
-async def by_ids(reader: Reader, session_ids: list[str]) -> list[TwoSided]:
+async def by_ids(reader: Reader, session_ids: Sequence[str]) -> list[TwoSided]:
     """Return the sessions with these ids."""
     return [two_sided(row) for row in await reader.fetch(f"{VIEW} WHERE s.id = ANY($1)", session_ids)]
 

@@ -6,6 +6,7 @@ are made in core/flows/message_send.py.
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -49,7 +50,7 @@ def _notice(
     )
 
 
-async def session_event(tx: Tx, session_ids: list[str], event: str, **more: Any) -> None:
+async def session_event(tx: Tx, session_ids: Sequence[str], event: str, **more: Any) -> None:
     """Send an event about sessions, such as `session_started` or `session_closing`, to both parties of each.
 
     `more` are further fields of the frame.

@@ -1,5 +1,7 @@
 """Write the audit row for personal data that an operator is about to see. If that fails, the data is not returned."""
 
+from collections.abc import Mapping, Sequence
+
 from core.base.actor import Actor
 from core.operators import store as operators
 from core.runtime import Runtime
@@ -10,7 +12,7 @@ async def one(runtime: Runtime, actor: Actor, *, object_type: str, object_id: st
     await _note(runtime, actor, object_type, object_id, {"fields": fields})
 
 
-async def several(runtime: Runtime, actor: Actor, *, object_type: str, ids: list[str], fields: list[str]) -> None:
+async def several(runtime: Runtime, actor: Actor, *, object_type: str, ids: Sequence[str], fields: list[str]) -> None:
     """Record in one row that the operator reads these fields of several objects. Without objects no row is written.
 
     Raises Unavailable.
@@ -19,7 +21,9 @@ async def several(runtime: Runtime, actor: Actor, *, object_type: str, ids: list
         await _note(runtime, actor, object_type, operators.LIST, {"fields": fields, "ids": ids})
 
 
-async def _note(runtime: Runtime, actor: Actor, object_type: str, object_id: str, after: dict[str, list[str]]) -> None:
+async def _note(
+    runtime: Runtime, actor: Actor, object_type: str, object_id: str, after: Mapping[str, Sequence[str]]
+) -> None:
     async with runtime.transaction() as tx:
         await operators.audit(
             tx,

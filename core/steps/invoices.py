@@ -10,6 +10,7 @@ import math
 from core.base import ids, metrics
 from core.base.addresses import host_and_port, who_has
 from core.base.errors import GatewayUnavailable
+from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
 from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
 from core.payments import invoice_counts, rules, views
@@ -43,15 +44,15 @@ async def create(
     runtime: Runtime,
     tx: Tx,
     *,
-    customer_id: str,
+    customer_id: CustomerId,
     account: list[str],
     address: str,
     amount: int,
     minutes: int,
-    mode: str,
+    mode: Mode,
     discounted: bool = False,
-    extends_session_id: str | None = None,
-    targeted_mitra_id: str | None = None,
+    extends_session_id: SessionId | None = None,
+    targeted_mitra_id: MitraId | None = None,
     topics: list[str] | None = None,
 ) -> PaymentRequest:
     """Insert a pending payment request with a fixed price.
@@ -60,7 +61,7 @@ async def create(
     caller's. `account` are the caller's ids; the caller must hold that account. Raises RateLimited, and
     GatewayUnavailable while the circuit breaker is open.
     """
-    payment_id = ids.new_id()
+    payment_id = PaymentRequestId(ids.new_id())
     if runtime.gateway is not None and amount > 0:
         runtime.gateway.check_invoices()
         await _count(runtime, tx, payment_id, customer_id=customer_id, account=account, address=who_has(address))

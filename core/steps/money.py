@@ -4,6 +4,8 @@ No other module does. docs/product.md#states-of-a-payment-request has all transi
 checks at commit that money is conserved.
 """
 
+from collections.abc import Sequence
+
 from core.base.actor import Actor
 from core.base.machine import check_edge
 from core.events.signals import InvoiceVoided, PaymentConfirmed
@@ -149,7 +151,7 @@ async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None
     await announce.payment_abandoned(tx, by, given_up)
 
 
-async def abandon_extensions(tx: Tx, session_ids: list[str]) -> None:
+async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
     """Abandon the unpaid extension requests of sessions that start closing or are completed."""
     given_up = await transitions.abandon_extensions(tx, session_ids)
     _void(tx, given_up)

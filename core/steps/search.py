@@ -5,6 +5,7 @@ The callers choose the cause tag of an end. docs/product.md#cause-tags lists the
 
 from core.base import ids
 from core.base.availability import AvailabilityPolicy
+from core.base.field_types import SessionId
 from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
@@ -16,6 +17,7 @@ from core.payments.store import PaymentRequest
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions import transitions
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
@@ -88,7 +90,7 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     targeted = payment.targeted_mitra_id is not None
     length = "returning_chat_confirmation_timeout_seconds" if targeted else "pairing_blast_timeout_seconds"
     return Session(
-        id=ids.new_id(),
+        id=SessionId(ids.new_id()),
         customer_id=payment.customer_id,
         mitra_id=None,
         payment_request_id=payment.id,
@@ -102,7 +104,7 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
         price=payment.amount,
         expires_at=None,
         topics=payment.topics,
-        topic_sensitivity="regular",
+        topic_sensitivity=Sensitivity.REGULAR,
         targeted_mitra_id=payment.targeted_mitra_id,
         round_number=1,
         round_ends_at=rules.round_ends(

@@ -12,7 +12,7 @@ from core.base.clock import monotonic
 from core.base.errors import Unavailable
 from core.customers import store as customers
 from core.payments import gateway_calls, store
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
 from core.steps import gateway_events
 from core.storage.database import Tx
@@ -31,7 +31,7 @@ class Answer:
     """The response to the gateway."""
 
     http_status: int
-    processing_result: str
+    processing_result: ProcessingResult
     retry_after_seconds: int | None = None
 
 

@@ -1,6 +1,7 @@
 """Builders of the WHERE clauses of lists with optional filters."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -55,7 +56,7 @@ class Conditions:
 def newest(
     table: str,
     t: str,
-    among: list[tuple[str, list[str]]],
+    among: Sequence[tuple[str, Sequence[str]]],
     where: Conditions,
     limit: str,
     *,

@@ -17,9 +17,11 @@ from api.internal import failed_pairings, mitras
 from api.internal import logins as operator_logins
 from api.public import chat, logins, payments, profile
 from api.refusals import Refusal
-from api.request_bodies import Body, Id, path_id, query_time, structure
+from api.request_bodies import Body, path_id, query_time, structure
 from core.base.errors import DomainError, NotFound, ValidationFailed
+from core.base.field_types import Id, Mode
 from core.base.languages import Language, Text
+from core.sessions.sensitivity import Sensitivity
 
 ID = "01900000-0000-7000-8000-000000000008"
 CLASSES = [
@@ -43,7 +45,8 @@ class Every:
     note: str | None = request_bodies.optional_text(1, 3)
     count: int = request_bodies.integer(1, 5, default=1)
     size: int | None = request_bodies.optional_integer(1, 5)
-    mode: str = request_bodies.choice("chat", "call", default="chat")
+    mode: Mode = "chat"
+    topic: Sensitivity = Sensitivity.REGULAR
     flag: bool = False
     place: Id | None = None
     words: list[str] | None = None
@@ -73,6 +76,10 @@ def test_valid_body_is_parsed_and_absent_fields_get_defaults():
     assert body == Every(name="abc", place=Id(ID), words=["a", ""], more={"x": [1]})
 
 
+def test_word_of_an_enum_becomes_its_member():
+    assert structure({"name": "a", "topic": "sensitive"}, Every).topic is Sensitivity.SENSITIVE
+
+
 def test_unknown_fields_are_refused_by_name():
     assert fields({"name": "a", "extra": 1, "other": None}) == ["extra", "other"]
 
@@ -92,7 +99,7 @@ def test_missing_field_is_named():
     [
         ("name", None), ("name", 7), ("name", ["a"]), ("name", {"a": 1}), ("name", True), ("note", 7), ("note", []),
         ("count", None), ("count", "1"), ("count", 1.0), ("count", True), ("size", "1"), ("size", False), ("size", 2.5),
-        ("mode", None), ("mode", 7), ("flag", None), ("flag", 0), ("flag", "true"), ("place", 7), ("place", "x"),
+        ("mode", None), ("mode", 7), ("topic", 7), ("flag", None), ("flag", 0), ("flag", "true"), ("place", 7), ("place", "x"),
         ("place", ID + "\n"), ("place", ID.replace("-", "")), ("more", []), ("more", "x"), ("more", 7), ("words", 7),
         ("words", True),
     ],
@@ -121,7 +128,7 @@ def test_text_with_a_nul_is_refused_with_its_field(field: str):
 @pytest.mark.parametrize(
     ("field", "value"),
     [("name", ""), ("name", "abcd"), ("note", ""), ("note", "abcd"), ("count", 0), ("count", 6), ("size", 0),
-     ("size", 2**31), ("mode", "video"), ("mode", "")],
+     ("size", 2**31), ("mode", "video"), ("mode", ""), ("topic", "secret")],
     ids=repr,
 )  # fmt: skip
 def test_value_out_of_bounds_is_refused_with_its_field(field: str, value: Any):
@@ -367,7 +374,7 @@ class Bounded:
     name: str = request_bodies.text(1, 100)
     nick: str | None = request_bodies.optional_text(2, 9)
     minutes: int = request_bodies.integer(1, 60)
-    mode: str = request_bodies.choice("chat", "call")
+    mode: Mode
     words: list[str] = attrs.field(validator=validators.max_len(2))
 
 

@@ -20,6 +20,7 @@ import attrs
 from core import background
 from core.base import ids
 from core.base.actor import Actor, UserType
+from core.base.field_types import Id
 from core.base.pages import Page
 from core.config.keys import KEYS
 from core.customers.rules import Identity, IdentityKind
@@ -112,9 +113,9 @@ class Caller:
         text = {name: str(value) for name, value in found.items() if value is not None}
         self.now = now
         self.by_type = {Runtime: runtime, Database: database, Tx: tx, Reader: database}
-        self.customer = self._actor(UserType.CUSTOMER, text["customer_id"])
-        self.mitra = self._actor(UserType.MITRA, text["mitra_id"])
-        self.operator = self._actor(UserType.OPERATOR, text["operator_id"])
+        self.customer = self._actor(UserType.CUSTOMER, Id(text["customer_id"]))
+        self.mitra = self._actor(UserType.MITRA, Id(text["mitra_id"]))
+        self.operator = self._actor(UserType.OPERATOR, Id(text["operator_id"]))
         self.text = text
         self.by_name: dict[str, Any] = {
             **text,
@@ -167,7 +168,7 @@ class Caller:
             "until": None,
         }
 
-    def _actor(self, kind: UserType, user_id: str) -> Actor:
+    def _actor(self, kind: UserType, user_id: Id) -> Actor:
         return Actor(
             user_type=kind, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**31, ids=(user_id,), permissions={"*": "write"},
             has_totp=kind is UserType.OPERATOR,
